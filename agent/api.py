@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.config import Config, contents_path, load_config, state_dir
+from agent.desk.request import SessionRequest
 from agent.policy.confirmation import require_confirmed
 from agent.process import Crib
 from toolcrib.contract.errors import ConfigError, ToolcribError
@@ -164,7 +165,7 @@ class Agent:
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         choice = ModelChoice(model, base_url, api_key_env, provider)
         self.crib = assemble(config=config, project_dir=folder)
-        self.session: Session = self.crib.open_session(
+        request = SessionRequest(
             platform="api",
             asker=asker,
             suspends=parks,
@@ -173,12 +174,11 @@ class Agent:
             enabled=toolsets,
             resume=resume,
             choice=choice,
+            instructions=instructions,
+            limits=limits,
+            watch=_logged(on_event),
         )
-        self.session.watch = _logged(on_event)
-        if limits is not None:
-            self.session.limits = limits
-        self.session.link.choice = choice
-        self.session.link.instructions = instructions
+        self.session: Session = run_async(self.crib.desk.open(request))
         self._asking: set[asyncio.Task[Any] | None] = set()
         self._closed = False
 

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 import model_tools
 from agent.backends import BUILT_IN, Backends
 from agent.config import Config
+from agent.desk.desk import FrontDesk
+from agent.desk.request import SessionRequest, by_fields
 from agent.plugin_host.additions import checked_command, must_open, once
 from agent.plugin_host.lifecycle import Lifecycle
 from agent.plugin_host.slash_commands import PluginSlash, plugin_slash
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.self_protection import Hold
 from agent.workspaces import Workspaces
-from toolcrib.contract.context import LOCAL_PLATFORMS, EventSink
+from toolcrib.contract.context import LOCAL_PLATFORMS
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import PluginError
 from toolcrib.contract.registry import ToolRegistry, registry
 from toolcrib.contract.store import SessionInfo, Store
-from toolcrib.contract.types import Handler
 from tools.approval.gate import ApprovalGate
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
-from tools.dispatch.scope import Asker
 from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
 from tools.redact import Redactor
@@ -37,7 +37,6 @@ from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.conversation.session import Session
-    from agent.model_choice.models import ModelChoice
     from agent.plugin_host.plugins import PluginInfo
     from agent.policy.tool_selection import ToolLine
     from agent.undo import Undo
@@ -79,6 +78,8 @@ class Crib:
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
+        self.desk = FrontDesk(store, lambda request: self._workspace_of(request).open_by(request))
+        """Where interfaces open their sessions."""
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -169,6 +170,9 @@ class Crib:
             return self.default
         folder = self.project_dir if project_dir is None else Path(project_dir).expanduser().resolve()
         return self.workspaces.find(folder, config)
+
+    def _workspace_of(self, request: SessionRequest) -> Workspace:
+        return self.default if request.folder in (None, self.project_dir) else self.workspace(request.folder)
 
     def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
         """Go by another state of the configuration's file in all that is opened from now on; plugins that it enables besides are
@@ -295,61 +299,18 @@ class Crib:
         """Return every registered tool, and why it is not granted; see Granting."""
         return self.default.explain(platform, user)
 
-    async def open(
-        self,
-        *,
-        platform: str = "cli",
-        user: str = "",
-        roles: Sequence[str] = (),
-        asker: Asker | None = None,
-        suspends: bool = False,
-        cwd: str | None = None,
-        backend: str = "",
-        enabled: Sequence[str] | None = None,
-        disabled: Sequence[str] | None = None,
-        sink: EventSink | None = None,
-        resume: str = "",
-        latest: bool = False,
-        named: str = "",
-        handlers: Mapping[str, Handler] | None = None,
-        once: bool = False,
-        choice: ModelChoice | None = None,
-        mode: str = "",
-    ) -> Session:
-        """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
-        run is parked instead. Close it at the end.
+    @by_fields(SessionRequest)
+    async def open(self, request: SessionRequest) -> Session:
+        """Open a session, by the fields of a SessionRequest (agent.desk.request). Close it at the end.
 
-        ``backend`` names where it runs (see agent.backends); it is a person's to choose, and "" takes the configured one. ``cwd``
-        is the folder that it starts in, there where the backend is remote. ``handlers``, by name, run tools that are registered
-        without one; they come before our own.
-
-        ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
-        and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
-        ``once``: nobody will continue it, so no container is kept for it. ``choice`` is the model that a new one will ask: it is
-        kept from the beginning on. ``mode`` is a person's to choose too (see tools.approval.modes), and "" goes on with the
-        session's, or takes the configured one. Raises ToolcribError where there is none or its backend
-        is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
-        grants of command_allowlist can't be read or written.
+        Raises ToolcribError if there is no session to continue, or its backend is another now, and ConfigError for an unknown
+        backend, if approval.smart is enabled and can't be used, and if the grants of command_allowlist can't be read or written.
         """
-        return await self.default.open(
-            platform=platform,
-            user=user,
-            roles=roles,
-            asker=asker,
-            suspends=suspends,
-            cwd=cwd,
-            backend=backend,
-            enabled=enabled,
-            disabled=disabled,
-            sink=sink,
-            resume=resume,
-            latest=latest,
-            named=named,
-            handlers=handlers or {},
-            once=once,
-            choice=choice,
-            mode=mode,
-        )
+        return await self.desk.open(request)
+
+    async def open_by(self, request: SessionRequest) -> Session:
+        """Open the session of a request. Raises as ``open``."""
+        return await self.desk.open(request)
 
     def open_session(self, **wanted: Any) -> Session:
         """Open a session from sync code; see ``open``."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import Backend, Backends, Location
 from agent.config import read_secrets
 from agent.conversation.locating import PROJECT, location_for
+from agent.desk.request import SessionRequest, by_fields
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.audit_hook import ToldAudit
 from agent.policy.grants import SessionGrants
@@ -161,12 +162,17 @@ class Workspace:
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
-    async def open(self, **wanted: Any) -> Session:
-        """Open a session here; see Crib.open for what can be wanted."""
-        from agent.conversation.opening import Opening, open_session
+    async def open_by(self, request: SessionRequest) -> Session:
+        """Open the session of a request here. Raises as Crib.open."""
+        from agent.desk.opening import open_session
 
         self._crib.hold.add(folders_of(self.config))
-        return await open_session(self, Opening(**wanted))
+        return await open_session(self, request)
+
+    @by_fields(SessionRequest)
+    async def open(self, request: SessionRequest) -> Session:
+        """Open a session here, by the fields of a SessionRequest. Raises as Crib.open."""
+        return await self.open_by(request)
 
     def beside(self, folder: Path) -> Workspace:
         """Return the workspace of another folder, in the same process."""

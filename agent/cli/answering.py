@@ -13,10 +13,11 @@ from agent.cli.app import FAILED, INTERRUPTED, OK
 from agent.cli.ask import TerminalAsker
 from agent.cli.choosing import chosen, covered, offered
 from agent.cli.escape import exact, one_line
-from agent.cli.parked import leave_open, parked_lines, still_open
+from agent.cli.parked import parked_lines, still_open
 from agent.cli.refusing import answer_of
 from agent.cli.signals import interrupting
 from agent.conversation.answers import find_ticket, hosted, persons_session, record_answer
+from agent.desk.request import SessionRequest
 from agent.policy.self_protection import folders_of
 from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
 from tools.approval.prompt import PromptLine, physical, prompt_of
@@ -180,10 +181,11 @@ def _nobody_waits(record: TicketRecord, session_id: str) -> str:
 async def _open(crib: Crib, session_id: str) -> Session:
     """Open the session as whom it belongs to. What would ask is parked again."""
     info = await crib.find_session(session_id)
-    session = await crib.open(platform=info.platform, user=info.user, suspends=True, resume=info.id)
-    session.delegates.alone = True
-    await leave_open(session)
-    return session
+    return await crib.desk.open(
+        SessionRequest(
+            platform=info.platform, user=info.user, suspends=True, resume=info.id, delegates="awaited", leaves_open=True
+        )
+    )
 
 
 def _run_call(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:

@@ -114,7 +114,7 @@ def wrong_settings(crib: Crib) -> Iterator[str]:
 
 def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
     """Find who may do too much, or nothing."""
-    from agent.gateway.rooms import SAFE_BACKENDS
+    from agent.gateway.chat_requests import SAFE_BACKENDS
 
     name, config = seen.name, seen.config
     where = f"platforms.{name}"

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
 from agent.conversation.limits import RunLimits
+from agent.desk.request import SessionRequest
 from agent.model_choice.models import ModelChoice
 from toolcrib.contract.errors import ToolcribError
 
@@ -48,24 +48,23 @@ class ChatOpening:
         others for it; a new one will ask the model of ``choice``.
         """
         goes_on = bool(resume or latest)
-        session = await self.crib.open(
-            platform="cli",
-            asker=self.asker,
-            cwd=self.cwd if not goes_on or backend == self.backend else None,
-            backend=backend if goes_on else backend or self.backend,
-            enabled=self.enabled,
-            disabled=self.disabled,
-            resume=resume,
-            latest=latest,
-            choice=choice,
-            mode=mode if goes_on else mode or self.mode,
+        return await self.crib.desk.open(
+            SessionRequest(
+                platform="cli",
+                asker=self.asker,
+                cwd=self.cwd if not goes_on or backend == self.backend else None,
+                backend=backend if goes_on else backend or self.backend,
+                enabled=self.enabled,
+                disabled=self.disabled,
+                resume=resume,
+                latest=latest,
+                choice=choice,
+                mode=mode if goes_on else mode or self.mode,
+                delegates="anytime" if self.at_prompt else "background",
+                leaves_open=self.asker is refuse,
+                more_turns=None if self.confirm is None else self._more_turns,
+            )
         )
-        session.delegates.asks_at_once = self.at_prompt
-        if self.asker is refuse:
-            await leave_open(session)
-        if self.confirm is not None:
-            session.link.more_turns = self._more_turns
-        return session
 
     async def _more_turns(self, turns: int) -> int:
         """Ask whether a run that has used its turns shall go on with as many again."""

@@ -12,12 +12,6 @@ if TYPE_CHECKING:
 _CLIP = 200
 
 
-async def leave_open(session: Session) -> None:
-    """Keep the tickets of a session open where nobody can be asked: a refusal would settle what somebody else may answer."""
-    if await session.waits_for_answers() and await session.store.tickets.pending(session.id):
-        session.scope.asker = None
-
-
 async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRecord]:
     """Return the records of these tickets, without those that were settled meanwhile."""
     found = [await session.store.tickets.get(ticket) for ticket in tickets]

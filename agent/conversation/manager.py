@@ -15,6 +15,7 @@ from agent.conversation.answers import record_answer, topic_of
 from agent.conversation.hosting import knock, remind, settled, take_over
 from agent.conversation.lineage import session_id_of
 from agent.conversation.waiting import has_news, has_work, parked_runs
+from agent.desk.request import SessionRequest
 from agent.events import Event
 from agent.store._owner import new_owner
 from toolcrib.contract.context import Principal
@@ -47,8 +48,9 @@ class SessionManager:
     A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
     Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
     longest ago first. ``prepare`` is given each session that was opened, ``watch`` is told of events, ``done`` of what runs came
-    to. ``opens`` opens the session of an id, which may be nobody's yet; without it they are opened in ``crib``, for whoever
-    speaks on the platform. An async context manager; it belongs to the event loop that it is started in.
+    to. ``request`` returns what the session of an id, which may not exist yet, is opened with in ``crib``; without it that is
+    ``opening``, the fields of a SessionRequest. ``opens`` opens sessions instead. An async context manager; it belongs to the
+    event loop that it is started in.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class SessionManager:
         look_seconds: float = 300.0,
         most: int = 2_000,
         opens: Callable[[str], Awaitable[Session]] | None = None,
+        request: Callable[[str], Awaitable[SessionRequest]] | None = None,
         **opening: Any,
     ) -> None:
         self._crib = crib
@@ -77,7 +80,8 @@ class SessionManager:
         self._prepare = prepare
         self._idle_seconds, self._look_seconds = idle_seconds, look_seconds
         self._most = most
-        self._opens = opens or self._open_plain
+        self._request = request or self._plain_request
+        self._opens = opens or self._requested
         self._opening = opening
         self._open: OrderedDict[str, Session] = OrderedDict()
         """The one used longest ago first."""
@@ -224,11 +228,12 @@ class SessionManager:
         self._touch(session_id)
         return session
 
-    async def _open_plain(self, session_id: str) -> Session:
-        given: dict[str, Any] = {"choice": self._choice, **self._opening}
-        session = await self._crib.open(platform=self._platform, named=session_id, suspends=True, **given)
-        session.link.choice, session.link.instructions = self._choice, self._instructions
-        return session
+    async def _requested(self, session_id: str) -> Session:
+        return await self._crib.open_by(await self._request(session_id))
+
+    async def _plain_request(self, session_id: str) -> SessionRequest:
+        given = {"choice": self._choice, "instructions": self._instructions, **self._opening}
+        return SessionRequest(platform=self._platform, named=session_id, suspends=True, **given)
 
     def _touch(self, session_id: str) -> None:
         self._open.move_to_end(session_id)

@@ -5,28 +5,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from agent.config import PlatformConfig
 from agent.conversation.state import RunState
 from agent.cron import PLATFORM, news_of
 from agent.cron.messages import ended_as, settled
 from agent.cron.plan import JobPlan
-from agent.cron.rights import MayNotRun, Standing, open_session, standing_of
+from agent.cron.requests import JobRequests, end_run
+from agent.cron.rights import Standing, standing_of
 from agent.cron.service import TOOL
-from agent.cron.stopping import is_stopped
-from agent.gateway.limits import Quotas
-from agent.gateway.messages import TOOL as SEND
-from agent.gateway.messages import MessageSender
 from agent.gateway.recipients import is_owner
 from toolcrib.contract.cron import CronRun
 from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
 from toolcrib.contract.store import AuditEntry
-from toolcrib.contract.types import Answer
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
     from agent.conversation.state import RunResult
     from agent.gateway.sessions import ChatSessions
-    from agent.model_choice.models import ModelChoice
     from agent.process import Crib
 
 _SESSIONS = 1_000_000
@@ -39,36 +32,11 @@ _SETTLES = 5.0
 class BegunRuns:
     """Begins what was claimed, and settles what has ended. ``manager`` drives the sessions."""
 
-    def __init__(self, crib: Crib, choice: ModelChoice | None) -> None:
+    def __init__(self, crib: Crib, requests: JobRequests, manager: ChatSessions) -> None:
         self._crib = crib
         self._store = crib.store
-        self._choice = choice
-        self._known: dict[str, tuple[CronRun, JobPlan, Standing]] = {}
-        """Runs that were just claimed, by their sessions: the first opening need not look for them."""
-        self._quotas: dict[str, Quotas] = {}
-        self.platforms: dict[str, str] = {}
-        """Platforms that are told, by the sessions that are open here."""
-        self.manager: ChatSessions
-
-    async def open(self, session_id: str) -> Session:
-        """Open a run's session, with what its creator may do now. Raises MayNotRun where that is nothing, and as Crib.open."""
-        known = self._known.pop(session_id, None)
-        if known is None:
-            run = await self._store.cron.run_of(session_id)
-            job = None if run is None else await self._store.cron.get(run.job_id)
-            if run is None or job is None:
-                raise ToolcribError(f"no job has the session {session_id[:12]}")
-            plan = JobPlan.of(job)  # of one that was removed meanwhile too: its session knows what to do
-            try:
-                known = run, plan, await standing_of(self._crib, plan)
-            except MayNotRun as error:
-                if is_stopped(run):
-                    await self._end(session_id, error)
-                raise
-        run, plan, standing = known
-        self.platforms[session_id] = run.platform
-        handlers = {SEND: self._sender(standing)}
-        return await open_session(standing, plan, session_id, self._choice, handlers)
+        self._requests = requests
+        self._manager = manager
 
     async def begin(self, run: CronRun, plan: JobPlan) -> None:
         """Tell the run's session what to do, once: however often this is done, and in whichever process. Raises StoreFailed."""
@@ -82,37 +50,25 @@ class BegunRuns:
         if why := await self._spent(standing):
             await self._refuse(run, why)
             return
-        self._known[run.session_id] = run, plan, standing
+        self._requests.expect(run, plan, standing)
         key = f"cron:{run.job_id}:{run.due_at!r}"
         try:
             text, who = plan.message(run.due_at), standing.principal
-            if await self.manager.say_in(run.session_id, text, principal=who, message_key=key):
+            if await self._manager.say_in(run.session_id, text, principal=who, message_key=key):
                 await self._store.sessions.label(run.session_id, title=plan.title)
             else:
-                await self.manager.go_on(run.session_id)
+                await self._manager.go_on(run.session_id)
         except (StoreFailed, LeaseLost):
             raise
         except ToolcribError as error:
             await self.settle(run, "failed", str(error))
         finally:
-            self._known.pop(run.session_id, None)
+            self._requests.forget(run)
 
     async def _spent(self, standing: Standing) -> str:
         """Return why a creator has nothing left for a run today, "" where they have. Raises StoreFailed."""
         who = standing.principal
-        return "" if is_owner(who) else await self._quotas_of(who.platform).spent(who)
-
-    def _quotas_of(self, platform: str) -> Quotas:
-        config = self._crib.config.platforms.get(platform, PlatformConfig())
-        found = self._quotas.setdefault(platform, Quotas(config, self._store))
-        found.use(config)
-        return found
-
-    def _sender(self, standing: Standing) -> MessageSender:
-        """Return the handler of send_message: what jobs send in an hour is bounded as what their creator sends."""
-        crib, who = self._crib, standing.principal
-        count = self._quotas_of(who.platform).why_over
-        return MessageSender(self._store, lambda: crib.config, crib.redactor().text, count)
+        return "" if is_owner(who) else await self._requests.quotas_of(who.platform).spent(who)
 
     async def _refuse(self, run: CronRun, why: str) -> None:
         await self._store.cron.settle(settled(run, "refused", why))
@@ -141,25 +97,13 @@ class BegunRuns:
             if run.platform:
                 await self._store.signals.send(news_of(run.platform))
             return
-        self.platforms.pop(session_id, None)
+        self._requests.platforms.pop(session_id, None)
         record = await self._store.runs.last(session_id)
         if record is not None and record.status == "ended":
             await self.settle(run, *ended_as(RunState.of(record)))
         elif isinstance(outcome, Exception):
-            await self._end(session_id, outcome)
+            await end_run(self._store, session_id, outcome)
             await self.settle(run, "failed", str(outcome))
-
-    async def _end(self, session_id: str, error: Exception) -> None:
-        """End what can't go on, such as a parked run whose creator may speak no more: nobody shall answer it either."""
-        record = await self._store.runs.current(session_id)
-        if record is not None:
-            state = RunState.of(record)
-            reason = (type(error).__name__, str(error))
-            await self._store.runs.commit(state.next(phase="ended", batch=(), shell=None, error=reason).record())
-        for ticket in await self._store.tickets.pending(session_id):
-            answer = Answer(ticket.ticket.id, action="cancel", reason=str(error), by="cron", at=time.time())
-            await self._store.tickets.settle(answer, "expired")
-        await self._store.inbox.drop([item.id for item in await self._store.inbox.waiting(session_id)])
 
     async def sweep(self, before: float) -> None:
         """Forget what ended before then (Unix seconds), and sessions of jobs that were not used since, but for those with a tag.
@@ -171,26 +115,21 @@ class BegunRuns:
             await self._crib.delete_sessions(old[start : start + _AT_ONCE])
         await self._store.cron.sweep(before)
 
-    async def was_stopped(self, session_id: str) -> bool:
-        """Return whether a person stopped the run of a session. Raises StoreFailed."""
-        run = await self._store.cron.run_of(session_id)
-        return run is not None and is_stopped(run)
-
     async def end_stopped(self, session_id: str) -> None:
         """End a session's run here where a person stopped it. Raises StoreFailed."""
-        if await self.was_stopped(session_id):
-            self.platforms.pop(session_id, None)
-            await self.manager.end(session_id)
+        if await self._requests.was_stopped(session_id):
+            self._requests.platforms.pop(session_id, None)
+            await self._manager.end(session_id)
 
     async def look(self) -> None:
         """Settle what has ended without being settled, and begin what was claimed and not begun. What was begun is taken over by
         the manager. Raises StoreFailed.
         """
-        for session_id in list(self.platforms):  # the signal may have been lost
+        for session_id in list(self._requests.platforms):  # the signal may have been lost
             await self.end_stopped(session_id)
-        await self.manager.end_again()
+        await self._manager.end_again()
         for run in await self._store.cron.under_way():
-            if self.manager.at_work(run.session_id) or abs(time.time() - run.started_at) < _SETTLES:
+            if self._manager.at_work(run.session_id) or abs(time.time() - run.started_at) < _SETTLES:
                 continue
             record = await self._store.runs.last(run.session_id)
             if record is None:

@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
-from agent.conversation.limits import RunLimits
 from agent.cron import PLATFORM
 from agent.cron.plan import JobPlan
+from agent.desk.request import SessionRequest
 from agent.gateway.admission import Admission, Admitted
+from agent.gateway.chat_requests import ChatRequests
 from agent.gateway.forms import chat_of
 from agent.gateway.pairing import Pairings
 from agent.gateway.recipients import owners_of, records_of
-from agent.gateway.rooms import Rooms
-from toolcrib.contract.context import Principal, RunIdentity
-from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ToolcribError
-from tools.approval.policy import Policy
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from agent.conversation.session import Session
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
     from agent.workspace import Workspace
@@ -75,9 +73,9 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
     found = await admission.admit(chat, who.person, ())
     if not isinstance(found, Admitted):
         raise MayNotRun(f"its creator may not speak {'there' if found == 'group' else f'on {who.platform}'} any more")
-    rooms = Rooms(crib, who.platform, config, None)
-    here, never = rooms.place_of(chat, found.roles)
-    return Standing(rooms.principal(chat, found), here, config.backend, _NEVER | never)
+    requests = ChatRequests(crib, who.platform, config)
+    here, never = requests.place_of(chat, found.roles)
+    return Standing(requests.principal(chat, found), here, config.backend, _NEVER | never)
 
 
 async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
@@ -98,38 +96,30 @@ async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
     return "" if to.chat["is_group"] or record.body["user"] == who.user else "its chat is somebody else's now"
 
 
-async def open_session(
+def request_for(
     standing: Standing, plan: JobPlan, session_id: str, choice: ModelChoice | None, handlers: Mapping[str, Handler]
-) -> Session:
-    """Open a job's session, new or left by another process. ``handlers`` run tools, by name. Raises as Crib.open, and
+) -> SessionRequest:
+    """Return what a job's session is opened with, new or left by another process. ``handlers`` run tools, by name. Raises
     ConfigError for a missing rule set.
     """
     from agent.workspaces import rules_with
 
     here, who = standing.here, standing.principal
-    rules = None if plan.unattended in ("deny", "park") else rules_with(here.config, plan.unattended)
-    session = await here.open(
+    told = _TOLD.format(platform=plan.platform) if plan.platform else _KEPT
+    return SessionRequest(
         platform=PLATFORM,
         user=who.key,
         suspends=plan.unattended == "park",
+        smart=False,
         named=session_id,
         choice=choice,
+        instructions=PROMPT.format(told=told),
+        folder=here.project_dir,
         backend=standing.backend,
         without=standing.never,
+        within=here.granted(who.platform, user=who.person),
+        acts_for=who,
         handlers=handlers,
+        tool_rules=None if plan.unattended in ("deny", "park") else rules_with(here.config, plan.unattended),
+        max_turns=_MAX_TURNS,
     )
-    theirs = set(here.granted(who.platform, user=who.person))
-    session.names = [name for name in session.names if name in theirs]
-    session.scope.granted = frozenset(session.names)
-    session.scope.asker = None  # no model says yes where no person sees it
-    given = session.scope.policy
-    if rules is not None and isinstance(given, Policy):
-        session.scope.policy = replace(given, tool_rules=rules)
-    session.opened_for = RunIdentity(session_id, "", "", who.user, who.platform, who.roles, who.speaker)
-    session.scope.identity = session.opened_for
-    if here.config.origin("max_turns") == "default":
-        session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)
-    session.link.choice = choice
-    told = _TOLD.format(platform=plan.platform) if plan.platform else _KEPT
-    session.link.instructions = PROMPT.format(told=told)
-    return session

@@ -21,6 +21,7 @@ from agent.conversation.state import RunResult
 from agent.cron import CHANGED, PLATFORM, REMIND, news_of
 from agent.cron.plan import JobPlan, session_of
 from agent.cron.recovery import BegunRuns
+from agent.cron.requests import JobRequests
 from agent.cron.running import RUNNER, SECONDS
 from agent.events import Event, TicketOpened, TicketReminder, TurnStarted
 from agent.gateway.sessions import ChatSessions
@@ -72,17 +73,18 @@ class CronRunner:
         self._crib = crib
         self._store = crib.store
         self._wall = wall
-        self.begun = BegunRuns(crib, choice)
-        self.manager = self.begun.manager = ChatSessions(
+        self.requests = JobRequests(crib, choice)
+        self.manager = ChatSessions(
             crib,
             platform=PLATFORM,
-            opens=self.begun.open,
+            request=self.requests.request,
+            is_left=self.requests.was_stopped,
             watch=self._watch,
             done=lambda session_id, outcome: self._spawn(self._done(session_id, outcome)),
             prepare=prepare,
             look_seconds=look_seconds,
         )
-        self.manager.is_left = self.begun.was_stopped
+        self.begun = BegunRuns(crib, self.requests, self.manager)
         self._jobs: dict[str, CronJob] = {}
         self._due: list[tuple[float, str]] = []
         """A heap of times and jobs; one whose job has another time by now means nothing."""
@@ -312,7 +314,7 @@ class CronRunner:
             self._is_there(session_id)
         elif isinstance(event, TicketReminder):
             self._spawn(self._store.signals.send(f"{REMIND}{event.ticket}"))
-        elif isinstance(event, TicketOpened) and (platform := self.begun.platforms.get(session_id)):
+        elif isinstance(event, TicketOpened) and (platform := self.requests.platforms.get(session_id)):
             self._spawn(self._store.signals.send(news_of(platform)))
 
     async def _look_after(self) -> None:

@@ -75,6 +75,7 @@ class DelegateStarter:
     async def open(self, delegate: Delegate, allowance: Allowance) -> Session:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
         from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
+        from agent.desk.request import SessionRequest
         from agent.model_choice.models import ModelChoice
         from tools.approval.policy import Policy
 
@@ -86,29 +87,30 @@ class DelegateStarter:
             lineage.ORDER: order.to_text(),
         }
         known = await parent.info()
-        child = await self._start.open_session(
-            platform=who.platform,
-            user=who.user,
-            roles=who.roles,
-            asker=None if scope.asker is None else self._relay(delegate, allowance),
-            suspends=scope.suspends,
-            named=delegate.id,
-            handlers=self._start.handlers,
-            once=not scope.suspends,
-            mode=parent.mode.now,
-            descent=lineage.Descent(
-                self.tools_for(order),
-                folder_of(self._start.location, parent.scope.opened, self._start.project_dir),
-                parent.id,
-                place,
-                {} if known is None else known.via,
-            ),
+        child = await self._start.open(
+            SessionRequest(
+                platform=who.platform,
+                user=who.user,
+                roles=who.roles,
+                asker=None if scope.asker is None else self._relay(delegate, allowance),
+                smart=scope.asker is not None,  # if nobody is asked above, no model approves below
+                suspends=scope.suspends,
+                named=delegate.id,
+                handlers=self._start.handlers,
+                once=not scope.suspends,
+                mode=parent.mode.now,
+                choice=parent.link.choice or ModelChoice(),
+                instructions=PROMPT,
+                descent=lineage.Descent(
+                    self.tools_for(order),
+                    folder_of(self._start.location, parent.scope.opened, self._start.project_dir),
+                    parent.id,
+                    place,
+                    {} if known is None else known.via,
+                ),
+            )
         )
-        if scope.asker is None:  # where nobody is asked above, a model says yes for nobody below
-            child.scope.asker = None
         child.mode.follow(parent.mode)
-        child.link.choice = parent.link.choice or ModelChoice()
-        child.link.instructions = PROMPT
         own, shared = child.scope.policy, scope.policy
         if isinstance(own, Policy) and isinstance(shared, Policy):
             told = {"name": str(about["name"]), "task": str(about["task"])}

@@ -13,17 +13,18 @@ from toolcrib.contract.types import Handler
 if TYPE_CHECKING:
     from agent.backends import Location
     from agent.conversation.session import Session
+    from agent.desk.request import SessionRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
     """What a session gives its delegates. ``depth`` counts the delegates between it and a person's session.
 
-    ``open_session`` opens sessions in the session's workspace (see Crib.open), whose store is ``store``. ``location`` and
-    ``handlers`` are the session's own.
+    ``open`` opens sessions in the session's workspace, whose store is ``store``. ``location`` and ``handlers`` are the session's
+    own.
     """
 
-    open_session: Callable[..., Awaitable[Session]]
+    open: Callable[[SessionRequest], Awaitable[Session]]
     store: Store
     project_dir: Path
     location: Location

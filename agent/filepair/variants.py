@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from agent.conversation.limits import RunLimits
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
+from agent.desk.request import SessionRequest
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
@@ -117,9 +118,10 @@ class Variant:
     async def _open_session(self) -> Session:
         settings = self.settings
         offer(self.crib.registry)
-        return await self.crib.open(
+        request = SessionRequest(
             platform=settings.platform, asker=settings.asker, enabled=settings.toolsets, handlers=self.state.handlers()
         )
+        return await self.crib.desk.open(request)
 
     async def _open_model(self, session: Session, model: ModelChoice | OpenModel) -> None:
         if isinstance(model, ModelChoice):

@@ -98,7 +98,7 @@ class ChatCommands:
     async def _of_plugin(self, name: str, message: Inbound, who: Admitted, text: str) -> str:
         room = await self.rooms.enter(message.chat, who)
         session = await self.manager.opened(room.session_id)
-        principal = self.rooms.principal(message.chat, who)
+        principal = self.rooms.requests.principal(message.chat, who)
         identity = replace(session.identity, user=principal.user, roles=principal.roles, speaker=principal.speaker)
         try:
             said = await asyncio.to_thread(self.added[name.removeprefix("/")].function, text, identity)
@@ -192,7 +192,7 @@ async def _deny(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
 async def _tools(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
     session = await here.manager.opened(room.session_id)
-    why = await here.rooms.why_without_place(room.session_id)
+    why = await here.rooms.requests.why_without_place(room.session_id)
     if why and not who.is_owner:
         why = "None here reads, changes or runs something: this chat has no place for it."
     return "\n".join(filter(None, [f"Tools here: {', '.join(session.names) or 'none'}", why]))

@@ -12,7 +12,6 @@ from agent.config import Config, PlatformConfig, secret, secrets_path, state_dir
 from agent.gateway.admission import Admission, Admitted, is_nobodys
 from agent.gateway.commands import takes_back
 from agent.gateway.forms import body_of, inbound_json
-from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
 from toolcrib.contract.chat import Chat, Inbound, Press
 from toolcrib.contract.dataclass import replace
@@ -24,9 +23,7 @@ from toolcrib.contract.store import Store
 from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from agent.gateway.limits import Quotas
-    from agent.gateway.mailbox import Mailbox
-    from agent.gateway.questions import ChatQuestions
+    from agent.gateway.assembly import LineParts
 
 _STRANGER = "This bot is private. If it is yours, `toolcrib gateway pair` shows a code to say here."
 _PAIRED = "You are paired. Write what you want done; /help lists commands."
@@ -50,14 +47,15 @@ class Door:
         self._store = store
         self._admission = admission
         self._pairings = pairings
-        self.outbox: Outbox
-        self.mailbox: Mailbox
-        self.questions: ChatQuestions
-        self.quotas: Quotas
+        self._parts: LineParts
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
         self._given: dict[str, str] = {}
         self._lately: dict[tuple[str, str], float] = {}
         """Messages that were kept or known, and when, the oldest first."""
+
+    def serve(self, parts: LineParts) -> None:
+        """Hand on what arrives to these parts. Called before the platform is started: they send by it."""
+        self._parts = parts
 
     def use(self, config: PlatformConfig) -> None:
         """Go by another configuration from now on."""
@@ -91,8 +89,12 @@ class Door:
             return "refused"
         if self._is_repeated(message):
             return "known"
-        if not who.is_owner and self.quotas.over(who.user) and not (await self._ends(message) and self.quotas.may_end(who.user)):
-            if told := self.quotas.told(who.user):
+        if (
+            not who.is_owner
+            and self._parts.quotas.over(who.user)
+            and not (await self._ends(message) and self._parts.quotas.may_end(who.user))
+        ):
+            if told := self._parts.quotas.told(who.user):
                 await self._say(message, "busy", told)
             return "limited"
         body = inbound_json(message) | {"text": _NO_TEXT.sub("\ufffd", message.text[:_TEXT])}
@@ -100,7 +102,7 @@ class Door:
         self._lately[message.chat.key, message.message_id] = time.monotonic()
         if kept is None:
             return "known"
-        self.mailbox.add(kept)
+        self._parts.mailbox.add(kept)
         return "kept"
 
     def _is_repeated(self, message: Inbound) -> bool:
@@ -112,7 +114,7 @@ class Door:
 
     async def _ends(self, message: Inbound) -> bool:
         """Return whether a message only ends or refuses something: no limit of what may be asked for keeps that back."""
-        return takes_back(message.text) or await self.questions.denies(message)
+        return takes_back(message.text) or await self._parts.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:
         """Return whether a message is the code of a pairing: it is taken here, from whomever, and nothing of it is kept. One that
@@ -140,7 +142,7 @@ class Door:
 
     async def _put(self, message: Inbound, key: str, text: str) -> None:
         with contextlib.suppress(StoreFailed):
-            await self.outbox.put(message.chat.key, key, body_of(message.chat, text))
+            await self._parts.outbox.put(message.chat.key, key, body_of(message.chat, text))
 
     async def press(self, press: Press) -> str:
         """See toolcrib.chat.Host."""
@@ -150,7 +152,7 @@ class Door:
         if not isinstance(who, Admitted):
             await self._admission.refuse(press.chat, press.user, who)
             return ""
-        return await self.questions.pressed(press, who)
+        return await self._parts.questions.pressed(press, who)
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
         """See toolcrib.chat.Host."""

@@ -25,6 +25,7 @@ from toolcrib.contract.store import InboxMode, Store
 
 if TYPE_CHECKING:
     from agent.conversation.manager import SessionManager
+    from agent.gateway.held_chats import HeldChats
     from agent.gateway.limits import Quotas
     from agent.gateway.media import Media
     from agent.gateway.questions import ChatQuestions
@@ -53,6 +54,7 @@ class Mailbox:
         outbox: Outbox,
         media: Media,
         quotas: Quotas,
+        held: HeldChats,
         greet: Callable[[str, Inbound], None],
     ) -> None:
         self._platform = platform
@@ -72,8 +74,7 @@ class Mailbox:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._draining = self._closing = False
         self._left: Sequence[Mail] = ()
-        self._held: dict[str, asyncio.Event] = {}
-        """By chat, where what an ended process left may end a run: set once that was taken. No run goes on there before."""
+        self._held = held
         self._told_of: set[str] = set()
         """Tickets of which was said that messages wait behind them."""
         self.taken = 0
@@ -96,21 +97,13 @@ class Mailbox:
     async def load(self) -> None:
         """Look what an ended process left; ``start`` works on it. Raises StoreFailed."""
         self._left = await self._mail.waiting(self._platform)
-        self._held = {mail.chat: asyncio.Event() for mail in self._left if _takes_back(mail)}
+        self._held.hold(mail.chat for mail in self._left if _takes_back(mail))
 
     def start(self) -> None:
         """Go on with what an ended process left."""
         for mail in self._left:
             self.add(mail)
         self._left = ()
-
-    async def may_go_on(self, session_id: str) -> None:
-        """Return once nothing is left of an ended process, such as a /stop, that may end what is to go on in a session. Raises
-        StoreFailed.
-        """
-        chat = await self._rooms.chat_of(session_id) if self._held else None
-        if chat is not None and (held := self._held.get(chat.key)) is not None:
-            await held.wait()
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more but what ends or refuses something, and wait that long for what is being worked on. The rest is for
@@ -152,7 +145,7 @@ class Mailbox:
                 waiting.remove(mail)
                 self.taken += 1
                 if chat in self._held and not any(map(_takes_back, waiting)):
-                    self._held.pop(chat).set()
+                    self._held.release(chat)
         finally:
             del self._tasks[chat]
             if not waiting:
@@ -226,7 +219,7 @@ class Mailbox:
 
     async def _said_in(self, room: ChatRoom, message: Inbound, who: Admitted) -> str:
         session_id, busy = room.session_id, room.busy or self._config.busy
-        who_says = self._rooms.principal(message.chat, who)
+        who_says = self._rooms.requests.principal(message.chat, who)
         if not who.is_owner and (spent := await self._quotas.spent(who_says)):
             return spent
         text, images, told = await self._media.taken(message, session_id)

@@ -27,8 +27,8 @@ async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
     Raises StoreFailed.
     """
     room = await rooms.enter(chat, who)
-    here, _ = rooms.place_of(chat, who.roles)
-    book = JobBook(here.store, here.config, rooms.principal(chat, who))
+    here, _ = rooms.requests.place_of(chat, who.roles)
+    book = JobBook(here.store, here.config, rooms.requests.principal(chat, who))
     action, _, job_id = text.partition(" ")
     if not action:
         jobs = await book.list()

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
@@ -17,30 +16,17 @@ from agent.conversation.state import RunResult
 from agent.events import Event, TicketOpened
 from agent.gateway import messages
 from agent.gateway.admission import Admission
-from agent.gateway.approval_rights import Deciding
-from agent.gateway.approvers import Deciders
-from agent.gateway.commands import ChatCommands
-from agent.gateway.failures import is_owners, logged
+from agent.gateway.assembly import LineListener, assemble_line
+from agent.gateway.failures import logged
 from agent.gateway.figures import LineFigures
 from agent.gateway.host import Door
-from agent.gateway.jobs import ChatJobs
-from agent.gateway.limits import Quotas
 from agent.gateway.logs import about, work_on
-from agent.gateway.long_texts import LongTexts
-from agent.gateway.mailbox import Mailbox
-from agent.gateway.media import Media
-from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
-from agent.gateway.questions import ChatQuestions
-from agent.gateway.replies import Replies
-from agent.gateway.rooms import Rooms
-from agent.gateway.sending import TOOL, ChatFiles, offer
-from agent.gateway.sessions import ChatSessions
 from agent.gateway.starting import nobody_speaks, require_backend
 from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive, told_by
 from agent.plugin_host.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
-from toolcrib.contract.chat import Chat, Inbound, Platform, ShowsTyping
+from toolcrib.contract.chat import Chat, Inbound, Platform
 from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
 from toolcrib.contract.state import StateWrite
 from toolcrib.contract.store import Lease
@@ -148,62 +134,24 @@ class ChatLine:
         await self.note_status()
 
     def _assemble(self, platform: Platform, admission: Admission) -> None:
-        """Put together what stands between the door and the platform."""
-        self.rooms = Rooms(self._crib, self.name, self._config, self._choice)
         self._redactor = self._crib.redactor()
-        self.outbox = Outbox(platform, self._store, lambda: self._redactor)
-        self.manager = ChatSessions(
+        parts = assemble_line(
             self._crib,
-            platform=self.name,
-            watch=self._watch,
-            done=self._done,
-            opens=self.rooms.open,
-            most=self._crib.config.gateway.sessions,
-            prepare=self._prepare,
-        )
-        self.rooms.sessions, self.manager.is_left = self.manager, self.rooms.is_left
-        self.deciding = Deciding(self._crib.config.gateway.approvers)
-        deciders = Deciders(self.name, self._store, admission, self.deciding)
-        answer, traits = self.manager.answer, platform.traits
-        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, answer, traits)
-        offer(self._crib.registry)
-        self.files = ChatFiles(platform, self.outbox, self.rooms.chat_of)
-        texts = LongTexts(self.outbox, self.files, traits.max_chars)
-        self.jobs = ChatJobs(self.name, self._store, lambda: self._crib.config, self.questions, texts)
-        self.rooms.handlers = {TOOL: self.files.handle} if platform.traits.max_file_bytes else {}
-        self.replies = Replies(
-            self.outbox,
-            self.questions,
-            self.files,
-            self.rooms.chat_of,
-            self.manager.run_id,
-            partial(is_owners, self._store),
-            traits.max_chars,
-            streams=self._config.streams,
-            typing=platform.typing if isinstance(platform, ShowsTyping) else None,
-        )
-        slash, redact = self._crib.slash, self._redact
-        commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, slash, redact, self.replies.withdraw)
-        self.quotas = self.rooms.quotas = Quotas(self._config, self._store)
-        sender = messages.MessageSender(self._store, lambda: self._crib.config, redact, self.quotas.why_over)
-        self.rooms.handlers = {**self.rooms.handlers, messages.TOOL: sender}
-        self.mailbox = Mailbox(
-            self.name,
-            self._store,
-            self._config,
+            platform,
             admission,
-            self.rooms,
-            self.questions,
-            commands,
-            self.manager,
-            self.outbox,
-            Media(platform, self.manager.opened),
-            self.quotas,
-            self._greet,
+            LineListener(greet=self._greet, watch=self._watch, done=self._done),
+            name=self.name,
+            config=self._config,
+            choice=self._choice,
+            prepare=self._prepare,
+            status=self._status,
+            redactor=lambda: self._redactor,
+            redact=self._redact,
         )
-        self.manager.may_go_on = self.mailbox.may_go_on
-        self.door.outbox, self.door.mailbox = self.outbox, self.mailbox
-        self.door.questions, self.door.quotas = self.questions, self.quotas
+        self.outbox, self.mailbox, self.replies, self.files = parts.outbox, parts.mailbox, parts.replies, parts.files
+        self.manager, self.rooms, self.jobs = parts.manager, parts.rooms, parts.jobs
+        self.questions, self.quotas, self.deciding = parts.questions, parts.quotas, parts.deciding
+        self.door.serve(parts)
         self._is_assembled = True
 
     # -- another configuration -----------------------------------------------------------------------------------
@@ -313,7 +261,7 @@ class ChatLine:
         """
         if not await self.manager.waits(session_id):
             return None
-        return await self.rooms.chat_of(session_id) or await self.jobs.chat_of(session_id)
+        return await self.rooms.chats.chat_of(session_id) or await self.jobs.chat_of(session_id)
 
     async def _look(self) -> None:
         """Keep the account, note that this lives, and look for questions whose time is over."""
@@ -391,7 +339,7 @@ class ChatLine:
         self.replies.done(session_id, outcome)
 
     def _chat(self, session_id: str) -> str:
-        chat = self.rooms.known(session_id)
+        chat = self.rooms.chats.known(session_id)
         return "" if chat is None else chat.key
 
     def _redact(self, text: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
@@ -19,25 +19,37 @@ from tools.dispatch.gates import NOBODY
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from agent.process import Crib
     from toolcrib.contract.store import InboxItem
 
 _log = logging.getLogger(__name__)
 
 
 class ChatSessions(SessionManager):
-    """A SessionManager for a gateway, which is restarted and reconfigured while people chat."""
+    """A SessionManager for a gateway, which is restarted and reconfigured while people chat.
 
-    _draining = False
-    _stale: frozenset[str] = frozenset()
-    """Open sessions of an earlier configuration."""
-    is_left: Callable[[str], Awaitable[bool]] | None = None
-    """Says whether the chat of a session has another one now: then nothing is done in it any more. Raises StoreFailed."""
-    may_go_on: Callable[[str], Awaitable[None]] | None = None
-    """Waits until something may be done in a session. Raises StoreFailed."""
-    _ending: frozenset[str] = frozenset()
-    """Sessions that were left, and are not at their end yet."""
-    _at_their_end: frozenset[str] = frozenset()
-    """Left sessions that are being ended just now."""
+    ``is_left`` returns whether nothing is done in a session any more, because its chat has another one now. ``may_go_on`` waits
+    until something may be done in a session. Both raise StoreFailed. ``more`` is as for a SessionManager.
+    """
+
+    def __init__(
+        self,
+        crib: Crib,
+        *,
+        is_left: Callable[[str], Awaitable[bool]],
+        may_go_on: Callable[[str], Awaitable[None]] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(crib, **more)
+        self._is_left = is_left
+        self._may_go_on = may_go_on
+        self._draining = False
+        self._stale = frozenset[str]()
+        """Open sessions of an earlier configuration."""
+        self._ending = frozenset[str]()
+        """Sessions that were left, and are not at their end yet."""
+        self._at_their_end = frozenset[str]()
+        """Left sessions that are being ended just now."""
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more, and return once what is under way has ended, or that time is over."""
@@ -124,7 +136,7 @@ class ChatSessions(SessionManager):
         run = await self._store.runs.current(session_id)
         if run is None or run.status != "parked":
             return False
-        if self.is_left is not None and await self.is_left(session_id):
+        if await self._is_left(session_id):
             self._spawn(self.end(session_id))
             return False
         return True
@@ -198,9 +210,9 @@ class ChatSessions(SessionManager):
             super()._wake(session_id)
 
     async def _advance(self, session_id: str) -> bool:
-        if self.may_go_on is not None:
-            await self.may_go_on(session_id)
-        if self.is_left is not None and await self.is_left(session_id):
+        if self._may_go_on is not None:
+            await self._may_go_on(session_id)
+        if await self._is_left(session_id):
             await self._end(session_id)
             return False
         return await super()._advance(session_id)

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from agent.cli.render import result_text
     from agent.cli.signals import interrupting
     from agent.cli.terminal import find_terminal
+    from agent.desk.request import SessionRequest
+    from tools.dispatch.bridge import run_async
     from tools.dispatch.json_results import as_json
 
     arguments = _arguments(args.args)
@@ -62,9 +64,8 @@ def run(args: argparse.Namespace) -> int:
         if (reason := crib.registry.availability([args.tool])[args.tool]) is not None:
             raise ToolcribError(f"{args.tool} can't work here: {reason}")
         asker = asker_for(find_terminal(lines_only=crib.config.display.screen_reader))
-        session = crib.open_session(platform="cli", asker=asker, backend=args.backend, once=True)
-        session.scope.keep_spill, session.scope.artifacts = True, None  # the result names the file with its full text
-        session.watch = _tell
+        request = SessionRequest(platform="cli", asker=asker, backend=args.backend, once=True, watch=_tell, whole_results=True)
+        session = run_async(crib.desk.open(request))
         with interrupting(session.interrupt):
             try:
                 executed = session.call(args.tool, arguments)

@@ -125,7 +125,7 @@ def _drafts(crib: Crib) -> KeptDraft:
 
 async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
     """Open the session that is asked for. Return the one in which nothing was said yet whose draft goes on in it, "" for none."""
-    from agent.conversation.opening import NothingToContinue
+    from agent.desk.opening import NothingToContinue
 
     left = "" if drafts is None or args.resume else drafts.left_here()
     info = await conversation.opening.crib.store.sessions.get(left) if left else None

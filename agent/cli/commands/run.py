@@ -185,6 +185,7 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
     from agent.cli.refusing import Refuser
+    from agent.desk.request import SessionRequest
     from agent.model_choice.connecting import own_choice
     from agent.model_choice.models import find_endpoint
     from agent.providers.clients import load_early
@@ -195,27 +196,26 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     if not goes_on and find_endpoint(crib.config, choice) is None:
         raise _no_model()
     load_early()
-    session = await crib.open(
-        platform="cli",
-        asker=None if args.park else Refuser(),
-        suspends=args.park,
-        cwd=folder_of(args, crib),
-        backend=args.backend,
-        enabled=args.toolsets,
-        disabled=args.disable,
-        resume=args.resume,
-        latest=args.latest,
-        choice=choice,
-        mode=mode_of(args, crib.config),
+    session = await crib.desk.open(
+        SessionRequest(
+            platform="cli",
+            asker=None if args.park else Refuser(),
+            suspends=args.park,
+            cwd=folder_of(args, crib),
+            backend=args.backend,
+            enabled=args.toolsets,
+            disabled=args.disable,
+            resume=args.resume,
+            latest=args.latest,
+            choice=choice,
+            mode=mode_of(args, crib.config),
+            delegates="awaited",
+            leaves_open=True,
+        )
     )
-    session.delegates.alone = True
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
             raise _no_model()
-        if goes_on:
-            from agent.cli.parked import leave_open
-
-            await leave_open(session)
     except BaseException:
         await session.close()
         raise

@@ -172,7 +172,7 @@ async def test_a_grant_of_one_chat_is_none_of_another_s(house: House) -> None:
     """003-26"""
     async with house.gateway() as gateway:
         line = line_of(gateway)
-        room = line.rooms.folder(GROUP)
+        room = line.rooms.requests.folder(GROUP)
         question = await asked(house, chat=GROUP, user="bob", folder=room)
         assert await house.platform.presses(question, "s") == ""
         await house.until(lambda: not (room / "build").exists())

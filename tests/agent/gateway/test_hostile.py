@@ -425,7 +425,7 @@ async def test_a_file_that_is_not_taken_is_told_and_the_words_are_answered(
         assert len(told) < 300
         assert len(told.splitlines()) == 1
         assert watched.pieces <= FILE_BYTES // 65_536 + 1
-        assert not (line.rooms.folder(DIRECT) / "received").exists()
+        assert not (line.rooms.requests.folder(DIRECT) / "received").exists()
         await answered(house)
     assert house.asked == ["look", "are you well?"]
 
@@ -436,7 +436,7 @@ async def test_a_file_lies_where_files_lie_whatever_it_is_called(house: House, w
         line = line_of(gateway)
         await house.platform.says("look", attachments=[Attachment(name, ref={"id": "file"})])
         await house.until(lambda: house.asked)
-        folder = line.rooms.folder(DIRECT)
+        folder = line.rooms.requests.folder(DIRECT)
         [kept] = [path for path in folder.rglob("*") if path.is_file()]
         assert (kept.parent, kept.read_bytes(), kept.stat().st_mode & 0o777) == (folder / "received", b"some", 0o600)
         assert kept.name.isascii()
@@ -451,7 +451,7 @@ async def test_more_files_than_are_taken(house: House, watched: WatchedPlatform)
         await house.platform.says("look", attachments=[FILE] * 200)
         await house.until(lambda: any("not taken: 190 more" in text for text in house.platform.texts()))
         assert len(watched.fetched) == 10
-        assert len(list((line.rooms.folder(DIRECT) / "received").iterdir())) == 10
+        assert len(list((line.rooms.requests.folder(DIRECT) / "received").iterdir())) == 10
         await answered(house)
 
 

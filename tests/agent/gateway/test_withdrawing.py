@@ -110,7 +110,7 @@ async def test_who_asked_may_take_it_back_and_nobody_else(house: House) -> None:
 @pytest.mark.parametrize("word", ["/new", "/stop"])
 async def test_what_was_granted_for_a_session_ends_with_it(house: House, word: str) -> None:
     async with house.gateway() as gateway:
-        await ask(house, "ann", DIRECT, line_of(gateway).rooms.folder(DIRECT))
+        await ask(house, "ann", DIRECT, line_of(gateway).rooms.requests.folder(DIRECT))
         await house.platform.presses(questions(house, DIRECT)[0], "s")
         await house.until(lambda: house.platform.texts()[-1:] == ["ran it"])
         [granted] = await house.store.grants.all()
@@ -122,7 +122,7 @@ async def test_what_was_granted_for_a_session_ends_with_it(house: House, word: s
 
 async def test_a_session_that_was_left_is_granted_nothing(house: House) -> None:
     async with house.gateway() as gateway:
-        await ask(house, "bob", BOBS, line_of(gateway).rooms.folder(BOBS))
+        await ask(house, "bob", BOBS, line_of(gateway).rooms.requests.folder(BOBS))
         [question] = questions(house, BOBS)
         await house.platform.says("hello", user="ann", chat=BOBS)  # hers begins
         await house.until(lambda: "re hello" in house.platform.texts(BOBS))

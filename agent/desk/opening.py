@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from agent.backends import Location
 from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.core import WorkspaceShare
-from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage
+from agent.conversation.lineage import DELEGATE, depth_of, is_delegate, kept_lineage
 from agent.conversation.locating import PROJECT, find_session
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
@@ -20,52 +19,20 @@ from agent.delegates.starting_point import StartingPoint
 from agent.reports import Reports
 from agent.store._owner import new_owner
 from agent.todo import TODOS, TodoStore, loop_handlers
-from toolcrib.contract.context import EventSink, Principal, RunIdentity, ToolCallContext
-from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.context import RunIdentity, ToolCallContext
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import Fence, SessionInfo, Store
 from toolcrib.contract.types import Handler, ToolResult
-from tools.dispatch.scope import Asker
+from tools.approval.policy import Policy
 
 if TYPE_CHECKING:
-    from agent.model_choice.models import ModelChoice
+    from agent.desk.request import SessionRequest
     from agent.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """Options with which a session is opened; see Crib.open for each field."""
-
-    platform: str = "cli"
-    user: str = ""
-    roles: Sequence[str] = ()
-    asker: Asker | None = None
-    suspends: bool = False
-    cwd: str | None = None
-    backend: str = ""
-    enabled: Sequence[str] | None = None
-    disabled: Sequence[str] | None = None
-    sink: EventSink | None = None
-    resume: str = ""
-    latest: bool = False
-    named: str = ""
-    handlers: Mapping[str, Handler] = field(default_factory=dict)
-    once: bool = False
-    choice: ModelChoice | None = None
-    mode: str = ""
-    without: Collection[str] = ()
-    """Tools that the session never has, whoever speaks in it."""
-    descent: Descent | None = None
-    """Inheritance of a delegate's session from its parent's; None for a session of a person's."""
-
-    @property
-    def principal(self) -> Principal:
-        """The principal that the session belongs to."""
-        return Principal(self.platform, self.user, tuple(self.roles))
-
-
-async def open_session(here: Workspace, wanted: Opening) -> Session:
-    """Raises as Crib.open."""
+async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
+    """Open the session of a request in a workspace. Raises as Crib.open."""
     old = await _stored(here, wanted)
     here = here if old is None else here.workspace_of(old)
     if here.grants.problem is not None:
@@ -83,10 +50,12 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     todos, fence = TodoStore(), Fence()
     store = here.store.fenced(fence)
     asker = wanted.asker
-    if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
+    if wanted.smart and (
+        asker is not None or not wanted.suspends
+    ):  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
-    delegates = Delegates(_starting_point(here, wanted, location, place), alone=wanted.once)
+    delegates = Delegates(_starting_point(here, wanted, location, place), alone=wanted.once or wanted.delegates == "awaited")
     scope = here.scope(
         identity,
         names,
@@ -98,7 +67,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         handlers=dict(loop_handlers(todos))
         | _recalling(here, session_id, location, store, lambda: session)
         | ({"send_message": _sending(here, store)} if "send_message" in names else {})
-        | {**delegates.handlers, **wanted.handlers},
+        | {**delegates.handlers, **(wanted.handlers or {})},
     )
     if descent is None and here.config.snapshots.enabled:  # a delegate shares its parent's
         from agent.snapshots import give_snapshots
@@ -111,14 +80,38 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=names if descent or wanted.without else None)
+    _apply(here, wanted, session)
     if old is None:
         await _create(here, wanted, session, location, place)
         return session
     if old.place != place:
         await store.sessions.update(session_id, place=place)
     await session.look()
+    if wanted.leaves_open and await session.waits_for_answers() and await store.tickets.pending(session_id):
+        session.scope.asker = None  # a refusal would settle what a user may answer elsewhere
     return session
+
+
+def _apply(here: Workspace, wanted: SessionRequest, session: Session) -> None:
+    """Give a session what its request says of its runs."""
+    scope, link = session.scope, session.link
+    is_bounded = wanted.descent is not None or bool(wanted.without) or wanted.within is not None
+    within = list(session.names) if is_bounded else None
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=within)
+    session.watch = wanted.watch
+    session.delegates.asks_at_once = wanted.delegates == "anytime"
+    link.choice, link.instructions = wanted.choice, wanted.instructions
+    link.admits, link.more_turns = wanted.admits, wanted.more_turns
+    if wanted.limits is not None:
+        session.limits = wanted.limits
+    elif wanted.max_turns is not None and here.config.origin("max_turns") == "default":
+        session.limits = replace(session.limits, max_turns=wanted.max_turns)
+    if wanted.tool_rules is not None and isinstance(scope.policy, Policy):
+        scope.policy = replace(scope.policy, tool_rules=wanted.tool_rules)
+    if wanted.whole_results:
+        scope.keep_spill, scope.artifacts = True, None
+    if (who := wanted.acts_for) is not None:
+        scope.identity = session.opened_for = RunIdentity(session.id, "", "", who.user, who.platform, who.roles, who.speaker)
 
 
 def _share(here: Workspace) -> WorkspaceShare:
@@ -133,15 +126,15 @@ def _share(here: Workspace) -> WorkspaceShare:
     )
 
 
-def _starting_point(here: Workspace, wanted: Opening, location: Location, place: Mapping[str, str]) -> StartingPoint:
+def _starting_point(here: Workspace, wanted: SessionRequest, location: Location, place: Mapping[str, str]) -> StartingPoint:
     """Return the starting point of the delegates that the session begins."""
     return StartingPoint(
-        open_session=here.open,
+        open=here.open_by,
         store=here.store,
         project_dir=here.project_dir,
         location=location,
         depth=depth_of(place),
-        handlers=wanted.handlers,
+        handlers=wanted.handlers or {},
     )
 
 
@@ -184,7 +177,9 @@ def _sending(here: Workspace, store: Store) -> Handler:
     return MessageSender(store, lambda: here.config, here.redactor().text)
 
 
-async def _create(here: Workspace, wanted: Opening, session: Session, location: Location, place: Mapping[str, str]) -> None:
+async def _create(
+    here: Workspace, wanted: SessionRequest, session: Session, location: Location, place: Mapping[str, str]
+) -> None:
     """Keep a new session in the store."""
     via = _asked(here, wanted)
     platform, user, model = wanted.platform, wanted.user, via.get("model", "")
@@ -193,12 +188,12 @@ async def _create(here: Workspace, wanted: Opening, session: Session, location: 
     await create(session.id, platform=platform, user=user, model=model, cwd=location.start, place=place, via=via, **descent)
 
 
-def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[str]:
+def _names(here: Workspace, wanted: SessionRequest, place: Mapping[str, str]) -> list[str]:
     """Return the tools of the session: those that its platform grants, or that its parent gave it."""
     if wanted.descent is not None:
         return list(wanted.descent.names)
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
-    names = [name for name in names if name not in wanted.without]
+    names = [name for name in names if name not in wanted.without and (wanted.within is None or name in wanted.within)]
     return names if depth_of(place) < here.config.delegates.max_depth else [name for name in names if name != "delegate_task"]
 
 
@@ -226,7 +221,7 @@ def _recalled(here: Workspace, session: Session, location: Location) -> str:
     return recalled(session.opened_for.principal, folder, here.project_dir, limit, redact)
 
 
-def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
+def _asked(here: Workspace, wanted: SessionRequest) -> Mapping[str, str]:
     """Return what a new session asks: who resumes it after a crash need not name the model again."""
     if wanted.descent is not None:
         return wanted.descent.via
@@ -246,7 +241,7 @@ class NothingToContinue(ToolcribError):
     """No session of the folder is stored that could be continued."""
 
 
-async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
+async def _stored(here: Workspace, wanted: SessionRequest) -> SessionInfo | None:
     if wanted.resume:
         return await _resumable(here, await find_session(here.store, wanted.resume))
     if wanted.named:
@@ -277,7 +272,7 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
     )
 
 
-async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:
+async def _latest(here: Workspace, wanted: SessionRequest, cwd: str | None) -> SessionInfo | None:
     """Return the session of a person's that was used last in the folder, else in the nearest one above of the same project:
     nobody means that of a delegate.
     """

@@ -1,0 +1,144 @@
+"""What the sessions of chats are opened with: whose a session is, where it runs, and which tools it has there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.backends import BUBBLEWRAP, DOCKER, SSH
+from agent.config import PlatformConfig, state_dir
+from agent.desk.request import SessionRequest
+from agent.gateway.admission import OWNER, ROOM, Admitted
+from agent.gateway.forms import chat_of
+from agent.gateway.known_chats import KnownChats
+from agent.gateway.sending import TOOL
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.types import Handler
+
+if TYPE_CHECKING:
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
+    from agent.workspace import Workspace
+
+SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
+"""Kinds of backends in which toolcrib's own files are out of reach."""
+_MAX_TURNS = 50
+_PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
+PROMPT = (
+    "You answer in a chat on {platform}. People read it on phones: be brief, and use plain Markdown without wide tables. "
+    "What needs somebody's approval is asked in the chat by itself."
+)
+PROMPT_OF_GROUPS = " Several people write here; each message begins with its writer's name, which is no proof of who it is."
+PROMPT_WITHOUT_PLACE = (
+    " No tool here reads, changes or runs something on a machine: whoever operates this has given the chat no place for that."
+    " Where somebody wants it, say so, and that /tools tells the owner which setting it takes."
+)
+
+
+class ChatRequests:
+    """For one platform. ``choice`` is the model that new sessions ask. ``handlers`` run the tools that only chats have.
+    ``admits`` is SessionRequest.admits.
+    """
+
+    def __init__(
+        self,
+        crib: Crib,
+        platform: str,
+        config: PlatformConfig,
+        *,
+        choice: ModelChoice | None = None,
+        chats: KnownChats | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        admits: Callable[[Principal], Awaitable[None]] | None = None,
+    ) -> None:
+        self._crib = crib
+        self._platform = platform
+        self._config = config
+        self._choice = choice
+        self._mail = crib.store.mail
+        self._handlers = handlers or {}
+        self._admits = admits
+        self.chats = chats or KnownChats(platform, crib.store)
+
+    def use(self, config: PlatformConfig) -> None:
+        """Use another configuration for the sessions that are opened from now on."""
+        self._config = config
+
+    def principal(self, chat: Chat, who: Admitted) -> Principal:
+        """Return whom a message is of. A group is a principal of its own, in which somebody speaks."""
+        if chat.is_group:
+            return Principal(self._platform, f"{ROOM}{chat.id}", who.roles, speaker=who.user)
+        return Principal(self._platform, who.user, who.roles)
+
+    async def request(self, session_id: str) -> SessionRequest:
+        """Return what the session of a chat is opened with. Raises ToolcribError for an unknown chat, and StoreFailed."""
+        record = await self._mail.chat_of(session_id)
+        if record is None:
+            raise ToolcribError(f"no chat of {self._platform} has the session {session_id[:12]}")
+        chat, user = chat_of(record.body["chat"]), str(record.body["user"])
+        if self.chats.known(session_id) is None:
+            self.chats.add(session_id, chat)
+        here, never = self.place_of(chat, tuple(record.body["roles"]))
+        no_place = PROMPT_WITHOUT_PLACE if never else ""
+        return SessionRequest(
+            platform=self._platform,
+            user=f"{ROOM}{chat.id}" if chat.is_group else user,
+            roles=() if chat.is_group else tuple(record.body["roles"]),
+            suspends=True,
+            named=session_id,
+            choice=self._choice,
+            instructions=PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group + no_place,
+            folder=here.project_dir,
+            backend=self._config.backend,
+            without=frozenset({TOOL} - set(self._handlers)) | never,
+            handlers=self._handlers,
+            max_turns=_MAX_TURNS,
+            admits=self._admits,
+        )
+
+    def place_of(self, chat: Chat, roles: Collection[str]) -> tuple[Workspace, frozenset[str]]:
+        """Return where a chat's sessions run, and the tools that they never have there, for somebody alone with these roles."""
+        folder = self.folder(chat)
+        here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
+        owners = not chat.is_group and OWNER in roles
+        is_safe = here.backends.get(self._config.backend).kind in SAFE_BACKENDS
+        return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
+
+    def folder(self, chat: Chat) -> Path:
+        """Return the folder that a chat works in, made where it is the chat's own."""
+        mapped = self._config.folders.get(chat.id)
+        if mapped is not None:
+            return Path(mapped).expanduser().resolve()
+        name = hashlib.sha256(chat.key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        chats = state_dir().with_name(f"{state_dir().name}-chats")
+        chats.parent.mkdir(parents=True, exist_ok=True)
+        for one in (chats, chats / self._platform):
+            one.mkdir(exist_ok=True, mode=0o700)
+            if one.stat().st_mode & 0o077:  # of an earlier version; how many chats there are is nobody's business
+                one.chmod(0o700)
+        folder = chats / self._platform / name
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder.resolve()
+
+    def needing_a_place(self) -> frozenset[str]:
+        """Return the tools that run, change or read something where the session runs."""
+        entries = self._crib.registry.entries()
+        return frozenset(one.name for one in entries if one.kind in ("edit", "execute") or one.toolset in _PLACE_TOOLSETS)
+
+    async def why_without_place(self, session_id: str) -> str:
+        """Return why a chat's session lacks the tools that need a place, and what gives it one; "" where it has them."""
+        record, chat = await self._mail.chat_of(session_id), await self.chats.chat_of(session_id)
+        if record is None or chat is None:
+            return ""
+        if not self.place_of(chat, tuple(record.body["roles"]))[1]:
+            return ""
+        whose = "a group" if chat.is_group else "not the owner's chat"
+        key = f"platforms.{self._platform}"
+        return (
+            f"Tools that read, change or run something are not granted, as this is {whose}: {key}.backend (docker, bubblewrap, or"
+            f" a host by ssh) gives it a place for them, {key}.allow_local: true has them act on this machine."
+        )

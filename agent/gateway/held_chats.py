@@ -1,0 +1,34 @@
+"""Chats in which no run continues until messages that an ended process left, such as a /stop, were worked on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from agent.gateway.known_chats import KnownChats
+
+
+class HeldChats:
+    """For one platform and event loop; chats are named by Chat.key."""
+
+    def __init__(self, chats: KnownChats) -> None:
+        self._chats = chats
+        self._held: dict[str, asyncio.Event] = {}
+
+    def hold(self, chats: Iterable[str]) -> None:
+        """Let no run continue in these chats until each is released."""
+        self._held = {chat: asyncio.Event() for chat in chats}
+
+    def __contains__(self, chat: str) -> bool:
+        """Return whether a chat is held."""
+        return chat in self._held
+
+    def release(self, chat: str) -> None:
+        """Let runs continue in a chat that is held."""
+        self._held.pop(chat).set()
+
+    async def wait(self, session_id: str) -> None:
+        """Return once the chat of a session is not held. Raises StoreFailed."""
+        chat = await self._chats.chat_of(session_id) if self._held else None
+        if chat is not None and (held := self._held.get(chat.key)) is not None:
+            await held.wait()
