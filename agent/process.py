@@ -78,7 +78,9 @@ class Crib:
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
-        self.desk = FrontDesk(store, lambda request: self._workspace_of(request).open_by(request))
+        self.desk = FrontDesk(
+            store, lambda request: self._workspace_of(request).open_by(request), lambda: self.config.gateway.approvers
+        )
         """Where interfaces open their sessions."""
 
     # -- its life ------------------------------------------------------------------------------------------------

@@ -14,19 +14,21 @@ from agent.cli.ask import TerminalAsker
 from agent.cli.choosing import chosen, covered, offered
 from agent.cli.escape import exact, one_line
 from agent.cli.parked import parked_lines, still_open
-from agent.cli.refusing import answer_of
+from agent.cli.refusing import BY
 from agent.cli.signals import interrupting
-from agent.conversation.answers import find_ticket, hosted, persons_session, record_answer
+from agent.conversation.answers import hosted, persons_session
 from agent.desk.request import SessionRequest
 from agent.policy.self_protection import folders_of
+from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
 from tools.approval.prompt import PromptLine, physical, prompt_of
 
 if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
     from agent.conversation.session import Session
+    from agent.desk.approvals import ApprovalDesk, ApprovalRequest
     from agent.process import Crib
-    from toolcrib.contract.store import Store, TicketRecord
+    from toolcrib.contract.store import TicketRecord
     from toolcrib.contract.types import SuspendTicket
 
 _LEAVES_OPEN = "nothing was answered; the ticket still waits"
@@ -65,13 +67,14 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
     wanted = RequestedAnswer.of(args)
     if crib.grants.problem is not None:
         raise crib.grants.problem
-    record = runner.run(find_ticket(crib.store, wanted.prefix))
+    request = runner.run(crib.desk.approvals.find(wanted.prefix))
+    record = request.record
     if record.state != "pending":
         return _refused(record)
     with controlling_terminal(folders_of(crib.config)) as terminal:
         terminal.lines_only = crib.config.display.screen_reader
         try:
-            settled = runner.run(_settle(crib.store, record, wanted, terminal))
+            settled = runner.run(_settle(crib.desk.approvals, request, wanted, terminal))
         except EOFError:
             terminal.show(_LEAVES_OPEN)
             return FAILED
@@ -79,16 +82,16 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
             error.add_note(_LEAVES_OPEN)
             raise
     if not settled:
-        return _refused(runner.run(find_ticket(crib.store, record.ticket.id)))
+        return _refused(runner.run(crib.desk.approvals.find(record.ticket.id)).record)
     return _act(crib, runner, record, go_on=wanted.go_on)
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------
 
 
-async def _settle(store: Store, record: TicketRecord, wanted: RequestedAnswer, terminal: Terminal) -> bool:
+async def _settle(approvals: ApprovalDesk, request: ApprovalRequest, wanted: RequestedAnswer, terminal: Terminal) -> bool:
     """Return whether the answer counts. Raises EOFError and KeyboardInterrupt where the person gives none."""
-    ticket = record.ticket
+    ticket = request.record.ticket
     said = _said(ticket, wanted)
     if said is not None:
         prompt = prompt_of(ticket)
@@ -97,7 +100,7 @@ async def _settle(store: Store, record: TicketRecord, wanted: RequestedAnswer, t
     for _ in range(_MOST_TRIES):
         payload = await TerminalAsker(terminal).put(ticket) if said is None else said
         try:
-            await record_answer(store, answer_of(ticket, payload))
+            await approvals.decide(request, payload, who=Principal(), by=BY)
         except InvalidArguments as error:
             if said is not None:
                 raise

@@ -23,10 +23,10 @@ _MEANS = {
 
 def deciding(explained: Explanation, finding: Finding, person: str, config: Config) -> tuple[str, Sequence[str]]:
     """Return who decides about a finding, and where that is a person the roles that may agree in a chat of the gateway."""
-    from agent.gateway.approval_rights import Deciding
+    from agent.desk.approvals import ApprovalRights
 
     decider = explained.decider(finding, person)
-    return decider, sorted(Deciding(config.gateway.approvers).roles_for(finding.key)) if decider == person else ()
+    return decider, sorted(ApprovalRights(lambda: config.gateway.approvers).roles_for(finding.key)) if decider == person else ()
 
 
 def told(explained: Explanation, person: str, config: Config) -> Iterator[str]:

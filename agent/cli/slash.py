@@ -219,7 +219,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     asked = [chat.session.id, *(one.session_id for one in chat.session.delegates.at_work)]
-    waiting = [record for session_id in asked for record in await approvals.pending(session_id)]
+    waiting = [one.record for session_id in asked for one in await crib.desk.approvals.waiting(session_id)]
     width = chat.screen.width
     table(format_grants.ticket_rows(waiting) if waiting else [], spare=format_grants.SPARE_OF_TICKETS, whole=(3,), width=width)
     table(format_grants.grant_rows(grants) if grants else [], spare=format_grants.SPARE_OF_GRANTS, whole=(1,), width=width)

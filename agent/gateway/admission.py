@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 from agent.config import PlatformConfig
+from agent.desk.approvals import OWNER
 from agent.gateway.pairing import Pairings
 from toolcrib.contract.chat import Chat
+from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.store import AuditEntry, Store
 
-OWNER = "owner"
-"""The role of whom the gateway belongs to."""
 ANYBODY = "*"
 _ROLE = "role:"
 ROOM = "room:"
@@ -38,6 +38,10 @@ class Admitted:
     def is_owner(self) -> bool:
         """Return True for whom the gateway belongs to."""
         return OWNER in self.roles
+
+    def principal(self, platform: str) -> Principal:
+        """Return the principal that this user is on a platform."""
+        return Principal(platform, self.user, self.roles)
 
 
 class Admission:

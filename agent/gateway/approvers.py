@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from agent.desk.approvals import ApprovalRequest, ApprovalRights
 from agent.gateway.admission import Admission, Admitted
-from agent.gateway.approval_rights import Deciding
 from agent.gateway.forms import chat_of
 from toolcrib.contract.chat import Chat
 from toolcrib.contract.context import Principal
@@ -38,11 +38,11 @@ class RememberedChats:
 class Deciders:
     """For one platform."""
 
-    def __init__(self, platform: str, store: Store, admission: Admission, deciding: Deciding) -> None:
+    def __init__(self, platform: str, store: Store, admission: Admission, rights: ApprovalRights) -> None:
         self._platform = platform
         self._mail = store.mail
         self._admission = admission
-        self._deciding = deciding
+        self._rights = rights
 
     async def chats(self) -> dict[str, Chat]:
         """Return by user the chats of those who have a role by their id or by pairing, each one's last. Raises StoreFailed.
@@ -73,9 +73,12 @@ class Deciders:
         if self._may(record, asked) and await self.shows_all(record, asked, there):
             return []
         found: list[Chat] = []
+        request = ApprovalRequest(record, asked)
         for user, chat in (await (chats or self.chats)()).items():
             who = await self._admission.admit(chat, user, ())
-            if chat.key != there.key and isinstance(who, Admitted) and self._deciding.may(who, record, asked):
+            if chat.key == there.key or not isinstance(who, Admitted):
+                continue
+            if self._rights.may(who.principal(self._platform), request):
                 found.append(chat)
         return found[:_MOST]
 
@@ -92,7 +95,9 @@ class Deciders:
 
     def _may(self, record: TicketRecord, asked: Principal | None) -> bool:
         """Return whether whoever asked for a ticket may settle it."""
-        return asked is not None and self._deciding.may(Admitted(asked.person, asked.roles), record, asked)
+        if asked is None or asked.is_local:  # the local user decides at a terminal
+            return False
+        return self._rights.may(asked, ApprovalRequest(record, asked))
 
 
 def _alone_in(record: ChatRecord) -> str:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
+from agent.desk.approvals import ApprovalDesk, ApprovalRights
 from agent.events import Event
 from agent.gateway import messages
 from agent.gateway.admission import Admission
-from agent.gateway.approval_rights import Deciding
 from agent.gateway.approvers import Deciders
 from agent.gateway.chat_requests import ChatRequests
 from agent.gateway.commands import ChatCommands
@@ -57,7 +57,6 @@ class LineParts:
     quotas: Quotas
     manager: ChatSessions
     rooms: Rooms
-    deciding: Deciding
     questions: ChatQuestions
     files: ChatFiles
     jobs: ChatJobs
@@ -103,20 +102,12 @@ def assemble_line(
         prepare=prepare,
     )
     rooms = Rooms(name, store, config, requests, manager)
-    deciding = Deciding(crib.config.gateway.approvers)
-    deciders = Deciders(name, store, admission, deciding)
-    questions = ChatQuestions(name, store, outbox, deciding, deciders, manager.answer, traits)
-    replies = Replies(
-        outbox,
-        questions,
-        files,
-        chats.chat_of,
-        manager.run_id,
-        partial(is_owners, store),
-        traits.max_chars,
-        streams=config.streams,
-        typing=platform.typing if isinstance(platform, ShowsTyping) else None,
-    )
+    approvals = ApprovalDesk(store, ApprovalRights(lambda: crib.config.gateway.approvers), manager.answer)
+    deciders = Deciders(name, store, admission, approvals.rights)
+    questions = ChatQuestions(name, store, outbox, approvals, deciders, traits)
+    owners, typing = partial(is_owners, store), platform.typing if isinstance(platform, ShowsTyping) else None
+    read = (questions, files, chats.chat_of, manager.run_id, owners)
+    replies = Replies(outbox, *read, traits.max_chars, streams=config.streams, typing=typing)
     commands = ChatCommands(rooms, questions, manager, status, crib.slash, redact, replies.withdraw)
     media = Media(platform, manager.opened)
     mailbox = Mailbox(
@@ -127,7 +118,6 @@ def assemble_line(
         quotas=quotas,
         manager=manager,
         rooms=rooms,
-        deciding=deciding,
         questions=questions,
         files=files,
         jobs=ChatJobs(name, store, lambda: crib.config, questions, LongTexts(outbox, files, traits.max_chars)),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from agent.backends import BUBBLEWRAP, DOCKER, SSH
 from agent.config import PlatformConfig, state_dir
+from agent.desk.approvals import OWNER
 from agent.desk.request import SessionRequest
-from agent.gateway.admission import OWNER, ROOM, Admitted
+from agent.gateway.admission import ROOM, Admitted
 from agent.gateway.forms import chat_of
 from agent.gateway.known_chats import KnownChats
 from agent.gateway.sending import TOOL

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
+from agent.desk.approvals import scopes_of
 from agent.gateway.admission import Admitted
-from agent.gateway.approval_rights import scopes_of
 from agent.gateway.forms import one_line
 from agent.gateway.managing import jobs_in
 from agent.gateway.questions import NoSuchQuestion

@@ -6,7 +6,7 @@ import os
 from dataclasses import fields
 
 from agent.config import BrokenConfig, PlatformConfig
-from agent.gateway.admission import OWNER
+from agent.desk.approvals import OWNER
 from agent.gateway.limits import DailyQuotaSpent
 from agent.policy.confirmation import UnconfirmedConfig
 from toolcrib.contract.chat import NotSent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.cron import PLATFORM
-from agent.gateway.admission import OWNER
+from agent.desk.approvals import OWNER
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:

@@ -150,7 +150,7 @@ class ChatLine:
         )
         self.outbox, self.mailbox, self.replies, self.files = parts.outbox, parts.mailbox, parts.replies, parts.files
         self.manager, self.rooms, self.jobs = parts.manager, parts.rooms, parts.jobs
-        self.questions, self.quotas, self.deciding = parts.questions, parts.quotas, parts.deciding
+        self.questions, self.quotas = parts.questions, parts.quotas
         self.door.serve(parts)
         self._is_assembled = True
 
@@ -173,7 +173,6 @@ class ChatLine:
         self.rooms.use(config)
         self.mailbox.use(config)
         self.quotas.use(config)
-        self.deciding.use(gateway.approvers)
         self._redactor = self._crib.redactor()
         self.replies.streams = config.streams
         self.manager.use(gateway.sessions)

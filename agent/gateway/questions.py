@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.answers import asked_of
 from agent.cron.messages import asked_by
+from agent.desk.approvals import ApprovalDesk, ApprovalRequest, is_denial
 from agent.gateway.admission import Admitted
-from agent.gateway.approval_rights import ANSWERS, NO, WORDS, Deciding, scopes_of
+from agent.gateway.answer_words import ANSWERS, NO, WORDS
 from agent.gateway.approvers import Deciders, DirectChats, RememberedChats
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import Outbox
@@ -23,8 +23,8 @@ from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, StoreFailed, ToolcribError
 from toolcrib.contract.mail import Post
-from toolcrib.contract.store import Settled, Store, TicketRecord
-from toolcrib.contract.types import Answer, Json
+from toolcrib.contract.store import Store, TicketRecord
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,6 @@ _COPIES = 20
 """Open questions of others in one chat, so that whoever asks for much does not bury it."""
 _UNTOLD = 1.0
 """Seconds in which a platform may show a message before it has told us so."""
-Settle = Callable[[Answer], Awaitable[Settled]]
 
 
 class NoSuchQuestion(ToolcribError):
@@ -62,17 +61,16 @@ class _Asked:
 
 
 class ChatQuestions:
-    """For one platform. ``settle`` records an answer and wakes the session that waits for it."""
+    """For one platform."""
 
     def __init__(
-        self, platform: str, store: Store, outbox: Outbox, deciding: Deciding, deciders: Deciders, settle: Settle, traits: Traits
+        self, platform: str, store: Store, outbox: Outbox, approvals: ApprovalDesk, deciders: Deciders, traits: Traits
     ) -> None:
         self._platform = platform
         self._store = store
         self._outbox = outbox
-        self._deciding = deciding
+        self._approvals = approvals
         self._deciders = deciders
-        self._settle = settle
         self._most = traits.max_chars
         self._traits = traits
         self._open: dict[str, dict[str, _Asked]] = {}
@@ -310,32 +308,26 @@ class ChatQuestions:
         """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late. Who asked
         may always say no. ``is_written``: by a message, which does not approve on every platform.
         """
-        asked = await asked_of(self._store, record)
-        is_no = isinstance(payload, Mapping) and payload.get("approved") is False
-        if not self._deciding.may(who, record, asked) and not (is_no and asked is not None and asked.person == who.user):
-            return _NOT_YOURS.format(roles=", ".join(self._deciding.roles_of(record)))
+        request, principal = await self._approvals.request(record), who.principal(self._platform)
+        rights, is_no = self._approvals.rights, is_denial(payload)
+        if not rights.may(principal, request, payload):
+            return _NOT_YOURS.format(roles=", ".join(rights.roles_of(request)))
         if who.locked and not is_no:
             return who.locked
-        if is_written and self._approves(record, payload) and not self._traits.written_approvals:
+        if is_written and not (request.is_question or is_no or self._traits.written_approvals):
             return f"{_BY_PRESS} {self._how}"
-        if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in scopes_of(record):
-            return f"That scope is not offered here; there is: {', '.join(scopes_of(record))}."
+        if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in request.scopes:
+            return f"That scope is not offered here; there is: {', '.join(request.scopes)}."
         name = one_line(name)
-        by = f"{name} ({Principal(self._platform, who.user).key})" if name else Principal(self._platform, who.user).key
-        answer = Answer(record.ticket.id, payload=payload, decision_id=f"{self._platform}:{decision_id}", by=by, at=time.time())
+        by, known = f"{name} ({principal.key})" if name else principal.key, f"{self._platform}:{decision_id}"
         try:
-            settled = await self._settle(answer)
+            settled = await self._approvals.decide(request, payload, who=principal, by=by, decision_id=known)
         except (Denied, NotFound):
             settled = "refused"
         except InvalidArguments as error:
             return str(error)
         await self.refresh(record.session_id)
         return _LATE if settled == "refused" else ""
-
-    @staticmethod
-    def _approves(record: TicketRecord, payload: Json) -> bool:
-        """Return whether an answer has a call run. What a tool asks of its own is answered by words anywhere."""
-        return record.ticket.resume_mode == "replay" and not (isinstance(payload, Mapping) and payload.get("approved") is False)
 
     @property
     def _how(self) -> str:
@@ -345,7 +337,8 @@ class ChatQuestions:
 
     def _foot(self, record: TicketRecord) -> str:
         by_press = "" if self._traits.written_approvals else self._how
-        return foot_of(record, ", ".join(self._deciding.roles_of(record)), by_press)
+        roles = self._approvals.rights.roles_of(ApprovalRequest(record, None))
+        return foot_of(record, ", ".join(roles), by_press)
 
     def _note(self, record: TicketRecord, chat: str, key: str) -> _Asked:
         """Note which post shows an open ticket in a chat."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
-from agent.gateway.admission import ANYBODY, OWNER, ROOM, Admission, Admitted
+from agent.desk.approvals import OWNER
+from agent.gateway.admission import ANYBODY, ROOM, Admission, Admitted
 from agent.gateway.forms import chat_of, one_line
 from agent.gateway.logs import chat_id
 from agent.gateway.pairing import Pairings

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.conversation.manager import session_id_of
-from agent.gateway.admission import OWNER, Admitted
+from agent.desk.approvals import OWNER
+from agent.gateway.admission import Admitted
 from agent.gateway.forms import chat_json
 from toolcrib.contract.chat import Chat
 from toolcrib.contract.dataclass import dataclass, replace

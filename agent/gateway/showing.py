@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from agent.gateway.approval_rights import NO, SESSION, YES, scopes_of
+from agent.desk.approvals import scopes_of
+from agent.gateway.answer_words import NO, SESSION, YES
 from agent.gateway.forms import one_line
 from agent.gateway.splitting import split
 from toolcrib.contract.chat import Button, Chat

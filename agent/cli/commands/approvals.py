@@ -13,12 +13,14 @@ from agent.cli import format_grants
 from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
 from agent.policy.self_protection import folders_of, refuse_below
+from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import Denied, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.desk.approvals import ApprovalDesk
     from agent.policy.approvals import Approvals
     from agent.process import Crib
-    from toolcrib.contract.store import Store, TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
 HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
 _EPILOG = """\
@@ -97,7 +99,7 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
         case "pending":
             _show(
                 args,
-                await approvals.pending(session),
+                await _waiting(crib, session),
                 format_grants.ticket_rows,
                 "no question waits for an answer",
                 format_grants.SPARE_OF_TICKETS,
@@ -106,10 +108,10 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             found, none = await approvals.history(session, args.limit), "nothing was decided yet"
             _show(args, found, format_grants.entry_rows, none, format_grants.SPARE_OF_ENTRIES, whole=(5,))
         case "show":
-            print(await _whole(crib.store, args.id))
+            print(await _whole(crib.desk.approvals, args.id))
         case "list" | None:
             if args.action is None and not args.json:
-                await _show_waiting(crib, await approvals.pending(session))
+                await _show_waiting(crib, await _waiting(crib, session))
             none = "nothing is granted; a yes in chat may last longer than one call"
             _show(
                 args, await approvals.grants(session), format_grants.grant_rows, none, format_grants.SPARE_OF_GRANTS, whole=(1,)
@@ -118,6 +120,10 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
             print(await _change(approvals, args, crib))
+
+
+async def _waiting(crib: Crib, session: str | None) -> list[TicketRecord]:
+    return [one.record for one in await crib.desk.approvals.waiting(session)]
 
 
 async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
@@ -165,7 +171,8 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
     if args.action == "revoke":
         return f"revoked: {exact(format_grants.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
-        record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
+        request = await crib.desk.approvals.deny(args.id, who=Principal(), by="toolcrib approvals", reason=args.detail)
+        record = request.record
         shown = exact(format_grants.line(format_grants.on_one(record.ticket.message)))
         return f"denied: {shown}{await _left(crib, record.session_id)}"
     if not args.detail:
@@ -183,17 +190,16 @@ async def _left(crib: Crib, session_id: str) -> str:
     return f"\n`toolcrib run --resume {session_id[:12]}` continues the run"
 
 
-async def _whole(store: Store, prefix: str) -> str:
+async def _whole(approvals: ApprovalDesk, prefix: str) -> str:
     """Return the text of a ticket's prompt, with all that a yes to it would cover."""
     from agent.cli.choosing import covers_of
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of
-    from agent.conversation.answers import find_ticket
     from tools.approval.prompt import PromptLine, physical, prompt_of
 
     if not prefix:
         raise ToolcribError("say which: toolcrib approvals show TICKET")
-    record = await find_ticket(store, prefix)
+    record = (await approvals.find(prefix)).record
     prompt = prompt_of(record.ticket)
     covers = [PromptLine(f"  {scope}: {exact(str(words))}") for scope, words in covers_of(record.ticket).items()]
     return "\n".join(physical([*prompt.call, *prompt.about, *covers], columns_of(sys.stdout)))

@@ -15,7 +15,6 @@ from agent.api import Agent, RunResult
 from agent.conversation import lineage
 from agent.conversation.answers import persons_session, record_answer
 from agent.conversation.waiting import has_work
-from agent.policy.approvals import Approvals
 from toolcrib import Answer, Denied, ToolcribError
 from toolcrib.testing import ChatServer
 from tools.approval.prompt import prompt_of
@@ -49,8 +48,8 @@ def test_the_answer_reaches_the_delegate(tmp_path: Path, task_server: Any, agree
             assert record.session_id == agent.session.id
             shown = str(prompt_of(record.ticket))
             assert shown.startswith("terminal wants to run:\n  │ rm -rf build\n  asked by the delegate tidier, whose task is:\n")
-            approvals = Approvals(agent.crib.store, agent.crib.grants)
-            assert [one.ticket.id for one in await approvals.pending()] == list(result.tickets), "it is listed once"
+            waiting = await agent.crib.desk.approvals.waiting()
+            assert [one.record.ticket.id for one in waiting] == list(result.tickets), "it is listed once"
             if again:
                 session_id = agent.session.id
                 await agent.aclose()

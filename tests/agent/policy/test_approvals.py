@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ from agent.policy.allowlist import PermanentGrants
 from agent.policy.approvals import Approvals
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
-from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolcribError
-from toolcrib.contract.store import AuditEntry, Grant, Store, TicketRecord
+from toolcrib import NotFound, ToolcribError
+from toolcrib.contract.store import AuditEntry, Grant, Store
 from tools.approval.grants import covers, new_grant
 from tools.judge.findings import Finding
 
@@ -45,14 +43,6 @@ async def session_grant(store: Store, session: str = "s1", **more: Any) -> Grant
     kept = Grant(**fields)
     await store.grants.add(kept)
     return kept
-
-
-async def ask(store: Store, ticket_id: str, session: str = "s1", *, expires_at: float | None = None) -> TicketRecord:
-    call = ToolCall(f"c-{ticket_id}", "terminal", {"command": "rm -rf build"})
-    ticket = SuspendTicket("approve_tool", "terminal: rm -rf build\nrecursive delete", call, {}, id=ticket_id)
-    record = TicketRecord(ticket, session, at=time.time(), expires_at=expires_at)
-    await store.tickets.put(record)
-    return record
 
 
 def finding(*paths: str) -> Finding:
@@ -171,113 +161,6 @@ async def test_a_permanent_grant_can_not_be_narrowed(approvals: Approvals, store
     with pytest.raises(ToolcribError, match="nothing narrower can be said; revoke it"):
         await Approvals(store, permanent).narrow(given.id, "build")
     assert "rm" in config_path().read_text()
-
-
-# -- questions -----------------------------------------------------------------------------------------------------------
-
-
-async def test_the_only_question_needs_no_id(store: Store, approvals: Approvals) -> None:
-    """003-25"""
-    with pytest.raises(NotFound, match="no question waits"):
-        await approvals.question("", user="ann")
-    record = await ask(store, "aa11")
-    assert (await approvals.question("", user="ann")).ticket.id == record.ticket.id
-    await ask(store, "ab22")
-    with pytest.raises(ToolcribError, match=r"2 questions wait \(aa11, ab22\): say which"):
-        await approvals.question("", user="ann")
-    assert (await approvals.question("ab", user="ann")).ticket.id == "ab22"
-    with pytest.raises(NotFound, match="no question begins with 'zz'"):
-        await approvals.question("zz", user="ann")
-
-
-async def test_questions_to_others_are_neither_answered_nor_named(store: Store, approvals: Approvals) -> None:
-    """003-28"""
-    await ask(store, "aa11", "s2")
-    for user in ("ann", ""):
-        with pytest.raises(Denied, match="somebody else"):
-            await approvals.question("aa11", user=user)
-        with pytest.raises(NotFound, match="no question waits"):
-            await approvals.question("", user=user)
-    mine = await ask(store, "bb22")
-    assert (await approvals.question("", user="ann")).ticket.id == mine.ticket.id
-    assert (await approvals.question("", user="ben")).ticket.id == "aa11"
-    await ask(store, "cc33", "nowhere")
-    with pytest.raises(Denied):
-        await approvals.question("cc33", user="")
-
-
-async def test_a_question_of_another_session_is_not_this_one_s(store: Store, approvals: Approvals) -> None:
-    await store.sessions.create("s3", platform="cli", user="ann")
-    await ask(store, "aa11")
-    with pytest.raises(NotFound):
-        await approvals.question("aa11", user="ann", session_id="s3")
-    assert [one.ticket.id for one in await approvals.pending("s1")] == ["aa11"]
-    assert await approvals.pending("s3") == []
-
-
-async def test_a_late_answer_is_told_why(store: Store, approvals: Approvals) -> None:
-    await ask(store, "aa11")
-    await ask(store, "bb22", expires_at=time.time() - 1)
-    await approvals.refuse("aa11", by="ann", reason="not today")
-    with pytest.raises(Denied, match=r"settled before \(denied\)"):
-        await approvals.question("aa11", user="ann")
-    with pytest.raises(Denied, match=r"settled before \(expired\)"):
-        await approvals.question("bb22", user="ann")
-    for ticket_id in ("aa11", "bb22"):
-        with pytest.raises(Denied, match="settled before"):
-            await approvals.refuse(ticket_id, by="ann")
-
-
-async def test_refusing_is_kept_with_who_and_why(store: Store, approvals: Approvals) -> None:
-    """003-28"""
-    await ask(store, "aa11")
-    await ask(store, "aa22")
-    with pytest.raises(ToolcribError, match=r"2 questions begin with 'aa' \(aa11, aa22\)"):
-        await approvals.refuse("aa", by="ann")
-    for prefix in ("", "zz"):
-        with pytest.raises(NotFound, match="`toolcrib approvals pending` lists"):
-            await approvals.refuse(prefix, by="ann")
-    await approvals.refuse("aa1", by="ann", reason="not today")
-    record = await store.tickets.get("aa11")
-    assert record is not None
-    assert record.answer is not None
-    assert (record.state, record.answer.by, record.answer.payload) == (
-        "denied",
-        "ann",
-        {"approved": False, "reason": "not today"},
-    )
-    assert [one.ticket.id for one in await approvals.pending()] == ["aa22"]
-
-
-async def test_of_a_yes_and_a_no_at_once_one_counts(store: Store, approvals: Approvals) -> None:
-    for number in range(20):
-        ticket_id = f"t{number}"
-        await ask(store, ticket_id)
-        start = threading.Barrier(2)
-        won: list[str] = []
-
-        async def yes(ticket_id: str = ticket_id, won: list[str] = won) -> None:
-            answer = Answer(ticket_id, payload={"approved": True}, by="ann")
-            if await store.tickets.settle(answer, "approved") == "settled":
-                won.append("approved")
-
-        async def no(ticket_id: str = ticket_id, won: list[str] = won) -> None:
-            with contextlib.suppress(Denied):
-                await approvals.refuse(ticket_id, by="ben")
-                won.append("denied")
-
-        def in_time(work: Callable[[], Coroutine[Any, Any, None]], start: threading.Barrier = start) -> None:
-            start.wait()
-            asyncio.run(work())
-
-        threads = [threading.Thread(target=in_time, args=(one,)) for one in (yes, no)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            await asyncio.to_thread(thread.join, 60)
-        record = await store.tickets.get(ticket_id)
-        assert record is not None
-        assert won == [record.state]
 
 
 # -- history -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Approval requests: what waits for a user's decision, who may decide it, and the decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from agent.conversation.answers import asked_of, find_ticket, record_answer
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import Denied, NotFound, ToolcribError
+from toolcrib.contract.store import Settled, Store, TicketRecord
+from toolcrib.contract.types import Answer, Json
+
+OWNER = "owner"
+"""The role of the user to whom the gateway belongs."""
+_SCOPES = ("once", "path", "session", "task", "uses", "until")
+"""Scopes of an approval that is given away from the terminal: ``always`` is for the local user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A ticket that waits, or that was settled. ``asked`` is whom its run is for, None if nobody knows its session."""
+
+    record: TicketRecord
+    asked: Principal | None
+
+    @property
+    def is_question(self) -> bool:
+        """True for a question of a tool's own, False for the approval of a call."""
+        return self.record.ticket.resume_mode != "replay"
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the findings that it is about."""
+        found: Sequence[Mapping[str, Json]] = self.record.ticket.parameters.get("findings") or ()
+        return [str(one.get("key", "")) for one in found]
+
+    @property
+    def scopes(self) -> list[str]:
+        """See scopes_of."""
+        return scopes_of(self.record)
+
+    def is_for(self, who: Principal) -> bool:
+        """Return whether its run is for this user."""
+        asked = self.asked
+        return asked is not None and (asked.platform, asked.person) == (who.platform, who.person)
+
+
+class ApprovalRights:
+    """Who may decide. ``approvers`` returns ``gateway.approvers``: keys of findings, or their beginnings up to a dot, with the
+    roles that may approve them.
+    """
+
+    def __init__(self, approvers: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+        self._approvers = approvers
+
+    def may(self, who: Principal, request: ApprovalRequest, payload: Json = None) -> bool:
+        """Return whether a user may decide a request so.
+
+        The local user may always. A tool's question is for the user that the run is for. An approval takes a role for each
+        finding, and the owner's role if it names no finding. The user that the run is for may always deny.
+        """
+        if who.is_local or (is_denial(payload) and request.is_for(who)):
+            return True
+        if request.is_question:
+            return OWNER in who.roles or request.is_for(who)
+        keys = request.keys
+        return all(self.roles_for(key).intersection(who.roles) for key in keys) if keys else OWNER in who.roles
+
+    def roles_for(self, key: str) -> set[str]:
+        """Return the roles that may approve a finding with this key."""
+        words, approvers = key.partition("@")[0].split("."), self._approvers()
+        for length in range(len(words), 0, -1):
+            if (roles := approvers.get(".".join(words[:length]))) is not None:
+                return set(roles)
+        return {OWNER}
+
+    def roles_of(self, request: ApprovalRequest) -> list[str]:
+        """Return the roles that could approve a request together."""
+        return sorted({role for key in request.keys for role in self.roles_for(key)}) or [OWNER]
+
+
+class ApprovalDesk:
+    """Finds approval requests and records decisions. ``record`` records an answer and wakes the session that waits for it."""
+
+    def __init__(
+        self, store: Store, rights: ApprovalRights, record: Callable[[Answer], Awaitable[Settled]] | None = None
+    ) -> None:
+        self._store = store
+        self._record = record or (lambda answer: record_answer(store, answer))
+        self.rights = rights
+
+    async def waiting(self, session_id: str | None = None) -> list[ApprovalRequest]:
+        """Return what waits in a session, or in any, oldest first. A delegate's request is listed once, under its parent's
+        session if it is parked there. Raises StoreFailed.
+        """
+        found = await self._store.tickets.pending(session_id)
+        relayed = {record.ticket.relays for record in found}
+        return [await self.request(record) for record in found if record.ticket.id not in relayed]
+
+    async def find(self, prefix: str) -> ApprovalRequest:
+        """Return the request whose ticket's id begins so, or the settled one of that id. Raises NotFound, Denied for several, and
+        StoreFailed.
+        """
+        return await self.request(await find_ticket(self._store, prefix))
+
+    async def deny(self, prefix: str, *, who: Principal, by: str, reason: str = "") -> ApprovalRequest:
+        """Deny the request whose ticket's id begins so, wherever it waits. Raises NotFound, ToolcribError for several, and as
+        ``decide``.
+        """
+        found = [one for one in await self.waiting() if prefix and one.record.ticket.id.startswith(prefix)]
+        if not found and prefix and (settled := await self._store.tickets.get(prefix)) is not None:
+            raise Denied(f"the question {prefix[:8]} was settled before ({settled.state})")
+        if not found:
+            raise NotFound(f"no question begins with {prefix!r}; `toolcrib approvals pending` lists them")
+        if len(found) > 1:
+            names = ", ".join(one.record.ticket.id[:8] for one in found)
+            raise ToolcribError(f"{len(found)} questions begin with {prefix!r} ({names}); give more of the id")
+        payload = {"approved": False, "reason": reason or "refused by a person, from outside of the session"}
+        await self.decide(found[0], payload, who=who, by=by)
+        return found[0]
+
+    async def request(self, record: TicketRecord) -> ApprovalRequest:
+        """Return the request of a ticket. Raises StoreFailed."""
+        return ApprovalRequest(record, await asked_of(self._store, record))
+
+    async def decide(
+        self, request: ApprovalRequest, payload: Json, *, who: Principal, by: str = "", decision_id: str = ""
+    ) -> Settled:
+        """Record a decision: ``{"approved": True, "scope": "once"}``, ``{"approved": False, "reason": "..."}``, or the answer to
+        a question. ``by`` names the user for other people. A ``decision_id`` that is known already counts once.
+
+        Raises Denied for a user who may not decide so, and for a request that was settled before; InvalidArguments for a payload
+        that the ticket does not take; NotFound and StoreFailed.
+        """
+        if not self.rights.may(who, request, payload):
+            raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
+        scope = payload.get("scope", "once") if is_approval(payload) and isinstance(payload, Mapping) else "once"
+        if not who.is_local and not request.is_question and scope not in request.scopes:
+            raise Denied(f"this scope is not offered here; there is: {', '.join(request.scopes)}")
+        answer = Answer(request.record.ticket.id, payload=payload, by=by or who.key, at=time.time())
+        return await self._record(replace(answer, decision_id=decision_id) if decision_id else answer)
+
+
+def scopes_of(record: TicketRecord) -> list[str]:
+    """Return the scopes that an approval of this ticket may have if it is given away from the terminal."""
+    offered = record.ticket.parameters.get("scopes") or ["once"]
+    return [scope for scope in _SCOPES if scope in offered]
+
+
+def is_denial(payload: Json) -> bool:
+    """Return whether a decision denies a call."""
+    return isinstance(payload, Mapping) and payload.get("approved") is False
+
+
+def is_approval(payload: Json) -> bool:
+    """Return whether a decision approves a call."""
+    return isinstance(payload, Mapping) and bool(payload.get("approved"))
