@@ -242,7 +242,7 @@ async def _first(crib: Crib) -> None:
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
     """Find commands of plugins that nobody can reach."""
     from agent.cli.app import built_in
-    from agent.plugin_host.slash_commands import SLASH_COMMANDS
+    from agent.desk.commands import SLASH_COMMANDS
 
     for name, command in crib.slash.items():
         own = SLASH_COMMANDS.get(f"/{name}")

@@ -1,5 +1,5 @@
 """The commands of a terminal's chat: lines that begin with a slash. A new one: a function and its name here, and its row in
-agent/plugin_host/slash_commands.py.
+agent/desk/commands.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent.cli.render import first_sentence, table
 from agent.cli.resuming import begin_anew, may_leave, resume
 from agent.cli.session_format import conversation
 from agent.cli.words import ALONE, meant_by, words_of
-from agent.plugin_host.slash_commands import ALIASES
+from agent.desk.commands import ALIASES
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.suggest import near
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from agent.plugin_host.slash_commands import ALIASES, SLASH_COMMANDS, on
+from agent.desk.commands import ALIASES, SLASH_COMMANDS, on
 
 if TYPE_CHECKING:
     from agent.process import Crib

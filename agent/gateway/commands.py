@@ -9,12 +9,12 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from agent.desk.approvals import scopes_of
+from agent.desk.commands import ALIASES, on
 from agent.gateway.admission import Admitted
 from agent.gateway.forms import one_line
 from agent.gateway.managing import jobs_in
 from agent.gateway.questions import NoSuchQuestion
 from agent.gateway.showing import SHOWN_ID
-from agent.plugin_host.slash_commands import ALIASES, on
 from toolcrib.contract.chat import Chat, Inbound
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import replace
@@ -243,7 +243,7 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/jobs": _jobs,
     "/status": _status,
 }
-"""Functions that carry out the commands that agent.plugin_host.slash_commands has for chats."""
+"""Functions that carry out the commands that agent.desk.commands has for chats."""
 
 
 def takes_back(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The one table of commands that people type with a slash."""
+"""Slash commands that plugins add to chats."""
 
 from __future__ import annotations
 
@@ -8,23 +8,9 @@ from typing import Any
 import pytest
 
 from agent.api import assemble
-from agent.cli import slash
 from agent.config import load_config
-from agent.gateway import commands
-from agent.plugin_host.slash_commands import ALIASES, SLASH_COMMANDS, on, plugin_slash
+from agent.plugin_host.slash_commands import plugin_slash
 from toolcrib import PluginError
-
-
-def test_each_surface_carries_out_what_the_table_has_for_it() -> None:
-    assert set(slash.COMMANDS) | {"/quit"} == set(on("terminal"))
-    assert set(commands.COMMANDS) == set(on("chat"))
-    assert set(ALIASES.values()) <= set(SLASH_COMMANDS)
-
-
-def test_a_command_is_of_the_terminal_unless_its_row_says_otherwise() -> None:
-    assert set(on("chat")) == {
-        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status", "/jobs"),
-    }
 
 
 @pytest.mark.parametrize(
