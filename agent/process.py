@@ -245,7 +245,7 @@ class Crib:
         self._take_back.append(register_environment(name, factory))
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
-        from agent.providers.factory import MANUAL, PROVIDERS
+        from agent.providers.rows import MANUAL, PROVIDERS
 
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")

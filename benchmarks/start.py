@@ -51,9 +51,9 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _provider_modules() -> list[str]:
-    from agent.providers.factory import PROVIDERS
+    from agent.providers.rows import PROVIDERS
 
-    return sorted({provider.module for provider in PROVIDERS.values()})
+    return sorted({provider.wire.session.partition(":")[0] for provider in PROVIDERS.values()})
 
 
 def _process(command: Sequence[str], home: Path, expect: int = 0) -> Callable[[], float]:

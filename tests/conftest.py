@@ -497,3 +497,39 @@ def own_postgres() -> Iterator[PostgresServer]:
     server = PostgresServer()
     yield server
     server.close()
+
+
+@dataclass(frozen=True)
+class ProjectCopy:
+    """A copy of the project's sources in ``root``, to change."""
+
+    root: Path
+
+    def insert(self, path: str, before: str, text: str) -> None:
+        """Put ``text`` in front of ``before``, which stands in the file once."""
+        file = self.root / path
+        source = file.read_text("utf-8")
+        assert source.count(before) == 1, (path, before, source.count(before))
+        file.write_text(source.replace(before, text + before), "utf-8")
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).write_text(text, "utf-8")
+
+    def run(self, code: str) -> str:
+        """Run a program of the copy in a fresh interpreter and return what it prints."""
+        env = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        line = [sys.executable, "-c", code]
+        done = subprocess.run(line, cwd=self.root.parent, env=env, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def project_copy(root: Path, tmp_path: Path) -> ProjectCopy:
+    """A copy of the sources: what adding something takes is tried there."""
+    copy = tmp_path / "copy"
+    for name in ("agent", "tools", "toolcrib", "plugins"):
+        shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("model_tools.py", "toolsets.py"):
+        shutil.copy(root / name, copy / name)
+    return ProjectCopy(copy)

@@ -336,7 +336,7 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted
     from agent.model_choice.models import ModelChoice, choose_provider, environment
-    from agent.providers.factory import MANUAL
+    from agent.providers.rows import MANUAL
 
     environ = environment(crib.config)
     if any(key == "model.api_key_env" for _, key in blank_keys(crib.config, environ)):

@@ -74,18 +74,13 @@ def blank_keys(config: Config, environ: Mapping[str, str]) -> list[tuple[str, st
 
 
 async def _ask(server: ModelServer, endpoint: Endpoint, environ: Mapping[str, str]) -> ServerAnswer:
-    from agent.providers.anthropic import VERSION
-    from agent.providers.factory import PROVIDERS
     from agent.providers.http import HttpClient, HttpLimits
+    from agent.providers.rows import PROVIDERS, load
 
     client = HttpClient(endpoint, environ, HttpLimits(_SECONDS, _SECONDS, _SECONDS, total=_SECONDS))
     provider = server.target.provider if server.target is not None else ""
-    wire = PROVIDERS[provider].wire if provider in PROVIDERS else ""
-    if wire == "anthropic":
-        client.key_header = "x-api-key"
-        client.headers["anthropic-version"] = VERSION
-    elif wire == "gemini":
-        client.key_header = "x-goog-api-key"
+    if provider in PROVIDERS:
+        load(PROVIDERS[provider].wire.session).prepare(client)
     try:
         return await client.ask("models")
     finally:

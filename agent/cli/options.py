@@ -24,7 +24,7 @@ which model is asked:
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    from agent.providers.factory import MANUAL, PROVIDERS
+    from agent.providers.rows import MANUAL, PROVIDERS
 
     group = parser.add_argument_group("the model")
     group.add_argument("--model", metavar="NAME", default="", help="as its server calls it")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from agent.model_choice.catalog import ModelServer, Offer, ask_servers, configured_servers
 from agent.model_choice.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
-from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
+from agent.providers.factory import ModelTarget, check_name
+from agent.providers.rows import MANUAL, PROVIDERS
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError, ToolcribError
 from toolcrib.contract.suggest import near

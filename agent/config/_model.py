@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from textwrap import fill
 from typing import Literal
 
 from agent.config._chat_keys import CLASH, KeysConfig, do_not_clash
@@ -19,10 +20,18 @@ from agent.config._setting import (
     is_thinking,
     setting,
 )
+from agent.providers.rows import DEFAULT, PROVIDERS, vendors
 from toolcrib.contract.dataclass import dataclass
 
 COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"
+_PROVIDER = fill(
+    f"What the server speaks: {', '.join(f'{name} ({one.about})' if one.about else name for name, one in PROVIDERS.items())}, or "
+    "what a plugin adds. manual: you type the calls. Empty goes by the server, then by the model's name where that vendor's key "
+    f"is set ({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}); {DEFAULT} where "
+    f"another server is named (here, by options or by {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL), else manual.",
+    118,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +61,7 @@ class ModelConfig:
 
     provider: str = setting(
         "",
-        "What the server speaks: chat (OpenAI Chat Completions, which most servers know), responses (OpenAI Responses),\n"
-        "anthropic, gemini, text (chat for models that write their calls as text), or what a plugin adds. manual: you type the\n"
-        "calls. Empty goes by the server, then by the model's name where that vendor's key is set (ANTHROPIC_API_KEY,\n"
-        "GEMINI_API_KEY); chat where another server is named (here, by options or by OPENAI_BASE_URL), else manual.",
+        _PROVIDER,
         expect="the name of a provider",
     )
     protocol: str = setting(

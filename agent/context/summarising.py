@@ -17,7 +17,8 @@ from agent.model_choice.models import environment
 from agent.model_choice.retry import RetryPolicy, with_retry
 from agent.providers.abilities import model_of
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.factory import ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.rows import MANUAL
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError, ContextTooLong, ProviderError, ToolcribError
 from toolcrib.contract.session import ProviderTurn

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from agent.providers._history import encode
+from agent.providers.rows import WIRES
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 
@@ -150,7 +151,10 @@ def taken_over(record: Record) -> dict[str, Any]:
     """Return a record that was said in another context: its tokens were counted there, and no server knows this one by its id."""
     taken = {**record, "forked": True}
     native = record.get("native")
-    if isinstance(native, Mapping) and native.get("wire") == "responses" and isinstance(native.get("message"), Mapping):
+    if not isinstance(native, Mapping) or not isinstance(native.get("message"), Mapping):
+        return taken
+    wire = WIRES.get(str(native.get("wire")))
+    if wire is not None and wire.has_ids:
         taken["native"] = {**native, "message": {**native["message"], "id": ""}}
     return taken
 

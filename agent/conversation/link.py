@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.providers.abilities import model_of
+from agent.providers.rows import MANUAL
 from toolcrib.contract.context import Principal
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
@@ -37,7 +38,7 @@ class ModelLink:
         self._known = 0
         """Number of records of the transcript that the provider session has taken in."""
         self._given = False
-        self.wire = "manual"
+        self.wire = MANUAL
         self.via: dict[str, Any] = {}
         """The provider, model and base_url of what answers; empty where a person types the calls."""
         self.choice: ModelChoice | None = None

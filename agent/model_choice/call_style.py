@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agent.providers.endpoint import ModelInfo
-from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
+from agent.providers.factory import ModelTarget
+from agent.providers.rows import DEFAULT, IN_TEXT, PROVIDERS
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 """Seconds that a server may take for each of two questions."""
 
-IN_TEXT = "text"
 _HOSTED = (
     "openai.com", "openai.azure.com", "ai.azure.com", "anthropic.com", "googleapis.com", "openrouter.ai", "groq.com",
     "mistral.ai", "deepseek.com", "together.xyz", "together.ai", "fireworks.ai", "x.ai", "cerebras.ai", "moonshot.ai",

@@ -13,7 +13,8 @@ from typing import Any
 
 from agent.config import Config, state_dir, write_private
 from agent.providers.endpoint import Endpoint, ModelInfo, same_server
-from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, ModelTarget, Plugins, check_name, find_target
+from agent.providers.factory import ModelRequest, ModelTarget, Plugins, check_name, find_target
+from agent.providers.rows import DEFAULT, MANUAL, PROVIDERS, vendors
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError, ProviderError
 
@@ -162,10 +163,7 @@ def _servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None
     for number, entry in enumerate(model.fallback, 1):
         wanted = ModelRequest(entry.provider, entry.name, entry.base_url, entry.api_key_env)
         yield from _server(f"model.fallback, entry {number}", wanted, ModelRequest(), environ, plugins)
-    for name, provider in PROVIDERS.items():
-        vendor = provider.vendor
-        if name != DEFAULT and not provider.hosts:
-            continue  # another way to talk to a server that is named already
+    for name, vendor in vendors().items():
         key, own = vendor.key_in(environ), f"{vendor.prefix}_BASE_URL"
         if key is not None or environ.get(own, "").strip():
             wanted = ModelRequest(provider=name, api_key_env=key or "")
@@ -269,7 +267,7 @@ async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str
     from agent.providers.http import HttpLimits
     from toolcrib.contract.errors import BadRequest
 
-    if target.endpoint is None or target.provider not in PROVIDERS or PROVIDERS[target.provider].in_text:
+    if target.endpoint is None or target.provider not in PROVIDERS or PROVIDERS[target.provider].wire.in_text:
         return None
     tool = {"name": "ready", "description": "Report that you are ready.", "parameters": {"type": "object", "properties": {}}}
     asked = ProviderOpening(tools=[{"type": "function", "function": tool}], stream=False, max_tokens=256)

@@ -10,18 +10,8 @@ from agent.model_choice.models import ModelChoice, choose_provider, environment,
 from agent.model_choice.prices import Prices
 from agent.providers.abilities import model_of
 from agent.providers.endpoint import Endpoint, same_server
-from agent.providers.factory import (
-    MANUAL,
-    PROVIDERS,
-    ModelRequest,
-    ModelTarget,
-    ProviderOpening,
-    check_name,
-    find_target,
-    open_session,
-    thinking_options,
-    wire_of,
-)
+from agent.providers.factory import ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.rows import MANUAL, PROVIDERS, thinking_options, wire_of
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError
 from tools.dispatch.threads import in_daemon_thread
@@ -136,7 +126,7 @@ class _Opener:
         """Return options of the configuration that only some providers know."""
         model = self.session.config.model
         options = thinking_options(target.provider, model.thinking)
-        if target.provider in PROVIDERS and PROVIDERS[target.provider].in_text and model.session_mode != "stateless":
+        if target.provider in PROVIDERS and PROVIDERS[target.provider].wire.in_text and model.session_mode != "stateless":
             options["session_mode"] = model.session_mode
             options["session_id"] = self.session.id if model.session_mode == "resume" else None
         return options

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.model_choice.call_style import choose_calling
-from agent.providers.factory import PROVIDERS, ModelTarget, ProviderOpening, open_session
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
+from agent.providers.rows import PROVIDERS
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError, ProviderError
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from agent.events import Event, ModelAnswered
 from agent.model_choice.models import environment
 from agent.providers.abilities import model_of
-from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.factory import ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.rows import MANUAL
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.entry import is_async_callable

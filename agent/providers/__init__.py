@@ -1,14 +1,15 @@
 """Sources of turns: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
 
-A wire is three modules: its session over ``_http_session``, ``_NAME_messages`` (the conversation as it goes back, over
-``_history``; some wires call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). A new
-one is a row of ``factory.PROVIDERS`` too, has its fields for forced calls and for answers by a schema in ``_steer``, and a
-row in agent/cli/commands/parse.py, so that `toolcrib parse --wire` finds its reader. ``text`` is for models without native
-calls, ``manual`` for no model, ``plugin`` for a plugin's provider; ``abilities`` asks what a session can do besides.
+A provider that speaks a wire that there is takes a row of ``rows.PROVIDERS``, and nothing else. A wire is three modules, and a
+row of ``rows.WIRES`` that names them: its session over ``_http_session`` (which says what a wire gives: headers, forced calls,
+answers by a schema, the list of models), ``_NAME_messages`` (the conversation as it goes back, over ``_history``; some wires
+call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). ``text`` is for models without
+native calls, ``manual`` for no model, ``plugin`` for a plugin's provider; ``abilities`` asks what a session can do besides.
 
-Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``. Below every
-wire: ``http`` over ``clients``, ``_pace`` (what bounds a reply), ``sse``, ``_reply``, ``_faults`` (a server's errors as ours),
-``_calls``, ``_names``, ``_images``.
+Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``, and
+``local_servers``, a row for each program that serves models on people's own machines. Below every wire: ``http`` over
+``clients``, ``_pace`` (what bounds a reply), ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``,
+``_names``, ``_images``.
 """
 
 from __future__ import annotations

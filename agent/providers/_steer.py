@@ -1,4 +1,4 @@
-"""Wishes for the next replies, in each wire's own fields: with calls or without, one tool, JSON of a schema."""
+"""Wishes for the next replies, and whether the server takes them: with calls or without, one tool, JSON of a schema."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ class Steer:
     What a server refuses is left out from then on, and is then a matter of the prompt.
     """
 
-    def __init__(self, wire: str, named: Callable[[str], str]) -> None:
-        self._wire = wire
-        self._named = named
+    def __init__(
+        self, choice_fields: Callable[[str], dict[str, Any]], schema_fields: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        """``choice_fields`` returns a wire's fields for a choice other than "auto", ``schema_fields`` those for a schema."""
+        self._choice_fields = choice_fields
+        self._schema_fields = schema_fields
         self._takes_choice = True
         self._takes_schema = True
         self.tool_choice = "auto"
@@ -37,34 +40,13 @@ class Steer:
         """Fields about calls, for a request that has tools."""
         if self.tool_choice == "auto" or not self._takes_choice:
             return {}
-        wanted = self.tool_choice
-        if self._wire == "gemini":
-            config: dict[str, Any] = {"mode": "NONE" if wanted == "none" else "ANY"}
-            if wanted not in ("none", "required"):
-                config["allowedFunctionNames"] = [self._named(wanted)]
-            return {"toolConfig": {"functionCallingConfig": config}}
-        if self._wire == "anthropic":
-            plain = {"none": {"type": "none"}, "required": {"type": "any"}}
-            return {"tool_choice": plain.get(wanted) or {"type": "tool", "name": self._named(wanted)}}
-        if wanted in ("none", "required"):
-            return {"tool_choice": wanted}
-        name = {"name": self._named(wanted)}
-        return {"tool_choice": {"type": "function", **(name if self._wire == "responses" else {"function": name})}}
+        return self._choice_fields(self.tool_choice)
 
     def format(self) -> dict[str, Any]:
-        """Fields about the text; for Gemini those of its ``generationConfig``."""
+        """Fields about the text."""
         if self.schema is None or not self._takes_schema:
             return {}
-        schema = dict(self.schema)
-        if self._wire == "gemini":
-            return {"responseMimeType": "application/json", "responseJsonSchema": schema}
-        if self._wire == "anthropic":
-            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        # Not strict: that is refused for schemas with optional fields, and the reply is checked by us anyway.
-        named = {"name": "answer", "schema": schema, "strict": False}
-        if self._wire == "responses":
-            return {"text": {"format": {"type": "json_schema", **named}}}
-        return {"response_format": {"type": "json_schema", "json_schema": named}}
+        return self._schema_fields(dict(self.schema))
 
     def adapt(self, said: str) -> bool:
         """Leave out what was refused with these words (lower case); False where that was something else."""

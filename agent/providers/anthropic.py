@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import quote
 
 from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
 from agent.providers._history import encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
+from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
 from agent.providers._names import WireNames
-from agent.providers._steer import Steer
+from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.image import Image
@@ -19,7 +21,6 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
 
-VERSION = "2023-06-01"
 MAX_TOKENS = 16_384
 """The wire wants a limit in each request; a model that takes less says so, and gets what it takes."""
 
@@ -37,6 +38,8 @@ class AnthropicSession(HttpSession):
     """
 
     path = "messages"
+    key_header = "x-api-key"
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def __init__(
         self,
@@ -53,11 +56,8 @@ class AnthropicSession(HttpSession):
     ) -> None:
         """Raises ConfigError where ``thinking`` leaves nothing of ``max_tokens``."""
         super().__init__(client, model, stream=stream)
-        client.key_header = "x-api-key"
-        client.headers["anthropic-version"] = VERSION
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
-        self._steer = Steer("anthropic", self._names.wire)
         self._tools = self._encoded_tools(functions)
         self._messages = AnthropicMessages(self._names, model)
         if system:
@@ -71,6 +71,20 @@ class AnthropicSession(HttpSession):
         self._thinking = thinking
         self._without_thinking = False  # until the person speaks next
         self._extra = dict(extra or {})
+
+    @classmethod
+    async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
+        """List the models, page by page."""
+        found: list[ModelInfo] = []
+        path = "models?limit=1000"
+        for _ in range(MOST_PAGES):
+            body = await get_json(client, path)
+            found += [described(row, "id") for row in rows_of(body, "data", client)]
+            last = body.get("last_id")
+            if not body.get("has_more") or not isinstance(last, str):
+                break
+            path = f"models?limit=1000&after_id={quote(last, safe='')}"
+        return tuple(found)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add what the person says and shows next."""
@@ -97,6 +111,13 @@ class AnthropicSession(HttpSession):
         fields.update({**self._steer.format(), **self._extra})
         tools = b',"tools":' + self._tools if self._tools else b""
         return encode(fields)[:-1] + tools + b"," + self._messages.joined() + b"}"
+
+    def _choice_fields(self, choice: str) -> dict[str, Any]:
+        plain = {"none": {"type": "none"}, "required": {"type": "any"}}
+        return {"tool_choice": plain.get(choice) or {"type": "tool", "name": self._names.wire(choice)}}
+
+    def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
     def _adapt(self, said: str) -> bool:
         if (found := _LIMIT.search(said)) and int(found[2]) < self._max_tokens and int(found[2]) > (self._thinking or 0):

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient, HttpLimits
+from agent.providers.local_servers import PROGRAMS
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError, ProviderError
 
-PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+PORTS: Mapping[int, str] = {one.port: one.name for one in PROGRAMS}
 _MAX_BODY = 1024 * 1024
 
 

@@ -6,11 +6,9 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from agent.providers.vendor import OPENAI, Vendor
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError
-
-VENDOR = "https://api.openai.com/v1"
-"""Server to which OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +24,6 @@ class ModelInfo:
     protocol: str | None = None
     opens_thinking: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Vendor:
-    """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
-
-    ``root`` is the path that every base of this wire ends in, and that people leave out; "" where bases differ. ``bare`` is the
-    one for an address without any. ``more_keys`` are other variables that may hold its key.
-    """
-
-    prefix: str
-    base_url: str
-    root: str = ""
-    bare: str = ""
-    more_keys: tuple[str, ...] = ()
-
-    def key_in(self, environ: Mapping[str, str]) -> str | None:
-        """The variable that holds its key, or None."""
-        names = (f"{self.prefix}_API_KEY", *self.more_keys)
-        return next((name for name in names if environ.get(name, "").strip()), None)
-
-
-OPENAI = Vendor("OPENAI", VENDOR)
-ANTHROPIC = Vendor("ANTHROPIC", "https://api.anthropic.com/v1", "/v1")
-GEMINI = Vendor("GEMINI", "https://generativelanguage.googleapis.com/v1beta", bare="/v1beta", more_keys=("GOOGLE_API_KEY",))
 
 _PATHS = ("/chat/completions", "/responses", "/messages")
 _PORTS = {"http": 80, "https": 443}

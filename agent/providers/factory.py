@@ -1,28 +1,19 @@
 """Providers by name: which one a server or a model means, where it is and with which key, and its session.
 
-A built-in one is a line of PROVIDERS; a plugin adds its own with the hook register_provider. Nothing else has to know of it.
-Nothing here imports a provider before it is opened.
+A built-in one is a row of ``rows.PROVIDERS``; a plugin adds its own with the hook register_provider. Nothing here imports a
+provider before it is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from agent.providers.endpoint import (
-    ANTHROPIC,
-    GEMINI,
-    OPENAI,
-    Configured,
-    Endpoint,
-    Vendor,
-    read_key,
-    resolve_endpoint,
-    same_server,
-)
+from agent.providers.endpoint import Configured, Endpoint, read_key, resolve_endpoint, same_server
+from agent.providers.rows import DEFAULT, MANUAL, PROVIDERS, load, share_servers
+from agent.providers.vendor import OPENAI, Vendor
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.suggest import near
@@ -34,40 +25,6 @@ if TYPE_CHECKING:
 Plugins: TypeAlias = Mapping[str, Callable[..., Any]]
 """Factories that plugins added, by name. Each is called with the keyword arguments model, base_url, api_key ("" for none),
 system, tools, records, stream and max_tokens, and with later ones too: it takes ``**more``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A line of the table. ``wire`` is the form of its native turns in the store; ``models`` are beginnings of their names.
-
-    ``lists``: its server may be asked which models it has, and may have only one. ``in_text``: calls stand in the text, in a
-    protocol that is named or goes by the model.
-    """
-
-    module: str
-    session: str
-    wire: str
-    vendor: Vendor = OPENAI
-    models: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    lists: bool = False
-    in_text: bool = False
-
-
-_OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")
-MANUAL = "manual"
-DEFAULT = "chat"
-PROVIDERS: Mapping[str, Provider] = {
-    "chat": Provider("agent.providers.openai_chat", "OpenAIChatSession", "chat", models=_OPENAI_MODELS, lists=True),
-    "responses": Provider("agent.providers.openai_responses", "ResponsesSession", "responses", lists=True),
-    "anthropic": Provider(
-        "agent.providers.anthropic", "AnthropicSession", "anthropic", ANTHROPIC, ("claude-",), ("api.anthropic.com",)
-    ),
-    "gemini": Provider(
-        "agent.providers.gemini", "GeminiSession", "gemini", GEMINI, ("gemini-",), ("generativelanguage.googleapis.com",)
-    ),
-    "text": Provider("agent.providers.text", "TextSession", "text", lists=True, in_text=True),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +161,7 @@ def _kept_in_text(standing: str, found: str) -> str:
     """Return ``found``, or the configured provider where that is the same server's way with calls in the text: whoever chose
     text means it for every such server and model.
     """
-    return standing if standing in PROVIDERS and PROVIDERS[standing].in_text and found == DEFAULT else found
+    return standing if standing in PROVIDERS and PROVIDERS[standing].wire.in_text and found == DEFAULT else found
 
 
 def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
@@ -214,16 +171,12 @@ def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mappin
         standing = explicit or name_for_server(configured.base_url, environ)
     else:
         standing = explicit or name_for_model(configured.model, environ) or DEFAULT
-    if standing != name and not {standing, name} <= _ONE_SERVER:
+    if standing != name and not share_servers(standing, name):
         return Configured()
     base_url = configured.base_url
     if not base_url and configured.api_key_env and explicit == name:
         base_url = vendor.base_url  # the vendor's own server, by the configured key
     return Configured(base_url, configured.model, configured.api_key_env)
-
-
-_ONE_SERVER = frozenset({"chat", "responses", "text"})
-"""Ways to talk to one and the same server."""
 
 
 def _own_server(name: str, environ: Mapping[str, str]) -> str:
@@ -284,41 +237,17 @@ def open_session(
         from agent.providers.http import HttpClient
 
         client = HttpClient(target.endpoint, environ, limits)
-    if provider.in_text:
+    if provider.wire.in_text:
         from agent.protocols import find_protocol, protocol_for_model
         from agent.providers._thinking import expected_thinking
 
         fields.setdefault("thinking", expected_thinking(target.endpoint.model, opens=conversation.opens_thinking))
         named = conversation.protocol
         fields["protocol"] = find_protocol(named) if named else protocol_for_model(target.endpoint.model)
-    session = getattr(import_module(provider.module), provider.session)(client, **fields)
+    session = load(provider.wire.session)(client, **fields)
     session.steer(conversation.tool_choice, conversation.response_schema)
     opened: ProviderSession = session
     return opened
-
-
-_EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
-"""Tokens to think with, where a wire counts them."""
-
-
-def thinking_options(name: str, thinking: str) -> dict[str, Any]:
-    """Options of a Conversation for a configured wish: "", low, medium, high, or a number of tokens."""
-    if not thinking:
-        return {}
-    tokens = int(thinking) if thinking.isdecimal() else _EFFORTS[thinking]
-    level = next((level for level, most in _EFFORTS.items() if tokens <= most), "high")
-    if name == "anthropic":
-        return {"thinking": tokens}
-    if name == "gemini":
-        return {"thinking": tokens if thinking.isdecimal() else level}
-    if name == "responses":
-        return {"extra": {"reasoning": {"effort": level, "summary": "auto"}}}
-    return {"extra": {"reasoning_effort": level}} if name == "chat" else {}
-
-
-def wire_of(name: str) -> str:
-    """The form of a provider's native turns in the store."""
-    return PROVIDERS[name].wire if name in PROVIDERS else name
 
 
 def _from_plugin(

@@ -13,8 +13,10 @@ from agent.providers._gemini_tools import GeminiNames, declarations
 from agent.providers._history import encode
 from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
-from agent.providers._steer import Steer
+from agent.providers._model_rows import MOST_PAGES, described, get_json, rows_of
+from agent.providers.endpoint import ModelInfo
 from agent.providers.http import HttpClient
+from toolcrib.contract.dataclass import replace
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
@@ -28,6 +30,8 @@ class GeminiSession(HttpSession):
     of every request; its ``generationConfig`` and ``tools`` (those that Google runs) are added to ours. All methods belong to
     one event loop.
     """
+
+    key_header = "x-goog-api-key"
 
     def __init__(
         self,
@@ -43,10 +47,8 @@ class GeminiSession(HttpSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(client, model, stream=stream)
-        client.key_header = "x-goog-api-key"
         self._definitions = list(tools)
         self._names = GeminiNames(function_of(tool)["name"] for tool in tools)
-        self._steer = Steer("gemini", self._names.wire)
         self._json_schema = True
         self._tools = self._declared()
         self._contents = GeminiContents(self._names, model)
@@ -59,6 +61,24 @@ class GeminiSession(HttpSession):
         if thinking is not None and thinking is not False:
             self._config["thinkingConfig"] = _thinking(thinking)
         self._config.update(self._extra.pop("generationConfig", {}))
+
+    @classmethod
+    async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
+        """List the models that write text, page by page."""
+        found: list[ModelInfo] = []
+        path = "models?pageSize=1000"
+        for _ in range(MOST_PAGES):
+            body = await get_json(client, path)
+            for row in rows_of(body, "models", client):
+                methods = row.get("supportedGenerationMethods")
+                if not isinstance(methods, list) or "generateContent" in methods:
+                    one = described(row, "name")
+                    found.append(replace(one, name=one.name.removeprefix("models/")))
+            following = body.get("nextPageToken")
+            if not isinstance(following, str) or not following:
+                break
+            path = f"models?pageSize=1000&pageToken={quote(following, safe='')}"
+        return tuple(found)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add what the person says and shows next."""
@@ -101,6 +121,16 @@ class GeminiSession(HttpSession):
         if not self._definitions:
             return b""
         return encode(declarations(self._definitions, self._names, json_schema=self._json_schema))
+
+    def _choice_fields(self, choice: str) -> dict[str, Any]:
+        config: dict[str, Any] = {"mode": "NONE" if choice == "none" else "ANY"}
+        if choice not in ("none", "required"):
+            config["allowedFunctionNames"] = [self._names.wire(choice)]
+        return {"toolConfig": {"functionCallingConfig": config}}
+
+    def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return fields of ``generationConfig``."""
+        return {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
     def _adapt(self, said: str) -> bool:
         if self._tools and self._json_schema and re.search(r"parameters_?json_?schema", said):

@@ -9,10 +9,9 @@ from typing import Any
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._chat_reader import ChatReader
 from agent.providers._history import encode
-from agent.providers._http_session import HttpSession, function_of
+from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
-from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
@@ -49,7 +48,6 @@ class OpenAIChatSession(HttpSession):
         super().__init__(client, model, stream=stream)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
-        self._steer = Steer("chat", self._names.wire)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
         self._messages = ChatMessages(self._names, model)
         if system:
@@ -89,6 +87,14 @@ class OpenAIChatSession(HttpSession):
         tools = b',"tools":' + self._tools if self._tools else b""
         # what stays the same goes first: a cache that compares requests as bytes has the tools, too
         return encode(fields)[:-1] + tools + b',"messages":' + messages + b"}"
+
+    def _choice_fields(self, choice: str) -> dict[str, Any]:
+        if choice in ("none", "required"):
+            return {"tool_choice": choice}
+        return {"tool_choice": {"type": "function", "function": {"name": self._names.wire(choice)}}}
+
+    def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"response_format": {"type": "json_schema", "json_schema": schema_named(schema)}}
 
     def _adapt(self, said: str) -> bool:
         if self._stream and self._stream_options and ("stream_options" in said or "include_usage" in said):

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._history import encode
-from agent.providers._http_session import HttpSession, function_of
+from agent.providers._http_session import HttpSession, function_of, schema_named
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems
 from agent.providers._responses_reader import ResponsesReader
-from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
@@ -51,7 +50,6 @@ class ResponsesSession(HttpSession):
         super().__init__(client, model, stream=stream)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
-        self._steer = Steer("responses", self._names.wire)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
         self._items = ResponsesItems(self._names, model, stored=stored)
         if system:
@@ -92,6 +90,14 @@ class ResponsesSession(HttpSession):
         fields.update({**self._steer.format(), **self._extra})
         tools = b',"tools":' + self._tools if self._tools else b""
         return encode(fields)[:-1] + tools + b',"input":' + self._items.joined() + b"}"
+
+    def _choice_fields(self, choice: str) -> dict[str, Any]:
+        if choice in ("none", "required"):
+            return {"tool_choice": choice}
+        return {"tool_choice": {"type": "function", "name": self._names.wire(choice)}}
+
+    def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"text": {"format": {"type": "json_schema", **schema_named(schema)}}}
 
     def _adapt(self, said: str) -> bool:
         if self._encrypted and _NO_ENCRYPTED.search(said):

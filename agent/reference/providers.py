@@ -14,11 +14,11 @@ What toolcrib speaks to a model's server, as `model.provider` names it. A plugin
 
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each provider."""
-    from agent.providers.factory import MANUAL, PROVIDERS
+    from agent.providers.rows import MANUAL, PROVIDERS
 
     yield index("reference/providers/index", "Providers", _WORDS, [*PROVIDERS, MANUAL])
     for name, one in PROVIDERS.items():
-        lines = [f"# {code(name)}", "", doc_of(import_module(one.module)), ""]
+        lines = [f"# {code(name)}", "", doc_of(import_module(one.wire.session.partition(":")[0])), ""]
         lines += [
             f"- Its key is in {code(one.vendor.prefix + '_API_KEY')}, or where `model.api_key_env` says.",
             f"- Its own server: {code(one.vendor.base_url)}.",
@@ -29,7 +29,7 @@ def pages() -> Iterator[Page]:
             )
         if one.lists:
             lines.append("- Its server may be asked which models it has: `toolcrib models`.")
-        if one.in_text:
+        if one.wire.in_text:
             lines.append(
                 "- Calls stand in the model's text, in the protocol that `model.protocol` names or that goes by the model."
             )

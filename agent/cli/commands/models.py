@@ -150,8 +150,8 @@ def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
 
 def _protocol(model: ModelInfo, offer: Offer) -> str:
     """The protocol that this model would get here if none is configured; "" where its calls are native."""
-    from agent.model_choice.call_style import IN_TEXT, text_protocol
-    from agent.providers.factory import DEFAULT
+    from agent.model_choice.call_style import text_protocol
+    from agent.providers.rows import DEFAULT, IN_TEXT
 
     provider = offer.server.target.provider if offer.server.target is not None else ""
     if provider == IN_TEXT or (provider == DEFAULT and model.tools is False):

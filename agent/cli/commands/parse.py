@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK
+from agent.providers.rows import WIRES, load
 from toolcrib.contract.errors import ProviderError, ToolcribError
 from toolcrib.contract.session import ProviderTurn
 from toolcrib.contract.types import ToolCall
@@ -17,12 +18,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.session import ParsedReply
 
 HELP = "Show how a raw model output is read: text, thinking, calls, and what is wrong with them."
-_WIRES = {
-    "chat": ("agent.providers._chat_reader", "ChatReader"),
-    "responses": ("agent.providers._responses_reader", "ResponsesReader"),
-    "anthropic": ("agent.providers._anthropic_reader", "AnthropicReader"),
-    "gemini": ("agent.providers._gemini_reader", "GeminiReader"),
-}
+_WIRES = tuple(name for name, wire in WIRES.items() if wire.reader)
 _EPILOG = """\
 examples:
   toolcrib parse < reply.txt                               the text of a reply, whatever its dialect
@@ -44,7 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", nargs="?", help="the output; standard input where it is not given")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--protocol", metavar="NAME", default="auto", help="how calls are written in the text (auto: any way)")
-    how.add_argument("--wire", choices=tuple(_WIRES), help="read the body of a server's answer instead")
+    how.add_argument(
+        "--wire",
+        choices=_WIRES,
+        help="read the body of a server's answer instead",
+    )
     parser.add_argument("--stream", action="store_true", help="with --wire: the body is a stream of events")
     parser.add_argument("--jsonl", action="store_true", help="one JSON object a line, in and out")
 
@@ -150,12 +150,9 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _read_body(wire: str, body: Any, *, stream: bool) -> ProviderTurn:
-    from importlib import import_module
-
     from agent.providers.sse import SseReader
 
-    module, name = _WIRES[wire]
-    reader: Any = getattr(import_module(module), name)()
+    reader: Any = load(WIRES[wire].reader)()
     if isinstance(body, str):
         start = body.lstrip()[:1]
         if stream and start not in ("{", "["):

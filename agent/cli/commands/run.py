@@ -189,9 +189,10 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     from agent.model_choice.connecting import own_choice
     from agent.model_choice.models import find_endpoint
     from agent.providers.clients import load_early
+    from agent.providers.rows import MANUAL
 
     choice, goes_on = choice_of(args), args.resume or args.latest
-    if choice.provider == "manual":
+    if choice.provider == MANUAL:
         raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
     if not goes_on and find_endpoint(crib.config, choice) is None:
         raise _no_model()

@@ -49,13 +49,13 @@ nothing was written.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    from agent.providers.rows import MANUAL, PROVIDERS
+
     parser.epilog = _EPILOG
     model = parser.add_argument_group("the model")
     model.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
     model.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
-    model.add_argument(
-        "--provider", metavar="NAME", default="", help="chat, responses, anthropic, gemini, text; manual: no model"
-    )
+    model.add_argument("--provider", metavar="NAME", default="", help=f"{', '.join(PROVIDERS)}; {MANUAL}: no model")
     model.add_argument("--key-env", metavar="NAME", default="", help="the variable, or line of secrets.env, that holds its key")
     model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="look there for model servers: 8080,9000")
     backend = parser.add_argument_group("the backend, which runs commands")

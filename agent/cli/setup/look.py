@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.backend_check import try_backends
 from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, Backend, unavailable
 from agent.providers.discover import PORTS, LocalServer, find_local_servers
-from agent.providers.factory import DEFAULT, PROVIDERS
+from agent.providers.rows import vendors
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.dispatch.threads import in_daemon_thread
@@ -22,8 +22,8 @@ _LISTING = 2.0
 """Seconds that a port of this machine may take to answer."""
 _ENGINE = 5.0
 """Seconds that a docker engine may take to answer; one that hangs is told as such."""
-NAMES: Mapping[str, str] = {DEFAULT: "OpenAI", "anthropic": "Anthropic", "gemini": "Google Gemini"}
-"""Providers with a vendor whose key may be set or typed."""
+NAMES: Mapping[str, str] = {name: vendor.title for name, vendor in vendors().items()}
+"""Vendors whose key may be set or typed, by the provider that their servers are asked with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SetupFound:
 
 def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variable with the key, of each vendor that has one."""
-    found = {name: PROVIDERS[name].vendor.key_in(environ) for name in NAMES}
+    found = {name: vendor.key_in(environ) for name, vendor in vendors().items()}
     return {name: key for name, key in found.items() if key is not None}
 
 

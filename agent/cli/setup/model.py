@@ -16,16 +16,8 @@ from agent.model_choice.catalog import ModelServer, ask_servers
 from agent.model_choice.models import ModelChoice, choose_provider
 from agent.providers.discover import LocalServer
 from agent.providers.endpoint import Endpoint, same_server
-from agent.providers.factory import (
-    DEFAULT,
-    MANUAL,
-    PROVIDERS,
-    ModelRequest,
-    ModelTarget,
-    find_target,
-    name_for_model,
-    name_for_server,
-)
+from agent.providers.factory import ModelRequest, ModelTarget, find_target, name_for_model, name_for_server
+from agent.providers.rows import DEFAULT, MANUAL, PROVIDERS, share_servers
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
 from tools.dispatch.bridge import run_async
@@ -37,7 +29,7 @@ _LISTED = 30
 """Models that are shown as a choice; any other can be typed."""
 _SHOWN = 200
 _NAMED = "the name of the model"
-_WIRES = ("chat", "responses", "text")
+_WIRES = tuple(name for name in PROVIDERS if share_servers(name, DEFAULT))
 """Ways to talk to a server that is no vendor's of its own."""
 
 
@@ -90,8 +82,7 @@ def _by_flags(wizard: Wizard, given: ModelRequest) -> ModelRequest:
         return _laid_over(replace(kept, base_url=given.base_url), given)
     if given.provider:
         speaks = standing or (name_for_server(now.base_url, wizard.variables) if now.base_url else DEFAULT)
-        known = {speaks, given.provider} <= {*PROVIDERS}
-        same = speaks == given.provider or (known and PROVIDERS[speaks].vendor is PROVIDERS[given.provider].vendor)
+        same = speaks == given.provider or share_servers(speaks, given.provider)
         request = _laid_over(now if same else ModelRequest(), given)
     else:
         request = _laid_over(replace(now, provider=standing), given)

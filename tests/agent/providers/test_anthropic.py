@@ -12,7 +12,7 @@ import pytest
 
 from agent.providers import Endpoint, HttpClient, HttpLimits, resolve_endpoint
 from agent.providers.anthropic import AnthropicSession
-from agent.providers.endpoint import ANTHROPIC
+from agent.providers.rows import PROVIDERS
 from toolcrib import (
     AuthFailed,
     BadRequest,
@@ -350,7 +350,7 @@ def test_the_vendors_key_goes_to_its_server_only() -> None:
     environ = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-other"}
 
     def found(base_url: str | None, **more: str) -> tuple[str, str | None]:
-        endpoint = resolve_endpoint(base_url, "claude", None, {**environ, **more}, vendor=ANTHROPIC)
+        endpoint = resolve_endpoint(base_url, "claude", None, {**environ, **more}, vendor=PROVIDERS["anthropic"].vendor)
         assert endpoint is not None
         return endpoint.base_url, endpoint.key_env
 
@@ -362,7 +362,7 @@ def test_the_vendors_key_goes_to_its_server_only() -> None:
     assert found(None, ANTHROPIC_BASE_URL=proxy) == (proxy + "/v1", "ANTHROPIC_API_KEY")
     assert found(vendor, ANTHROPIC_BASE_URL=proxy) == (vendor, None)
     with pytest.raises(ConfigError, match="set ANTHROPIC_API_KEY"):
-        resolve_endpoint(None, "claude", None, {"OPENAI_API_KEY": "sk-other"}, vendor=ANTHROPIC)
+        resolve_endpoint(None, "claude", None, {"OPENAI_API_KEY": "sk-other"}, vendor=PROVIDERS["anthropic"].vendor)
 
 
 @pytest.mark.parametrize(

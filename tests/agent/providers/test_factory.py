@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import inspect
 import subprocess
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 from agent.providers import Endpoint
 from agent.providers.factory import (
-    PROVIDERS,
-    ModelTarget,
-    ProviderOpening,
-    check_name,
-    find_target,
-    open_session,
-    wire_of,
-)
-from agent.providers.factory import (
     ModelRequest as Wanted,
 )
+from agent.providers.factory import ModelTarget, ProviderOpening, check_name, find_target, open_session
+from agent.providers.rows import PROVIDERS, load, wire_of
 from toolcrib import ConfigError
 from toolcrib.testing import ScriptedSession
 
@@ -146,9 +137,7 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
 def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
     """004-22: the same call for each: named arguments of one form, and the methods of ProviderSession."""
     line = PROVIDERS[name]
-    if importlib.util.find_spec(line.module) is None:
-        pytest.skip(f"{line.module} is not there")
-    taken = inspect.signature(getattr(import_module(line.module), line.session)).parameters
+    taken = inspect.signature(load(line.wire.session)).parameters
     assert {"model", "system", "tools", "records", "stream", "max_tokens"} <= set(taken)
 
     async def make() -> None:
@@ -161,7 +150,7 @@ def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
         await session.close()
 
     asyncio.run(make())
-    assert wire_of(name) == line.wire
+    assert wire_of(name) == line.wire.name
 
 
 def test_the_text_protocol_is_named_or_goes_by_the_model() -> None:

@@ -15,7 +15,7 @@ from agent.cli.app import built_in
 from agent.config import settings
 from agent.conversation import limits, manager
 from agent.policy import confirmation
-from agent.providers.factory import PROVIDERS
+from agent.providers.rows import PROVIDERS
 from agent.reference import Page, pages
 from agent.reference.errors import TO_DO
 from agent.reference.finding import named, sections, with_words

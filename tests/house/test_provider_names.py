@@ -1,0 +1,64 @@
+"""What is special about a provider stands in its row or in its wire's modules: no other module names one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from agent.providers.rows import PROVIDERS, WIRES, vendors
+from toolcrib.contract.regex import Regex
+
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+
+ROWS = {"agent.providers.rows", "agent.providers.vendor"}
+EXCUSES = {
+    "agent.cli.commands.parse": "an example in its help",
+    "agent.cli.commands.setup": "an example in its help",
+    "agent.cli.offer": "examples of what a person types, with the variables of the vendor by default",
+    "agent.cli.options": "help, with the variables of the vendor by default",
+    "agent.cli.words": "says that the key of the vendor by default goes into its variable",
+    "agent.config._model": "an example of fallbacks, with models of two vendors",
+    "agent.model_choice.call_style": "hosts of some forty vendors that call natively, whatever provider asks them",
+    "agent.providers.manual": "examples of what a person types, with the variables of the vendor by default",
+    "plugins.otel.tracing": "OpenTelemetry's names for wires; what has none there goes by our own name",
+    "tools.judge.meaning.tails": "names of programs, not of providers",
+    "tools.judge.path_rules": "folders of other agents' programs",
+}
+PLAIN = {"chat", "text", "responses", "manual"}
+"""Names that are words: they name a provider only where something is compared with them."""
+
+
+def telling_names() -> set[str]:
+    names = {*PROVIDERS, *WIRES, *(vendor.prefix for vendor in vendors().values())}
+    return {name.lower() for name in names} - PLAIN
+
+
+def modules_of_wires() -> set[str]:
+    found = {place.partition(":")[0] for wire in WIRES.values() for place in (wire.session, wire.reader) if place}
+    return found | {f"agent.providers._{wire}_{part}" for wire in WIRES for part in ("messages", "contents", "items")}
+
+
+def named(source: Any) -> Iterator[str]:
+    telling = Regex("|".join(sorted(telling_names())))
+    docs = {id(node.value) for node in source.statements if isinstance(node, ast.Expr)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            if telling.search(node.value.lower()):
+                yield f"{source.path}:{node.lineno} says {node.value[:60]!r}"
+        elif isinstance(node, ast.Compare):
+            constants = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+            text = ast.unparse(node)
+            if constants & PLAIN and ("provider" in text or "wire" in text):
+                yield f"{source.path}:{node.lineno} compares {text[:60]}"
+
+
+def test_no_other_module_names_a_provider(sources: Sequence[Any]) -> None:
+    assert {"openai", "anthropic", "gemini"} <= telling_names()
+    allowed = ROWS | modules_of_wires()
+    found = {source.module: list(named(source)) for source in sources if source.module not in allowed}
+    wrong = [line for module, lines in found.items() if module not in EXCUSES for line in lines]
+    assert not wrong, "\n".join(wrong)
+    assert [module for module in EXCUSES if not found.get(module)] == [], "these need no excuse any more"
