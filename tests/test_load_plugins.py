@@ -47,6 +47,10 @@ def tool_gate(call):
     return Block("not on prod") if "prod" in str(call.args) else None
 
 @hookimpl
+def register_slash(add):
+    add("sky", lambda text, identity: text, surfaces=["terminal", "chat"], role="owner")
+
+@hookimpl
 def post_tool_call(call, result):
     HEARD.append((call.name, result.is_success))
 """

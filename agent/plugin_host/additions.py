@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 from toolcrib.contract.errors import PluginError
+
+_log = logging.getLogger(__name__)
+Add: TypeAlias = Callable[[str, Any], None]
 
 
 def once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
@@ -25,3 +31,19 @@ def checked_command(name: str, module: Any) -> Any:
     if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
         raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
     return module
+
+
+def collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
+    """Return what a setup hook is given: it checks names, and keeps values for later in ``added``."""
+
+    def add(name: str, value: Any, **more: Any) -> None:
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"{hook}: add(name, value) needs a name, got {name!r}")
+        added.append((partial(adder, **more) if more else adder, name, value))
+
+    return add
+
+
+def leave_out(name: str, value: object, **more: object) -> None:
+    """Leave out what this process has no use for."""
+    _log.debug("%r is not used in this process: %r", name, value)

@@ -11,18 +11,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent.config import Config
 from agent.plugin_host import sources as sources
+from agent.plugin_host.additions import Add, collect, leave_out
 from agent.plugin_host.settings import configure
 from agent.plugin_host.sources import PluginInfo, ProjectFiles, canonical, project_digest
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import PluginError, RegistrationError
+from toolcrib.contract.hooks import SetupHooks, declared_in
 from toolcrib.contract.registry import ToolRegistry
 from toolcrib.contract.suggest import near
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["PluginInfo", "canonical", "discover", "load_plugins", "project_digest"]
 
 _log = logging.getLogger(__name__)
-Add = Callable[[str, Any], None]
 RESERVED = frozenset({"approval"})
 """Names that the dispatcher gives a meaning to."""
 _loading = threading.RLock()
@@ -67,16 +67,19 @@ def load_plugins(
     add_provider: Add,
     add_platform: Add,
     project_dir: Path | None = None,
+    adders: Mapping[str, Add] | None = None,
 ) -> list[PluginInfo]:
     """Load what is enabled and say how it went; looks at nothing where nothing is enabled.
 
     Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs say, and
-    raises to refuse. They are called once a plugin has been set up without a fault. KeyboardInterrupt (for a plugin that hangs
+    raises to refuse. ``adders`` has those of further setup hooks, by the hook; what is added by a hook without one is left out.
+    They are called once a plugin has been set up without a fault. KeyboardInterrupt (for a plugin that hangs
     as it loads) passes, with the plugin named in a note.
     """
     if not config.plugins.enabled:
         return []
     adders = {
+        **(adders or {}),
         "register_toolsets": add_toolset,
         "register_command": add_command,
         "register_slash": add_slash,
@@ -226,8 +229,9 @@ class _Loader:
         added: list[tuple[Add, str, Any]] = []
         configure(self.manager, plugin, info.name, self.config)
         _call_hook(self.manager, "register_tools", plugin, self.registry)
-        for hook, adder in self.adders.items():
-            _call_hook(self.manager, hook, plugin, _collect(hook, adder, added))
+        for hook in declared_in(SetupHooks):
+            if hook.startswith("register_") and hook != "register_tools":
+                _call_hook(self.manager, hook, plugin, collect(hook, self.adders.get(hook, leave_out), added))
         _check_kept(self.config, self.registry, info.name, before)
         unchanged = all(before.get(entry.name) is entry for entry in self.registry.entries())
         if unchanged and not self.manager.get_hookcallers(plugin):
@@ -330,15 +334,6 @@ def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any
             if inspect.iscoroutine(returned):
                 returned.close()
                 raise PluginError(f"{name} must be a plain function, not async")
-
-
-def _collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
-    def add(name: str, value: Any, **more: Any) -> None:
-        if not isinstance(name, str) or not name:
-            raise PluginError(f"{hook}: add(name, value) needs a name, got {name!r}")
-        added.append((partial(adder, **more) if more else adder, name, value))
-
-    return add
 
 
 # -- modules -------------------------------------------------------------------------------------------------------

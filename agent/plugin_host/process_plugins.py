@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
+from agent.plugin_host.additions import leave_out
 from agent.plugin_host.plugins import PluginInfo, load_plugins
 from agent.plugin_host.sources import canonical
 from agent.policy.confirmation import require_confirmed
@@ -61,11 +62,11 @@ class ProcessPlugins:
             self._dispatcher.hooks,
             self._registry,
             add_toolset=self._add_toolset,
-            add_command=_for_sessions,
+            add_command=leave_out,  # subcommands, models and platforms are for sessions and the command line
             add_environment=self._add_environment,
-            add_provider=_for_sessions,
-            add_platform=_for_sessions,
-            add_slash=_for_sessions,
+            add_provider=leave_out,
+            add_platform=leave_out,
+            add_slash=leave_out,
             project_dir=Path.cwd(),
         )
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
@@ -109,8 +110,3 @@ class ProcessPlugins:
         if not callable(factory):
             raise PluginError(f"the backend {name!r} needs a function that opens it, got {factory!r}")
         self._take_back.append(register_environment(name, factory))
-
-
-def _for_sessions(name: str, value: object) -> None:
-    """Leave out what only the command line and sessions have a use for: subcommands, model providers and platforms."""
-    _log.debug("%r is for sessions and the command line, and not used here: %r", name, value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from agent.reference.contract import types_in
-from agent.reference.page import Page, block, code, doc_of, index
+from agent.reference.page import Page, block, code, doc_of, index, rows
 
 _WORDS = """\
 What a plugin may implement, with `@toolcrib.hookimpl`; sync or async, as it likes, and with only the arguments that it wants.
@@ -15,11 +16,11 @@ A mistyped hook is refused when the plugin loads. [Plugins](../../plugins.md) ha
 
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each hook."""
-    from toolcrib.contract import hooks as _hooks
+    from toolcrib.contract.hooks import GROUPS, declared_in
 
-    groups = [one for one in vars(_hooks).values() if inspect.isclass(one) and one.__module__ == _hooks.__name__]
-    found = [(group, name, hook) for group in groups for name, hook in vars(group).items() if inspect.isfunction(hook)]
-    yield index("reference/hooks/index", "Hooks", _WORDS, [name for _, name, _ in found])
+    found = [(group, name, hook) for group in GROUPS for name, hook in declared_in(group).items()]
+    tables = "\n\n".join(_table(group, declared_in(group)) for group in GROUPS)
+    yield index("reference/hooks/index", "Hooks", f"{_WORDS}\n\n{tables}", [name for _, name, _ in found])
     for group, name, hook in found:
         signature = inspect.signature(hook)
         own = list(signature.parameters.values())[1:]
@@ -27,3 +28,13 @@ def pages() -> Iterator[Page]:
         text = [f"# {code(name)}", "", f"*{doc_of(group)}*", "", block(shown.replace("'", ""), "python"), "", doc_of(hook), ""]
         text += [types_in(shown, "../"), ""]
         yield Page(f"reference/hooks/{name}", "\n".join(text))
+
+
+def _table(group: type, hooks: Mapping[str, Callable[..., Any]]) -> str:
+    """Return a group's words, and a row for each of its hooks: its arguments, and the first paragraph about it."""
+    made = []
+    for name, hook in hooks.items():
+        arguments = ", ".join(list(inspect.signature(hook).parameters)[1:])
+        first, _, _ = doc_of(hook).partition("\n\n")
+        made.append((f"[{code(f'{name}({arguments})')}]({name}.md)", " ".join(first.split())))
+    return f"*{doc_of(group)}*\n\n{rows(('hook', 'what it is for'), made)}"

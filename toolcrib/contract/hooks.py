@@ -1,4 +1,4 @@
-"""Every hook, in one file. A plugin implements any of them with ``@toolcrib.hookimpl``; sync or async, as it likes.
+"""Every hook, declared in this one file. A plugin implements any of them with ``@toolcrib.hookimpl``; sync or async, as it likes.
 
     from toolcrib import Block, hookimpl
 
@@ -8,6 +8,10 @@
             return Block("not on prod")
 
 An implementation names only the arguments that it wants. A mistyped hook name is refused when the plugin loads.
+
+A new hook is a method of one of the classes below, and the line that calls it: around a run ``await session.tell("NAME", ...)``,
+around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a function in ``adders`` of load_plugins. The
+checks of plugins, the order of calls and the reference go by the declaration.
 """
 
 from __future__ import annotations
@@ -197,3 +201,11 @@ class SetupHooks:
         It is called with the keyword arguments name and host (a toolcrib.chat.Host); later versions may give more, so it takes
         ``**more``.
         """
+
+
+GROUPS = (ToolHooks, RunHooks, ProcessHooks, SetupHooks)
+
+
+def declared_in(group: type) -> dict[str, Callable[..., Any]]:
+    """Return the hooks of a group by name, as they are declared."""
+    return {name: hook for name, hook in vars(group).items() if not name.startswith("_")}

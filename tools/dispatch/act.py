@@ -73,8 +73,8 @@ async def _handled(current: CallInProgress) -> ToolResult:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
         return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
-    if current.plan.hooks.before:
-        await observe(current, current.plan.hooks.before, current.call, current.ctx)
+    if before := current.plan.hooks.of("pre_tool_call"):
+        await observe(current, before, current.call, current.ctx)
     current.begun = True
     if scope.ledger is not None:
         await scope.ledger.handler_started(scope.identity.session_id, current.call.id)

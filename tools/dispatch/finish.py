@@ -25,7 +25,7 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
     """The one result of the call, as it leaves. A call that was never prepared (bad arguments) meets no hook."""
     hooks = current.plan.hooks if current.prepared else None
     if hooks is not None:
-        for hook in hooks.transforms:
+        for hook in hooks.of("transform_tool_result"):
             result = await _transformed(current, hook, result)
     try:
         result, encoded = await _bounded(current, result)
@@ -43,8 +43,8 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
             current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded
         )
         unrecorded = current.ended.unrecorded = not await current.finish(result, status)
-    if hooks is not None and hooks.after:
-        said = await observe(current, hooks.after, current.call, result, current.ctx)
+    if hooks is not None and (after := hooks.of("post_tool_call")):
+        said = await observe(current, after, current.call, result, current.ctx)
         if said:
             await take(current, said)
     return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded, unrecorded)

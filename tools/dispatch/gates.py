@@ -129,7 +129,7 @@ def first_answers(current: CallInProgress, heard: Iterator[object] = _UNHEARD) -
     gates. ``heard`` has the answers that a worker thread got; a gate whose answer is missing there fails.
     """
     answers: list[tuple[Hook, object]] = []
-    for gate in current.plan.hooks.gates:
+    for gate in current.plan.hooks.of("tool_gate"):
         try:
             answer = next(heard) if gate.in_worker else gate.call(current.call, current.plan.entry, current.ctx)
         except BaseException as error:
@@ -270,7 +270,7 @@ async def _awaited(given: object) -> object:
 async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
     plan, ctx = current.plan, current.ctx
     name = current.call.name
-    for hook in plan.hooks.answers:
+    for hook in plan.hooks.of("on_answer"):
         try:
             args = current.call, ticket, answer, ctx
             if hook.in_worker:

@@ -11,7 +11,7 @@ import pluggy
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.entry import is_async_callable
 from toolcrib.contract.errors import PluginError
-from toolcrib.contract.hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
+from toolcrib.contract.hooks import GROUPS, ToolHooks, declared_in
 
 APPROVAL = "approval"
 """The reserved name of the approval gate's plugin. Tools that act are denied where no plugin has it."""
@@ -30,7 +30,7 @@ class HookManager(pluggy.PluginManager):
         self.generation = 0
         self._ranks: dict[str, int] = {}
         self._late_at: dict[str, dict[object, float]] = {}
-        for specs in (ToolHooks, RunHooks, ProcessHooks, SetupHooks):
+        for specs in GROUPS:
             self.add_hookspecs(specs)
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> pluggy.HookspecOpts | None:
@@ -111,58 +111,40 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class ToolHookPlan:
-    """The implementations of the hooks around a call, in calling order."""
+    """The implementations of the hooks around a call, in calling order, by the hook's name."""
 
-    gates: tuple[Hook, ...]
-    answers: tuple[Hook, ...]
-    before: tuple[Hook, ...]
-    transforms: tuple[Hook, ...]
-    after: tuple[Hook, ...]
+    by_hook: Mapping[str, tuple[Hook, ...]]
     in_worker: tuple[Hook, ...]
     """The gates that a worker thread calls."""
+
+    def of(self, hook: str) -> tuple[Hook, ...]:
+        """Return the implementations of one hook."""
+        return self.by_hook[hook]
 
     @property
     def is_sync(self) -> bool:
         """True if no hook is async."""
-        return not any(
-            hook.is_async for group in (self.gates, self.answers, self.before, self.transforms, self.after) for hook in group
-        )
+        return not any(hook.is_async for group in self.by_hook.values() for hook in group)
 
     @property
     def has_approval(self) -> bool:
         """True if an approval gate is registered."""
-        return any(gate.plugin == APPROVAL for gate in self.gates)
-
-
-_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    "tool_gate": ("call", "entry", "ctx"),
-    "on_answer": ("call", "ticket", "answer", "ctx"),
-    "pre_tool_call": ("call", "ctx"),
-    "transform_tool_result": ("call", "result", "ctx"),
-    "post_tool_call": ("call", "result", "ctx"),
-}
+        return any(gate.plugin == APPROVAL for gate in self.of("tool_gate"))
 
 
 def plan_hooks(manager: HookManager) -> ToolHookPlan:
     """Return the hooks that are registered now."""
-    found = {name: tuple(_hooks(manager, name, arguments)) for name, arguments in _ARGUMENTS.items()}
-    return ToolHookPlan(
-        gates=found["tool_gate"],
-        answers=found["on_answer"],
-        before=found["pre_tool_call"],
-        transforms=found["transform_tool_result"],
-        after=found["post_tool_call"],
-        in_worker=tuple(gate for gate in found["tool_gate"] if gate.in_worker),
-    )
+    found = {name: tuple(_hooks(manager, name)) for name in declared_in(ToolHooks)}
+    return ToolHookPlan(found, tuple(gate for gate in found["tool_gate"] if gate.in_worker))
 
 
 def life_hooks(manager: HookManager, name: str) -> list[Hook]:
     """Return the implementations of a hook that takes no arguments, in calling order."""
-    return _hooks(manager, name, ())
+    return _hooks(manager, name)
 
 
-def _hooks(manager: HookManager, name: str, arguments: tuple[str, ...]) -> list[Hook]:
-    hooks = []
+def _hooks(manager: HookManager, name: str) -> list[Hook]:
+    hooks, arguments = [], tuple(getattr(manager.hook, name).spec.argnames)
     for implementation in manager.in_order(name):
         plugin, is_async = implementation.plugin_name, is_async_callable(implementation.function)
         call = _positional(implementation.function, implementation.argnames, arguments)
