@@ -23,7 +23,7 @@ from toolcrib.contract.registry import Dispatch, Problem, ToolRegistry, registry
 from toolcrib.contract.types import Json, ToolCall
 from tools.arguments import check_schema
 from tools.clip import encode
-from tools.environments import known_environments, open_environment
+from tools.environments import LOCAL, known_environments, open_environment, row_of
 from tools.environments.own_files import OwnFiles
 from toolsets import catalog
 
@@ -272,7 +272,7 @@ _environments: dict[str, Mapping[str, Any]] = {}
 """Options of each task's environment, ``backend`` among them."""
 
 
-def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str = "local", **options: Any) -> None:
+def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str = LOCAL, **options: Any) -> None:
     """Choose the environment of a task (003-30) before its first call: the folder, and a backend of tools.environments with its
     options, as in ``set_task_environment("t1", backend="docker", image="debian:12", cwd="/home/me/project")``.
 
@@ -288,17 +288,17 @@ def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str =
 
 
 def _open(task_id: str) -> Environment:
-    options = dict(_environments.get(task_id, {"backend": "local", "cwd": None}))
+    options = dict(_environments.get(task_id, {"backend": LOCAL, "cwd": None}))
     backend = options.pop("backend")
-    if backend == "docker":
-        name = "".join(char if char.isalnum() or char in "._-" else "-" for char in task_id)
-        options = {"session": name, "protected": own_paths(), **options}
-    elif options.get("sandbox", "none") != "none":
+    if options.get("sandbox", "none") != "none":
         from tools.environments.local.plan import MASKED
 
         options["masked"] = [*options.get("masked", MASKED), *own_paths()]
-    own = {"own": OwnFiles([*own_paths(), *_protected], _setting(()).installed.closed)} if backend in ("docker", "local") else {}
-    return open_environment(backend, **own, **options)
+    gets = row_of(backend).gets
+    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in task_id)
+    known = {key: value for key, value in {"session": name, "protected": own_paths()}.items() if key in gets}
+    own = {"own": OwnFiles([*own_paths(), *_protected], _setting(()).installed.closed)} if "own" in gets else {}
+    return open_environment(backend, **own, **{**known, **options})
 
 
 def end_task(task_id: str) -> None:

@@ -22,6 +22,7 @@ from agent.providers._history import whole
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.store import SessionInfo
+from tools.environments.rows import LOCAL
 
 if TYPE_CHECKING:
     from agent.artifacts import SessionArtifact
@@ -132,8 +133,8 @@ def form_of(path: Path) -> Format:
 
 def _about(info: SessionInfo, *, tagged: bool = False) -> list[str]:
     began, last = (f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (info.created_at, info.updated_at))
-    where = info.place.get("name", "local")
-    parts = [f"{began} to {last}", info.model or "no model", f"{'' if where == 'local' else f'{where}: '}{info.cwd or '?'}"]
+    where = info.place.get("name", LOCAL)
+    parts = [f"{began} to {last}", info.model or "no model", f"{'' if where == LOCAL else f'{where}: '}{info.cwd or '?'}"]
     tags = [f"tags: {', '.join(info.tags)}"] if info.tags and tagged else []
     return [*parts, f"session {info.id}", *tags]
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.backends import BUBBLEWRAP, LOCAL
 from agent.config import SnapshotsConfig, state_dir
 from agent.context.instructions import project_root
 from toolcrib.contract.context import ProgressStatus, ToolCallContext
@@ -43,8 +42,11 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
     """Take snapshots around the calls of this scope if the configuration wants it. The project is opened by the first of them."""
     if not (config.snapshots.enabled and config.undo.enabled):
         return
-    is_here = location.backend.kind in (LOCAL, BUBBLEWRAP)
-    why_not = "" if is_here else f"snapshots cover this machine, and commands run in the backend {location.backend.name}"
+    why_not = (
+        ""
+        if location.backend.row.runs_here
+        else f"snapshots cover this machine, and commands run in the backend {location.backend.name}"
+    )
     days, opened = max(config.undo.days, config.snapshots.keep), partial(open_project, config.snapshots, location.start)
     scope.snapshots = taken = SessionSnapshots(opened, scope, journal, days, why_not)
     if isinstance(scope.policy, Policy):

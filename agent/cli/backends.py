@@ -4,71 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backend_check import Tried
-from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends, unavailable
+from agent.backends import Backend, Backends
 from agent.cli.short_forms import ID_CHARS, ago
-from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.errors import ToolcribError
 from tools.dispatch.bridge import run_async
-from tools.environments.docker import admin
-from tools.environments.docker.admin import OurContainer
 
 if TYPE_CHECKING:
-    from agent.config import Config
     from agent.process import Crib
+    from tools.environments.containers import OurContainer
 
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container of ours, and the backend that its session named; "" where no session is known."""
+    """A container of ours, the kind of backend that ends it, and the backend that its session named; "" where no session is
+    known.
+    """
 
     container: OurContainer
+    kind: type[Backend]
     backend: str
 
 
 @dataclass(frozen=True, slots=True)
-class FoundContainers:
+class RunningContainers:
     """``faults``: engine -> why it can't be asked; of configured ones only."""
 
     running: Sequence[RunningContainer]
     faults: Mapping[str, str]
 
 
-def look(crib: Crib) -> FoundContainers:
+def look(crib: Crib) -> RunningContainers:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
-    boxes: list[OurContainer] = []
+    boxes: list[tuple[type[Backend], OurContainer]] = []
     faults: dict[str, str] = {}
-    for host, is_wanted in _engines(crib.backends):
-        try:
-            found = admin.containers(host)
-        except EnvironmentFailed as error:
-            if is_wanted:
-                faults[admin.engine_of(host)] = str(error)
-            continue
-        boxes += found
-    return FoundContainers(run_async(_running(crib, boxes)) if boxes else [], faults)
+    for kind, found in crib.backends.containers():
+        boxes += [(kind, one) for one in found.containers]
+        faults |= found.faults
+    return RunningContainers(run_async(_running(crib, boxes)) if boxes else [], faults)
 
 
-def engines(config: Config) -> list[tuple[str, bool]]:
-    """Return the engines of a configuration without its plugins: as it names them, "" for the usual one, and whether it does."""
-    return _engines(Backends(config, ()))
-
-
-def _engines(backends: Backends) -> list[tuple[str, bool]]:
-    wanted = {backend.options["host"] for backend in backends.configured() if backend.kind == DOCKER}
-    # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
-    named = {admin.engine_of(host): host for host in ["", *sorted(wanted)]}
-    return [
-        (host, host in wanted)
-        for engine, host in named.items()
-        if host in wanted or (engine.startswith("unix://") and Path(engine.removeprefix("unix://")).exists())
-    ]
-
-
-async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[RunningContainer]:
-    return [RunningContainer(one, await _backend_of(crib, one.session)) for one in boxes]
+async def _running(crib: Crib, boxes: Sequence[tuple[type[Backend], OurContainer]]) -> list[RunningContainer]:
+    return [RunningContainer(one, kind, await _backend_of(crib, one.session)) for kind, one in boxes]
 
 
 async def _backend_of(crib: Crib, session_id: str) -> str:
@@ -80,35 +59,22 @@ async def _backend_of(crib: Crib, session_id: str) -> str:
     return info.place.get("name", "") if info is not None and info.id == session_id else ""
 
 
-def state_of(backend: Backend, found: FoundContainers) -> str:
+def state_of(backend: Backend, found: RunningContainers) -> str:
     """Return the state of a backend as far as it is known without connecting to it."""
     if backend.missing:
         return f"not configured: set {backend.missing}"
-    match backend.kind:
-        case "local":
-            return "ready"
-        case "bubblewrap":
-            return unavailable(backend) or "ready"
-        case "docker":
-            return found.faults.get(admin.engine_of(backend.options["host"]), "the engine answers")
-        case _:
-            return f"not tried; `toolcrib env test {backend.name}` does"
+    return backend.state(found.faults)
 
 
-def backend_rows(backends: Backends, found: FoundContainers) -> list[list[str]]:
+def backend_rows(backends: Backends, found: RunningContainers) -> list[list[str]]:
     rows = [["", "NAME", "KIND", "WHERE", "STATE"]]
-    for backend in _worth_telling(backends):
+    for backend in backends.all():
         mark = "*" if backend.name == backends.default else ""
         rows.append([mark, backend.name, backend.kind, backend.shown, state_of(backend, found)])
     return rows
 
 
-def _worth_telling(backends: Backends) -> list[Backend]:
-    shown = {backend.name for backend in backends.configured()} | {BUBBLEWRAP, DOCKER, LOCAL, SSH}
-    return [backend for backend in backends.all() if backend.name in shown]
-
-
-def running_rows(found: FoundContainers, now: float) -> list[list[str]]:
+def running_rows(found: RunningContainers, now: float) -> list[list[str]]:
     rows = [["CONTAINER", "SESSION", "BACKEND", "STATUS", "SINCE", "OWNER"]]
     for one in found.running:
         box = one.container
@@ -123,7 +89,7 @@ def owner_words(box: OurContainer) -> str:
     return words
 
 
-def as_json(backends: Backends, found: FoundContainers) -> dict[str, Any]:
+def as_json(backends: Backends, found: RunningContainers) -> dict[str, Any]:
     told = [
         {
             "name": backend.name,
@@ -133,7 +99,7 @@ def as_json(backends: Backends, found: FoundContainers) -> dict[str, Any]:
             "configured": not backend.missing,
             "state": state_of(backend, found),
         }
-        for backend in _worth_telling(backends)
+        for backend in backends.all()
     ]
     return {
         "places": told,
@@ -153,7 +119,7 @@ def _short(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
-def chosen(found: FoundContainers, word: str) -> list[RunningContainer]:
+def chosen(found: RunningContainers, word: str) -> list[RunningContainer]:
     """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
     exact = [one for one in found.running if word in (one.container.name, one.backend)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

@@ -157,7 +157,9 @@ def _finding(finding: CheckFinding, scrub: Scrubber) -> dict[str, Any]:
 
 def _about() -> dict[str, Any]:
     from agent.cli.program_checks import systems
+    from tools.environments.rows import ROWS
 
+    engines = [row.program.variable for row in ROWS.values() if row.program is not None and row.program.variable]
     return {
         "toolcrib": __version__,
         "installed": _installed(),
@@ -166,7 +168,7 @@ def _about() -> dict[str, Any]:
         "platform": " ".join((platform.system(), platform.release().partition("-")[0], platform.machine(), *platform.libc_ver())),
         "system": systems(),
         "terminal": {name: os.environ.get(name, "") for name in ("TERM", "COLORTERM", "LANG", "LC_ALL", "TZ")},
-        "variables": sorted(name for name in os.environ if name.startswith(("TOOLCRIB_", "XDG_", "DOCKER_HOST"))),
+        "variables": sorted(name for name in os.environ if name.startswith(("TOOLCRIB_", "XDG_", *engines))),
         "root": os.geteuid() == 0,
         "libraries": _libraries(),
     }

@@ -114,12 +114,10 @@ def wrong_settings(crib: Crib) -> Iterator[str]:
 
 def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
     """Find who may do too much, or nothing."""
-    from agent.gateway.chat_requests import SAFE_BACKENDS
-
     name, config = seen.name, seen.config
     where = f"platforms.{name}"
     try:
-        is_local = crib.backends.get(config.backend).kind not in SAFE_BACKENDS
+        is_local = not crib.backends.get(config.backend).row.is_contained
     except ConfigError as error:
         origin = crib.config.origin(f"{where}.backend")
         yield CheckFinding("gateway.backend", "wrong", f"{origin}: {where}.backend: {error}", "name one that there is")

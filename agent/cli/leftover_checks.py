@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding, Repair
-from toolcrib.contract.errors import EnvironmentFailed
 
 if TYPE_CHECKING:
+    from agent.backends.base import Backend
     from agent.config import Config
-    from tools.environments.docker.admin import OurContainer
+    from tools.environments.containers import OurContainer
     from tools.environments.leftovers import LeftProcess
 
 _PRUNE = "toolcrib env prune"
@@ -92,30 +92,24 @@ def _unlink(store: Path) -> Iterator[str]:
 
 def check_containers(config: Config) -> Iterator[CheckFinding]:
     """Look at the engines that are configured, and at the usual one where it answers."""
-    from agent.cli.backends import engines
-    from tools.environments.docker import admin
+    from agent.backends import Backends
 
-    found: list[OurContainer] = []
-    for host, is_wanted in engines(config):
-        try:
-            found += [one for one in admin.containers(host) if one.left_behind]
-        except EnvironmentFailed as error:
-            if is_wanted:
-                yield CheckFinding("leftover.unseen", "note", f"containers are not looked at: {error}", "toolcrib env")
-    if not found:
-        return
-    names = " ".join(one.name for one in found)
-    text = f"killed processes left {_count(len(found), 'container')}: {names}"
-    again = partial(check_containers, config)
-    repair = Repair(f"docker rm -f -v {names}", partial(_end_containers, found), again, "these containers are removed", True)
-    yield CheckFinding("leftover.containers", "note", text, _PRUNE, repair)
+    for kind, containers in Backends(config, ()).containers():
+        for error in containers.faults.values():
+            yield CheckFinding("leftover.unseen", "note", f"containers are not looked at: {error}", "toolcrib env")
+        if not (found := [one for one in containers.containers if one.left_behind]):
+            continue
+        names = [one.name for one in found]
+        text = f"killed processes left {_count(len(found), 'container')}: {' '.join(names)}"
+        again = partial(check_containers, config)
+        end = partial(_end_containers, kind, found)
+        repair = Repair(kind.removal(names), end, again, "these containers are removed", True)
+        yield CheckFinding("leftover.containers", "note", text, _PRUNE, repair)
 
 
-def _end_containers(found: Sequence[OurContainer]) -> Iterator[str]:
-    from tools.environments.docker import admin
-
+def _end_containers(kind: type[Backend], found: Sequence[OurContainer]) -> Iterator[str]:
     for one in found:
-        admin.remove(one)
+        kind.remove(one)
         yield f"removed {one.name}"
 
 

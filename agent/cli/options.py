@@ -67,11 +67,13 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_place_option(group: argparse._ActionsContainer) -> None:
+    from tools.environments.rows import ROWS
+
     group.add_argument(
         "--backend",
         metavar="NAME",
         default="",
-        help="where commands run, instead of terminal.backend: local, bubblewrap, docker, ssh ...; `toolcrib env` lists them",
+        help=f"where commands run, instead of terminal.backend: {', '.join(ROWS)} ...; `toolcrib env` lists them",
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from agent.cli.finding import CheckFinding, Level, Repair
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.namedtuple import NamedTuple
+from tools.environments.rows import ROWS, BackendProgram
 
 OS_RELEASE = Path("/etc/os-release")
 _SECONDS = 900.0
@@ -28,6 +29,8 @@ class _Program(NamedTuple):
     without: str
     package: str
     packages: Mapping[str, str] = {}
+    backend: BackendProgram | None = None
+    """What is known of the program of a backend."""
 
 
 class _Manager(NamedTuple):
@@ -42,12 +45,10 @@ _PROGRAMS: tuple[_Program, ...] = (
     _Program("bash", "wrong", "the terminal tool has no bash to run commands with", "bash"),
     _Program("rg", "note", "search_files works without ripgrep, but slower", "ripgrep"),
     _Program("git", "note", "without git no branch is told to models, and repositories are not known as projects", "git"),
-    _Program(
-        "docker",
-        "note",
-        "without a docker engine the backend docker is missing",
-        "docker",
-        {"apt-get": "docker.io", "dnf": "moby-engine"},
+    *(
+        _Program(row.program.name, "note", row.program.without, row.program.name, row.program.packages, row.program)
+        for row in ROWS.values()
+        if row.program is not None
     ),
     _Program(
         "ssh",
@@ -73,10 +74,14 @@ def check_programs() -> Iterator[CheckFinding]:
         where = shutil.which(program.name)
         if where:
             yield CheckFinding("program.found", "ok", f"{program.name} at {where}")
-        elif program.name == "docker" and (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
-            yield CheckFinding("program.found", "ok", "a docker engine, without its command, which toolcrib does not need")
+        elif program.backend is not None and _is_superfluous(program.backend):
+            yield CheckFinding("program.found", "ok", program.backend.instead)
         else:
             yield _missing(program)
+
+
+def _is_superfluous(program: BackendProgram) -> bool:
+    return bool(os.environ.get(program.variable)) or (bool(program.socket) and Path(program.socket).exists())
 
 
 def _missing(program: _Program) -> CheckFinding:

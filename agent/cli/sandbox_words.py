@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.backends import BUBBLEWRAP, LOCAL, project_of
+from agent.backends import project_of
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import EnvironmentFailed
 
@@ -56,15 +56,6 @@ class SandboxStatus:
         }
 
 
-def wanted_mode(backend: Backend) -> Mode:
-    """Return the mode of the sandbox that a backend is configured for."""
-    if backend.kind == BUBBLEWRAP:
-        return "workspace"
-    settings = backend.options.get("sandbox") if backend.kind == LOCAL else None
-    mode: Mode = "none" if settings is None else settings.mode
-    return mode
-
-
 def first_line(config: Config, backend: Backend, start: str) -> str:
     """Return what the sandbox of ``local`` holds back in a folder, and whether snapshots are taken, in a line.
 
@@ -73,7 +64,7 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
     from tools.environments.local.holding import sandbox_here
     from tools.environments.local.plan import working_folder
 
-    if backend.kind != LOCAL:
+    if not backend.row.has_mode:
         return ""
     settings = config.sandbox
     held = sandbox_here(settings.mode)

@@ -22,6 +22,7 @@ from agent.providers._history import whole
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolCall, ToolCallStatus
+from tools.environments.rows import LOCAL
 
 _CLIP, _REASON = 300, 160
 MOST_LINES = 30
@@ -48,7 +49,7 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
     for info in found:
         model = info.model or "-"
         folder = _short(info.cwd)
-        if (backend := info.place.get("name", "local")) != "local":
+        if (backend := info.place.get("name", LOCAL)) != LOCAL:
             folder = f"{backend}: {folder}"
         title = f"{info.title}{marks_of(info.tags)}{descent_of(info)}"
         rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
@@ -158,7 +159,7 @@ def _short(folder: str) -> str:
 
 def heading(info: SessionInfo) -> list[str]:
     model = f", model {info.model}" if info.model else ""
-    place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", "local") != "local" else ""
+    place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", LOCAL) != LOCAL else ""
     began = datetime.fromtimestamp(info.created_at)
     return [
         f"session {info.id}{descent_of(info)}",

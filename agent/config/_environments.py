@@ -11,9 +11,10 @@ from agent.config._model import COUNT
 from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, env_names, setting
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
+from tools.environments.rows import LOCAL, ROWS, listed
 
 _SIZE = "a size above 0, such as 512m or 2g"
-OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")
+OWN_NAMES = tuple(sorted(ROWS))
 """Names of the built-in backends, which need no section of their own."""
 _CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES)}, each with settings as in environments."
 
@@ -84,8 +85,8 @@ class TerminalConfig:
     """The terminal tool"""
 
     backend: str = setting(
-        "local",
-        "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
+        LOCAL,
+        f"Where a session's commands run and its files are: {listed()}, a\n"
         "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
         "unavailable is an error: nothing then runs elsewhere.",
         expect="the name of a backend",

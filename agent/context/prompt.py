@@ -92,11 +92,10 @@ def look_around(
     own: OwnFiles = NONE,
 ) -> Surroundings:
     """Return the surroundings of a session that begins now. Of a backend on another host no file is read. Raises nothing."""
-    from agent.backends import BUBBLEWRAP, LOCAL
     from agent.context.instructions import git_branch, read_instructions
 
     folder = Path(os.path.realpath(Path(location.start).expanduser()))
-    here = [f"System: {_system()}"] if location.backend.kind in (LOCAL, BUBBLEWRAP) else []
+    here = [f"System: {_system()}"] if location.backend.row.runs_here else []
     facts = [*here, f"Backend: {location.backend.name}", f"Date: {time.strftime('%Y-%m-%d')}, when this session began"]
     files: Sequence[InstructionFile] = ()
     if not location.backend.is_remote:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.backends import BUBBLEWRAP, DOCKER, SSH
 from agent.config import PlatformConfig, state_dir
 from agent.desk.approvals import OWNER
 from agent.desk.request import SessionRequest
@@ -19,14 +18,13 @@ from toolcrib.contract.chat import Chat
 from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import Handler
+from tools.environments.rows import ROWS
 
 if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
     from agent.workspace import Workspace
 
-SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
-"""Kinds of backends in which toolcrib's own files are out of reach."""
 _MAX_TURNS = 50
 _PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
 PROMPT = (
@@ -106,7 +104,7 @@ class ChatRequests:
         folder = self.folder(chat)
         here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
         owners = not chat.is_group and OWNER in roles
-        is_safe = here.backends.get(self._config.backend).kind in SAFE_BACKENDS
+        is_safe = here.backends.get(self._config.backend).row.is_contained
         return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
 
     def folder(self, chat: Chat) -> Path:
@@ -139,7 +137,8 @@ class ChatRequests:
             return ""
         whose = "a group" if chat.is_group else "not the owner's chat"
         key = f"platforms.{self._platform}"
+        contained = ", ".join(row.name for row in ROWS.values() if row.is_contained)
         return (
-            f"Tools that read, change or run something are not granted, as this is {whose}: {key}.backend (docker, bubblewrap, or"
-            f" a host by ssh) gives it a place for them, {key}.allow_local: true has them act on this machine."
+            f"Tools that read, change or run something are not granted, as this is {whose}: {key}.backend ({contained})"
+            f" gives it a place for them, {key}.allow_local: true has them act on this machine."
         )

@@ -16,6 +16,7 @@ from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import Json
 from tools.contained.stopped import MOST, Denial, denials, innermost
+from tools.environments.rows import HERE
 
 SETTING = "sandbox.outside"
 """The operator's setting: ``ask``, or ``never``."""
@@ -25,7 +26,7 @@ _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside i
 
 def is_elsewhere(where: str) -> bool:
     """Return whether an environment of this name is another than this machine's, in its sandbox or outside of it."""
-    return where not in ("", "local", "local:workspace", "local:own")
+    return bool(where) and where not in HERE
 
 
 def containment_of(environment: Environment) -> Containment | None:

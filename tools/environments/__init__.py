@@ -1,4 +1,4 @@
-"""Environments: where commands run and files lie. Each backend is opened here by name.
+"""Environments: where commands run and files lie. Each backend is opened here by name; ``rows`` is the table of ours.
 
 ``local`` is this machine, as it is or in a sandbox, over ``shell``, the bash that stays. ``docker`` and ``ssh`` share
 ``remote``. Built-in backends are imported when first opened; plugins register theirs.
@@ -13,20 +13,14 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from tools.environments.rows import LOCAL, ROWS, Factory, row_of
 
-__all__ = ["Factory", "known_environments", "open_environment", "register_environment"]
+__all__ = ["LOCAL", "Factory", "known_environments", "open_environment", "register_environment", "row_of"]
 
-Factory: TypeAlias = Callable[..., Environment]
-
-_BUILT_IN = {
-    "docker": ("tools.environments.docker", "open_docker"),
-    "local": ("tools.environments.local", "open_local"),
-    "ssh": ("tools.environments.ssh", "open_ssh"),
-}
 _registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
 """All factories that were registered, by name: the last one counts."""
 _lock = threading.Lock()
@@ -53,7 +47,7 @@ def register_environment(name: str, factory: Factory) -> Callable[[], None]:
 
 def known_environments() -> list[str]:
     """The names that ``open_environment`` takes, sorted."""
-    return sorted({*_BUILT_IN, *_registered})
+    return sorted({*(row.name for row in ROWS.values() if row.opener), *_registered})
 
 
 def open_environment(name: str, **options: Any) -> Environment:
@@ -62,9 +56,9 @@ def open_environment(name: str, **options: Any) -> Environment:
     if registered is not None:
         factory = registered[-1][1]
     else:
-        if name not in _BUILT_IN:
+        module, _, attribute = row_of(name).opener.partition(":")
+        if not module:
             raise EnvironmentFailed(f"unknown environment {name!r}; known: {', '.join(known_environments())}")
-        module, attribute = _BUILT_IN[name]
         factory = getattr(importlib.import_module(module), attribute)
     try:
         opened = factory(**options)

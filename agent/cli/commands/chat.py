@@ -321,7 +321,7 @@ def _completer(conversation: Conversation) -> LineCompleter:
 
     def folder() -> str:
         """Name the folder of the session's commands, where it is one of this machine; nothing is opened for it."""
-        if conversation.session.backend.kind not in ("local", "bubblewrap", "docker"):
+        if conversation.session.backend.is_remote:
             return ""
         scope = conversation.session.scope
         here = scope.cwd if scope.opened is not None else scope.start

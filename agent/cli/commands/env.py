@@ -31,8 +31,8 @@ examples:
   toolcrib env prune                    removes what killed processes left, and kept containers of more than 7 days
   toolcrib chat --backend docker        one session in another backend than the configured one
 
-The backends are local, bubblewrap (a sandbox of this machine), docker, ssh, those that you name in `environments` of the
-configuration, and what plugins add; `terminal.backend` says which one sessions take:
+The backends are {backends}, those that you name in `environments` of
+the configuration, and what plugins add; `terminal.backend` says which one sessions take:
   toolcrib config set environments.docker.image debian:12
   toolcrib config set terminal.backend docker
 A session keeps its backend. Where that is unavailable its calls fail and say why: they never run elsewhere.
@@ -45,7 +45,9 @@ _ACTIONS = ("list", "test", "shell", "stop", "prune")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
+    from tools.environments.rows import listed
+
+    parser.epilog = _EPILOG.format(backends=listed())
     parser.add_argument(
         "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
     )
@@ -117,7 +119,6 @@ def _test(crib: Crib, args: argparse.Namespace) -> int:
 
 def _shell(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import look
-    from agent.cli.person_shell import open_shell
     from agent.cli.terminal import is_interactive
     from tools.dispatch.bridge import run_async
 
@@ -127,23 +128,20 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
         raise ToolcribError("a shell needs a person at a terminal; `toolcrib call terminal --backend NAME` runs a command")
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
-        return open_shell(crib.backends, crib.backends.get("".join(args.names)), start)
+        return crib.backends.shell(crib.backends.get("".join(args.names)), start)
     info = run_async(crib.find_session(args.session))
     backend = crib.backends.get("".join(args.names) or info.place.get("name", ""))
     start = info.cwd if Path(info.cwd).is_dir() else start
     containers = [one.container for one in look(crib).running if one.container.session == info.id]
-    if backend.kind == "docker" and not containers:
+    if backend.row.makes_containers and not containers:
         raise ToolcribError(
             f"the session {info.id[:12]} has no container now: `toolcrib env shell {backend.name}` makes a new one"
         )
-    return open_shell(
-        crib.backends, backend, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None
-    )
+    return crib.backends.shell(backend, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None)
 
 
 def _stop(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import chosen, look
-    from tools.environments.docker import admin
 
     if bool(args.names) == args.all:
         raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")
@@ -160,14 +158,13 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)
     if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
         return FAILED
-    stopped = [(one.container.name, admin.stop(one.container)) for one in wanted]
+    stopped = [(one.container.name, one.kind.stop(one.container)) for one in wanted]
     return _told(stopped, args, "there is nothing to stop", found.faults)
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import look
     from tools.environments import leftovers
-    from tools.environments.docker import admin
 
     if args.names:
         raise ToolcribError("prune takes no names; `toolcrib env stop NAME` does")
@@ -178,7 +175,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     if not _agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
-        admin.remove(one.container)
+        one.kind.remove(one.container)
     for folder in folders:
         leftovers.remove(folder)
     return _told([(name, "removed") for name in shown], args, "there is nothing to remove", found.faults)

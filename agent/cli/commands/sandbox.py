@@ -68,13 +68,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _backend(crib: Crib, name: str) -> Backend:
     """Return the backend of that name; without one, the default one if it is on this machine, and else ``local``."""
-    from agent.backends import BUBBLEWRAP, LOCAL
+    from tools.environments.rows import LOCAL, ROWS
 
     backend = crib.backends.get(name)
-    if backend.kind in (LOCAL, BUBBLEWRAP):
+    if backend.row.runs_here:
         return backend
     if name:
-        raise ToolcribError(f"{name} does not run commands on this machine: name local or bubblewrap, or use `toolcrib env`")
+        here = " or ".join(row.name for row in ROWS.values() if row.runs_here)
+        raise ToolcribError(f"{name} does not run commands on this machine: name {here}, or use `toolcrib env`")
     return crib.backends.get(LOCAL)
 
 
@@ -85,13 +86,13 @@ def _start(crib: Crib) -> str:
 def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.backends import Location
     from agent.cli.render import table
-    from agent.cli.sandbox_words import SandboxStatus, status_rows, wanted_mode
+    from agent.cli.sandbox_words import SandboxStatus, status_rows
     from agent.policy.self_protection import folders_of
     from toolcrib.contract.containment import Contained
     from tools.dispatch.bridge import run_async
     from tools.environments.local.holding import sandbox_here
 
-    wanted = wanted_mode(backend)
+    wanted = backend.wanted_mode
     held, holding = None, sandbox_here(wanted)
     if holding.mode != "none":
         environment = crib.backends.open(Location(backend, _start(crib)), "")
@@ -110,12 +111,12 @@ def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
 
 def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
-    from agent.cli.sandbox_words import trial_line, wanted_mode
+    from agent.cli.sandbox_words import trial_line
     from agent.policy.self_protection import folders_of
     from agent.sandbox_trial import SandboxTrial, try_sandbox
 
     less = _less(backend)
-    trials = [SandboxTrial(f"the mode {wanted_mode(backend)} holds here", less)]
+    trials = [SandboxTrial(f"the mode {backend.wanted_mode} holds here", less)]
     trials += try_sandbox(crib.backends, backend, _start(crib), folders_of(crib.config))
     if args.json:
         told = [{"what": one.what, "ok": not one.problem, "problem": one.problem, "untried": one.untried} for one in trials]
@@ -127,10 +128,9 @@ def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
 
 def _less(backend: Backend) -> str:
     """Return why less holds here than is wanted, "" if all of it does. Raises EnvironmentFailed if there is no sandbox."""
-    from agent.cli.sandbox_words import wanted_mode
     from tools.environments.local.holding import sandbox_here
 
-    wanted = wanted_mode(backend)
+    wanted = backend.wanted_mode
     if wanted == "none":
         raise EnvironmentFailed(
             "commands are not sandboxed: sandbox.mode is none. Choose a mode: toolcrib config set sandbox.mode workspace"
@@ -142,12 +142,12 @@ def _less(backend: Backend) -> str:
 
 
 def _shell(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
+    from agent.backends.person import in_sandbox
     from agent.cli.escape import tame
-    from agent.cli.person_shell import in_sandbox
     from agent.cli.terminal import is_interactive
 
     if not args.command and not is_interactive():
         raise ToolcribError("a shell needs a person at a terminal; `toolcrib sandbox shell COMMAND` runs a command without one")
     if less := _less(backend):
         print(tame(f"toolcrib: {less}"), file=sys.stderr)
-    return in_sandbox(crib.backends, backend, _start(crib), args.command)
+    return in_sandbox(crib.backends.opener(_start(crib)), backend, _start(crib), args.command)

@@ -50,6 +50,7 @@ nothing was written.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     from agent.providers.rows import MANUAL, PROVIDERS
+    from tools.environments.rows import ROWS, needed_settings
 
     parser.epilog = _EPILOG
     model = parser.add_argument_group("the model")
@@ -59,12 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--key-env", metavar="NAME", default="", help="the variable, or line of secrets.env, that holds its key")
     model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="look there for model servers: 8080,9000")
     backend = parser.add_argument_group("the backend, which runs commands")
-    backend.add_argument("--backend", metavar="NAME", default="", help="local, bubblewrap, docker, ssh, or one that you named")
+    backend.add_argument("--backend", metavar="NAME", default="", help=f"{', '.join(ROWS)}, or one that you named")
     backend.add_argument(
         "--sandbox", choices=("workspace", "own", "none"), default="", help="local: the mode of its sandbox, as sandbox.mode"
     )
-    backend.add_argument("--image", metavar="NAME", default="", help="docker: of which image containers are made")
-    backend.add_argument("--host", metavar="HOST", default="", help="ssh: the host, as ~/.ssh/config or DNS know it")
+    for key, rows in needed_settings().items():
+        words = "; ".join(f"{name}: {needs.help}" for name, needs in rows.items())
+        backend.add_argument(f"--{key}", metavar=next(iter(rows.values())).metavar, default="", help=words)
     tools = parser.add_argument_group("the tools")
     tools.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets; preset: each platform's own")
     how = parser.add_argument_group("how")

@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
-from agent.backends import DOCKER, Backend
+from agent.backends import Backend
 from agent.cli.backends import tried_line
 from agent.cli.setup import sandbox
-from agent.cli.setup.look import BackendSeen, is_local
+from agent.cli.setup.look import BackendSeen
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.policy.self_protection import folders_of
 from agent.process import Crib
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.suggest import near
+from tools.environments.rows import needed_settings
 
 if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
-
-_WEAKER = "commands may do on this machine what you may, where now they are kept in"
 
 
 def settle(wizard: Wizard) -> None:
@@ -38,7 +37,7 @@ def settle(wizard: Wizard) -> None:
         seen, mode = _choose(wizard, asks=asks)
         kept = {key: value for key, value in wizard.values.items() if not key.startswith(("environments.", "sandbox."))}
         wizard.values = {**kept, "terminal.backend": seen.backend.name}
-        if mode != wizard.before.sandbox.mode and is_local(seen.backend):
+        if mode != wizard.before.sandbox.mode and seen.backend.row.has_mode:
             wizard.values["sandbox.mode"] = mode
         if not asks:
             _take_flags(wizard, seen.backend)
@@ -60,11 +59,11 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     mode = mode_now if asks else wizard.args.sandbox or mode_now
     if (given := wizard.args.backend) and not asks:
         seen, present = _named(wizard, given), wizard.found.backend(now)
-        if present is not None and _is_weak(seen.backend, mode) and not _is_weak(present.backend, mode_now):
-            wizard.person.tell(f"note: with local, {_WEAKER} {_shown(present.backend)}")
+        if present is not None and _loosens((present.backend, mode_now), (seen.backend, mode)):
+            wizard.person.tell(f"note: {_looser(present.backend, seen.backend)}")
         return seen, mode
     usable = [one for one in wizard.found.backends if not one.problem or one.backend.name == now]
-    ready = [one for one in usable if not one.wants or one.images]
+    ready = [one for one in usable if not one.wants or one.values]
     present = wizard.found.backend(now) or _named(wizard, now)
     for one in wizard.found.backends:
         if one.problem and one.backend.name != now:
@@ -72,11 +71,11 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
         return present, mode
     usable.sort(key=lambda one: one.backend.name != now)
-    modes = sandbox.modes_here(wizard) if mode == mode_now and any(is_local(one.backend) for one in usable) else [mode]
+    modes = sandbox.modes_here(wizard) if mode == mode_now and any(one.backend.row.has_mode for one in usable) else [mode]
     options = [
         Option(_label(wizard, one, each), (one, each))
         for one in usable
-        for each in (modes if is_local(one.backend) else [mode_now])
+        for each in (modes if one.backend.row.has_mode else [mode_now])
     ]
     chosen, mode = wizard.person.choose("Where do commands run?", options, 0, "give --backend NAME")
     return (chosen, mode) if _agrees(wizard, present, chosen, mode) else _choose(wizard, asks=True)
@@ -97,34 +96,43 @@ def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
     now = wizard.before
     wants = f"; it needs {one.wants}" if one.wants else ""
     problem = f"; it does not work now: {one.problem}" if one.problem else ""
-    what = sandbox.label(mode) if is_local(one.backend) else f": {one.backend.shown}"
+    what = sandbox.label(mode) if one.backend.row.has_mode else f": {one.backend.shown}"
     is_now = one.backend.name == now.terminal.backend and mode == now.sandbox.mode
     return f"{'as now: ' if is_now else ''}{one.backend.name}{what}{wants}{problem}"
 
 
-def _is_weak(backend: Backend, mode: str) -> bool:
-    """Return whether commands may do on this machine what the user may, or nearly so."""
-    return is_local(backend) and mode != "workspace"
+def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
+    """Return whether another backend, with the mode of its sandbox, may hold commands back less than the present one does.
+
+    A backend that toolcrib does not know to contain commands counts as loose if it is chosen, and as strict if it is present.
+    """
+    (before, mode_now), (after, mode) = present, chosen
+    is_loose = mode != "workspace" if after.row.has_mode else not after.row.is_contained
+    was_loose = before.row.has_mode and mode_now != "workspace"
+    return is_loose and not was_loose and (before.name, mode_now) != (after.name, mode)
 
 
-def _shown(backend: Backend) -> str:
-    return "a sandbox" if is_local(backend) else backend.name
+def _looser(present: Backend, chosen: Backend) -> str:
+    """Say what is loosened."""
+    what = "commands may do on this machine what you may" if chosen.row.has_mode else "nothing is known to hold commands back"
+    return f"with {chosen.name}, {what}, where now they are kept in {'a sandbox' if present.row.has_mode else present.name}"
 
 
 def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str) -> bool:
     """Ask again if a weaker backend is to replace a stricter one."""
-    if not _is_weak(chosen.backend, mode) or _is_weak(present.backend, wizard.before.sandbox.mode):
+    if not _loosens((present.backend, wizard.before.sandbox.mode), (chosen.backend, mode)):
         return True
     options = [Option("no, choose another", value=False), Option("yes, without a sandbox", value=True)]
-    question = f"With local, {_WEAKER} {_shown(present.backend)}."
-    return wizard.person.choose(question, options, 0, "give --backend local")
+    looser = _looser(present.backend, chosen.backend)
+    return wizard.person.choose(f"{looser[0].upper()}{looser[1:]}.", options, 0, f"give --backend {chosen.backend.name}")
 
 
 def _take_flags(wizard: Wizard, backend: Backend) -> None:
     """Set what flags say of the backend. Raises ToolcribError for a flag of another kind."""
-    for flag, kind in (("image", "docker"), ("host", "ssh")):
-        if (value := getattr(wizard.args, flag)) and backend.kind != kind:
-            raise ToolcribError(f"--{flag} {value} is for {kind}, and the backend is {backend.name}: add --backend {kind}")
+    for flag, kinds in needed_settings().items():
+        if (value := getattr(wizard.args, flag)) and backend.kind not in kinds:
+            named = " or ".join(kinds)
+            raise ToolcribError(f"--{flag} {value} is for {named}, and the backend is {backend.name}: add --backend {named}")
         if value:
             wizard.values[f"{backend.key}.{flag}"] = value
     sandbox.check_flag(wizard, backend)
@@ -132,25 +140,20 @@ def _take_flags(wizard: Wizard, backend: Backend) -> None:
 
 def _complete(wizard: Wizard, seen: BackendSeen) -> None:
     """Set what the backend needs besides its name. Raises UnansweredError where it is not known and nobody can be asked."""
-    if not seen.wants or wizard.values.get(seen.wants):
+    needs = seen.backend.row.needs
+    if needs is None or not seen.wants or wizard.values.get(seen.wants):
         return
-    if seen.backend.kind != DOCKER:
-        wizard.values[seen.wants] = wizard.person.line(
-            "the host, by its name, address, or name in ~/.ssh/config", "give --host HOST"
-        )
-    elif len(seen.images) == 1:
-        wizard.person.tell(f"the engine's only image is {seen.images[0]}")
-        wizard.values[seen.wants] = seen.images[0]
-    elif seen.images:
-        options = [Option(image, image) for image in seen.images[:20]]
-        chosen = wizard.person.choose_or_type(
-            "Of which image are containers made? It needs bash.", options, None, "give --image NAME", free="a name"
-        )
+    flag = f"give --{needs.key} {needs.metavar}"
+    if len(seen.values) == 1:
+        wizard.person.tell(needs.only.format(seen.values[0]))
+        wizard.values[seen.wants] = seen.values[0]
+    elif seen.values:
+        options = [Option(value, value) for value in seen.values[:20]]
+        chosen = wizard.person.choose_or_type(needs.choice, options, None, flag, free="a name")
         wizard.values[seen.wants] = chosen if isinstance(chosen, str) else chosen.value
     else:
         why = f"{seen.problem}; " if seen.problem else ""
-        prompt = f"{why}the image, such as debian:12, which the engine must have"
-        wizard.values[seen.wants] = wizard.person.line(prompt, "give --image NAME")
+        wizard.values[seen.wants] = wizard.person.line(f"{why}{needs.question}", flag)
 
 
 def _tried(wizard: Wizard) -> str:

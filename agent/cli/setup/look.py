@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
-from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, Backend, unavailable
+from agent.backends import Backend
 from agent.providers.discover import PORTS, LocalServer, find_local_servers
 from agent.providers.rows import vendors
 from toolcrib.contract.dataclass import dataclass, replace
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LISTING = 2.0
 """Seconds that a port of this machine may take to answer."""
-_ENGINE = 5.0
-"""Seconds that a docker engine may take to answer; one that hangs is told as such."""
+_SERVICE = 5.0
+"""Seconds that a backend's service may take to answer; one that hangs is told as such."""
 NAMES: Mapping[str, str] = {name: vendor.title for name, vendor in vendors().items()}
 """Vendors whose key may be set or typed, by the provider that their servers are asked with."""
 
@@ -30,13 +30,13 @@ NAMES: Mapping[str, str] = {name: vendor.title for name, vendor in vendors().ite
 class BackendSeen:
     """A backend, why it can't work here ("" where nothing speaks against it), and the setting that it still needs.
 
-    ``images`` are those of a docker engine.
+    ``values`` are those that this setting may have, as far as a service lists them.
     """
 
     backend: Backend
     problem: str = ""
     wants: str = ""
-    images: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,43 +67,23 @@ async def look(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> 
 
 
 async def _seen(crib: Crib, backend: Backend) -> BackendSeen:
-    if backend.kind == DOCKER:
-        return await _engine(backend)
-    if backend.missing:
-        return BackendSeen(backend, wants=backend.missing)
-    problem = unavailable(backend)
-    if not problem and backend.kind == BUBBLEWRAP:
+    """Find what speaks against a backend, and ask the service that lists values of the setting that it needs."""
+    values: tuple[str, ...] = ()
+    problem, needs = backend.problem(), backend.row.needs
+    if not problem and not backend.missing and backend.row.is_tried_at_setup:
         problem = await in_daemon_thread(_opens, crib, backend)
-    return BackendSeen(backend, problem)
+    if not problem and needs is not None and needs.offered_by:
+        try:
+            async with asyncio.timeout(_SERVICE):
+                values = await in_daemon_thread(backend.offers)
+        except TimeoutError:
+            problem = f"{needs.offered_by} did not answer in {_SERVICE:g} s"
+        except EnvironmentFailed as error:
+            problem = str(error)
+    return BackendSeen(backend, problem, backend.missing, values)
 
 
 def _opens(crib: Crib, backend: Backend) -> str:
     """Return why a sandbox does not open, which its program alone does not tell: a kernel may forbid it."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-setup-") as folder:
         return try_backends(crib.backends, [backend], folder, briefly=True)[0].problem
-
-
-async def _engine(backend: Backend) -> BackendSeen:
-    """Ask the engine for its images."""
-    if problem := unavailable(replace(backend, options={**backend.options, "image": "any"})):
-        return BackendSeen(backend, problem, backend.missing)
-    try:
-        async with asyncio.timeout(_ENGINE):
-            images = await in_daemon_thread(_images, backend.options["host"])
-    except TimeoutError:
-        return BackendSeen(backend, f"the docker engine did not answer in {_ENGINE:g} s", backend.missing)
-    except EnvironmentFailed as error:
-        return BackendSeen(backend, str(error), backend.missing)
-    return BackendSeen(backend, wants=backend.missing, images=images)
-
-
-def _images(host: str) -> tuple[str, ...]:
-    from tools.environments.docker.admin import client_of
-
-    with client_of(host) as client:
-        return tuple(sorted({tag for image in client.images.list() for tag in image.tags}))
-
-
-def is_local(backend: Backend) -> bool:
-    """Return whether its commands may do what the person may: the weakest."""
-    return backend.kind == LOCAL

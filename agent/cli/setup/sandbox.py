@@ -55,13 +55,13 @@ def label(mode: Mode) -> str:
 
 def check_flag(wizard: Wizard, backend: Backend) -> None:
     """Raise ToolcribError if --sandbox is given for another backend than local. Say so if the mode does not hold here."""
-    from agent.backends import LOCAL
     from tools.environments.local.holding import sandbox_here
+    from tools.environments.rows import LOCAL
 
     mode: Mode | Literal[""] = wizard.args.sandbox
     if not mode:
         return
-    if backend.kind != LOCAL:
+    if not backend.row.has_mode:
         fix = "unset environments.local.sandbox" if backend.name == LOCAL else "add --backend local"
         raise ToolcribError(f"--sandbox {mode} is for local without another sandbox, and the backend is {backend.target}: {fix}")
     held = sandbox_here(mode)

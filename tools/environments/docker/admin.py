@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
+from tools.environments.containers import OurContainer
 from tools.environments.docker.engine import unanswered
 from tools.environments.docker.options import LABEL, OWNER
 
@@ -22,34 +21,6 @@ if TYPE_CHECKING:
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _TIMEOUT = 20
 _KEEP = "toolcrib.keep"
-
-
-@dataclass(frozen=True, slots=True)
-class OurContainer:
-    """A container of toolcrib's. ``since`` is when it was started last, in Unix seconds. ``owner_lives`` is None where that
-    can't be known.
-
-    ``in_use``: something runs in it beside what keeps it up.
-    """
-
-    name: str
-    session: str
-    engine: str
-    image: str
-    status: str
-    since: float
-    owner_lives: bool | None
-    kept: bool
-    in_use: bool
-
-    @property
-    def left_behind(self) -> bool:
-        """True if the process that owned the container is gone and the container is not kept for another session."""
-        return self.owner_lives is False and not self.kept
-
-    def idle_for(self, seconds: float) -> bool:
-        """Return True if it is kept, nobody works in it, and it was not started within the last ``seconds``."""
-        return self.kept and not self.in_use and time.time() - self.since >= seconds
 
 
 def engine_of(host: str) -> str:
@@ -62,6 +33,12 @@ def containers(host: str = "") -> list[OurContainer]:
     with client_of(host) as client:
         found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
         return [_read(each, host) for each in found]
+
+
+def images(host: str) -> tuple[str, ...]:
+    """Return the names of the images there, sorted. Raises EnvironmentFailed."""
+    with client_of(host) as client:
+        return tuple(sorted({tag for image in client.images.list() for tag in image.tags}))
 
 
 def stop(container: OurContainer) -> str:

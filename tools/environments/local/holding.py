@@ -12,6 +12,7 @@ from typing import Literal
 from toolcrib.contract.dataclass import dataclass
 from tools.environments.local import landlock
 from tools.environments.local.plan import SandboxPlan, may_mount
+from tools.environments.rows import ROWS
 from tools.environments.shell.launcher import is_supported
 
 Mode = Literal["workspace", "own", "none"]
@@ -44,7 +45,8 @@ def sandbox_here(wanted: Mode) -> SandboxHolding:
         return SandboxHolding("none")
     if not is_supported():
         lack = "bash is not found on PATH" if sys.platform == "linux" else "sandboxes need Linux"
-        fix = "install bash" if sys.platform == "linux" else "use the backend docker or ssh"
+        elsewhere = " or ".join(row.name for row in ROWS.values() if row.is_contained and not row.runs_here)
+        fix = "install bash" if sys.platform == "linux" else f"use the backend {elsewhere}"
         return SandboxHolding("none", lack, fix)
     why = _fault()
     if not why:

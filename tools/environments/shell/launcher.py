@@ -17,6 +17,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _groups
 from tools.environments._census import Sessions
 from tools.environments._started import started
+from tools.environments.rows import LOCAL
 from tools.environments.shell.watchdog import watchdog
 
 
@@ -177,7 +178,7 @@ class LocalLauncher:
 
     descriptors = 7
 
-    def __init__(self, root: str, where: str = "local", before: Sequence[str] = ()) -> None:
+    def __init__(self, root: str, where: str = LOCAL, before: Sequence[str] = ()) -> None:
         self.root = self.inner = root
         self.where, self._before = where, list(before)
         path = shutil.which("bash")

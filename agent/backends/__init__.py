@@ -1,0 +1,172 @@
+"""Backends by the configuration, and a session's binding to one: it never runs elsewhere unless a person says so.
+
+Names are those of the table (tools/environments/rows.py), those that people give in sections such as environments.hosts, and what
+plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``.
+
+``base`` has what all backends share, and each kind of the table a module of its name with its class as ``KIND``; ``person`` runs
+a person's programs in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agent.backends.base import Backend, BackendOpening, FoundContainers, Opener, project_of
+from agent.config import Config
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import ConfigError, EnvironmentFailed, ToolcribError
+from toolcrib.contract.suggest import near
+from tools.environments import known_environments
+from tools.environments.own_files import NONE, OwnFiles
+from tools.environments.rows import LOCAL, ROWS, BackendRow
+
+if TYPE_CHECKING:
+    from tools.environments.containers import OurContainer
+
+__all__ = ["BUILT_IN", "LOCAL", "Backend", "Backends", "Location", "kind_class", "project_of", "unavailable"]
+
+BUILT_IN = tuple(ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Binding of a session to a backend. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+
+    ``chosen``: somebody named the backend for this session, so that another default does not count for it.
+    """
+
+    backend: Backend
+    start: str
+    cwd: str | None = None
+    chosen: bool = False
+
+    @property
+    def known_cwd(self) -> str:
+        """The folder that commands start in; "" where only the opened backend can tell."""
+        return self.backend.cwd_of(self.start)
+
+    def record(self) -> dict[str, str]:
+        """Return the record for the store."""
+        kept = {"name": self.backend.name, "target": self.backend.target}
+        if self.chosen:
+            kept["chosen"] = "yes"
+        if self.cwd:
+            kept["cwd"] = self.cwd
+        return kept
+
+
+class Backends:
+    """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers. ``own`` knows their
+    hard links. ``closed`` is our code, which is read-only in sandboxes.
+
+    Raises ConfigError for a name that stands for two backends.
+    """
+
+    def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE, closed: Sequence[str] = ()) -> None:
+        self._config, self.own, self._closed = config, own, list(closed)
+        self._protected = list(protected)
+        self._table: dict[str, Backend] = {}
+        sections = config.environments
+        for row in ROWS.values():
+            section, key = (getattr(sections, row.section), f"environments.{row.section}") if row.section else (None, "")
+            self._add(kind_class(row).of(config, row.name, row, key, section))
+        for row in ROWS.values():
+            for name, section in (getattr(sections, row.named) if row.named else {}).items():
+                self._add(kind_class(row).of(config, name, row, f"environments.{row.named}.{name}", section))
+
+    def _add(self, backend: Backend) -> None:
+        before = self._table.setdefault(backend.name, backend)
+        if before is not backend:
+            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have one name; rename one of them")
+
+    # -- which there are -----------------------------------------------------------------------------------------
+
+    @property
+    def default(self) -> str:
+        """The name that sessions take where nobody chooses."""
+        return self._config.terminal.backend
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names that the configuration gave, which no plugin may take."""
+        return frozenset(self._table) - frozenset(BUILT_IN)
+
+    def all(self) -> list[Backend]:
+        """List the configured backends, then those of plugins."""
+        added = [Backend(name, name) for name in known_environments() if name not in self._table]
+        return [*self._table.values(), *added]
+
+    def configured(self) -> list[Backend]:
+        """List the backends that somebody set up: named ones and the default one, available or not."""
+        wanted = {self.default, *self.named, LOCAL}
+        always = [row.name for row in ROWS.values() if row.needs is None]
+        return [one for one in self.all() if one.name in wanted or not (one.missing or one.name in always)]
+
+    def containers(self) -> Iterator[tuple[type[Backend], FoundContainers]]:
+        """Yield toolcrib's containers with the kind that ends them, on the engines of configured backends and on usual ones."""
+        for row in ROWS.values():
+            if row.makes_containers:
+                kind = kind_class(row)
+                yield kind, kind.find_containers(one for one in self.configured() if one.kind == row.name)
+
+    def get(self, name: str = "") -> Backend:
+        """Return that backend, without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
+        wanted = name or self.default
+        known = {backend.name: backend for backend in self.all()}
+        if wanted in known:
+            return known[wanted]
+        alike = near(wanted, known)
+        meant = f"; did you mean {alike[0]!r}?" if alike else ""
+        origin = self._config.origins.get("terminal.backend", str(self._config.path))
+        where = "" if name else f"{origin}: terminal.backend: "
+        raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")
+
+    def again(self, kept: Mapping[str, str], session_id: str) -> Backend:
+        """Return the backend of a resumed session. Raises ToolcribError where that would be another one than it was."""
+        name, was = kept["name"], kept["target"]
+        begin = f"the session {session_id[:12]} ran in {name}"
+        how = "name the backend to resume it in (--backend NAME)"
+        known = {backend.name: backend for backend in self.all()}
+        if name not in known:
+            raise ToolcribError(f"{begin} ({was}), which is not configured any more: configure it again, or {how}")
+        backend = known[name]
+        if backend.target != was:
+            raise ToolcribError(f"{begin}, which was {was} and is {backend.target} now: change it back, or {how}")
+        if name != self.default and "chosen" not in kept:
+            raise ToolcribError(f"{begin}, and terminal.backend is {self.default} now: {how}")
+        return backend
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def open(self, location: Location, session: str) -> Environment:
+        """Open the environment of a session. Raises EnvironmentFailed: an unavailable backend is never replaced by another."""
+        backend = location.backend
+        if backend.missing and backend.name in self.named:
+            raise EnvironmentFailed(f"the backend {backend.name!r} is unavailable: set {backend.missing}")
+        known = (self._protected, self.own, self._closed)
+        return backend.open(BackendOpening(self._config, location.start, location.cwd, session, *known))
+
+    def shell(self, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
+        """Run a shell for a person in a backend, on their terminal; return its exit code. Raises EnvironmentFailed.
+
+        ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered.
+        """
+        return backend.shell(self.opener(start), start, cwd=cwd, container=container)
+
+    def opener(self, start: str) -> Opener:
+        """Return a function that opens a backend in a folder."""
+        return lambda backend, session: self.open(Location(backend, start), session)
+
+
+def kind_class(row: BackendRow) -> type[Backend]:
+    """Return the class of a kind, from the module of its name."""
+    found: type[Backend] = import_module(f"agent.backends.{row.name}").KIND
+    return found
+
+
+def unavailable(backend: Backend) -> str:
+    """Return why the backend is unavailable, as far as that is seen without connecting to it; "" where nothing is seen."""
+    return f"set {backend.missing}" if backend.missing else backend.problem()

@@ -1,0 +1,183 @@
+"""One configured backend, and what differs between kinds of them. A kind's class is in the module of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agent.context.instructions import project_root
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
+from tools.environments import open_environment
+from tools.environments.own_files import NONE, OwnFiles
+from tools.environments.rows import BackendRow, row_of
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from tools.environments.containers import OurContainer
+    from tools.environments.local.holding import Mode
+
+Opener: TypeAlias = "Callable[[Backend, str], Environment]"
+"""Opens a backend for a session of this id, in the folder of whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendOpening:
+    """What an environment is opened with. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+
+    ``protected`` are our own files, ``own`` knows their hard links, ``closed`` is our code.
+    """
+
+    config: Config
+    start: str
+    cwd: str | None = None
+    session: str = ""
+    protected: Sequence[str] = ()
+    own: OwnFiles = NONE
+    closed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContainers:
+    """Containers of a kind of backend. ``faults``: engine -> why it can't be asked; of configured ones only."""
+
+    containers: Sequence[OurContainer] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A backend; by itself a plugin's. ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file.
+    ``options`` open it.
+    """
+
+    name: str
+    kind: str
+    key: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: Config, name: str, row: BackendRow, key: str, section: object) -> Backend:
+        """Return the backend of that name that a section of the configuration describes."""
+        return cls(name, row.name, key, options_of(section))
+
+    @property
+    def row(self) -> BackendRow:
+        """Return what toolcrib knows of its kind."""
+        return row_of(self.kind)
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the backend's folders are others than this machine's."""
+        return not self.row.sees_folders
+
+    @property
+    def held(self) -> Mode:
+        """Return the mode of the sandbox in which this machine holds commands: workspace, own or none."""
+        return "none"
+
+    @property
+    def wanted_mode(self) -> Mode:
+        """Return the mode of the sandbox on this machine that it is configured for."""
+        return "none"
+
+    @property
+    def limits_hosts(self) -> bool:
+        """Return whether commands reach only the hosts that a person allowed."""
+        return False
+
+    @property
+    def target(self) -> str:
+        """Name the host or the engine: a resumed session must find the same one, whatever else was changed."""
+        return self.kind
+
+    @property
+    def shown(self) -> str:
+        """Describe the backend in a few words, for people."""
+        return "a plugin's"
+
+    @property
+    def told(self) -> str:
+        """Word the backend for a model; "" for plain local."""
+        return f"{self.name}; not the person's machine."
+
+    @property
+    def fleeting(self) -> Backend:
+        """Return this backend without anything kept."""
+        return self
+
+    @property
+    def missing(self) -> str:
+        """Return the setting without which the backend is unavailable; "" where there is none."""
+        needs = self.row.needs
+        return f"{self.key}.{needs.key}" if needs is not None and not self.options.get(needs.key) else ""
+
+    def cwd_of(self, start: str) -> str:
+        """Return the folder that commands of a session start in; "" where only the opened backend can tell."""
+        return ""
+
+    def problem(self) -> str:
+        """Return why it can't work here besides a missing setting, as far as that is seen without connecting; "" for nothing."""
+        return ""
+
+    def state(self, faults: Mapping[str, str]) -> str:
+        """Return the state of a backend that lacks no setting. ``faults`` are those of FoundContainers."""
+        return f"not tried; `toolcrib env test {self.name}` does"
+
+    def offers(self) -> tuple[str, ...]:
+        """Return values that its needed setting may have, of the service that lists them. Raises EnvironmentFailed."""
+        return ()
+
+    def open(self, opening: BackendOpening) -> Environment:
+        """Open an environment. Raises EnvironmentFailed."""
+        return open_environment(self.kind, cwd=opening.cwd or opening.start)
+
+    def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
+        """Run a shell for a person to its end, on their terminal; return its exit code.
+
+        ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered. Raises EnvironmentFailed.
+        """
+        raise EnvironmentFailed(
+            f"{self.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
+        )
+
+    # -- containers of the kind, wherever they are -----------------------------------------------------------------
+
+    @staticmethod
+    def find_containers(configured: Iterable[Backend]) -> FoundContainers:
+        """Return toolcrib's containers on the engines of these backends of the kind, and on the usual one if it answers."""
+        return FoundContainers()
+
+    @staticmethod
+    def stop(container: OurContainer) -> str:
+        """End a container that ``find_containers`` found; return what was done. Raises EnvironmentFailed."""
+        raise EnvironmentFailed(f"{container.name} can't be stopped: its backend makes no containers")
+
+    @staticmethod
+    def remove(container: OurContainer) -> None:
+        """Remove a container that ``find_containers`` found. Raises EnvironmentFailed."""
+        raise EnvironmentFailed(f"{container.name} can't be removed: its backend makes no containers")
+
+    @staticmethod
+    def removal(names: Sequence[str]) -> str:
+        """Return the command by which a person removes containers."""
+        return "toolcrib env prune"
+
+
+def options_of(section: Any) -> dict[str, Any]:
+    """Return the settings of a section by their names; none without a section."""
+    return {} if section is None else {each.name: getattr(section, each.name) for each in fields(section)}
+
+
+def project_of(start: str) -> Path:
+    """Return the root of the project that a session starts in, with links resolved."""
+    begin = Path(start).expanduser().resolve()
+    return project_root(begin, begin)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or below it, by their names."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

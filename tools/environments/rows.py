@@ -1,0 +1,189 @@
+"""The table of the backends that toolcrib brings: a row each, of plain facts, for which nothing is imported.
+
+What a backend does beyond opening its environment is in ``agent/backends/NAME.py``. A plugin's backend has a row of defaults,
+and defaults promise nothing: such a backend counts as uncontained, and its folders as others than this machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+
+Factory: TypeAlias = Callable[..., Environment]
+
+LOCAL = "local"
+"""The backend that needs no setting. Sessions of before there were others ran in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededSetting:
+    """The setting without which a backend is unavailable. ``toolcrib setup`` takes it from ``--KEY METAVAR``, or asks for it.
+
+    ``offered_by`` names the service that lists values, which ``Backend.offers`` asks; "" if there is none.
+    """
+
+    key: str
+    metavar: str
+    help: str
+    question: str
+    choice: str = ""
+    """The question if there are several values."""
+    only: str = ""
+    """The message if there is one value, with ``{}`` for it."""
+    offered_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendProgram:
+    """A program that ``toolcrib doctor`` looks for. ``packages``: package manager -> its package, if it has another name."""
+
+    name: str
+    without: str
+    packages: Mapping[str, str]
+    variable: str = ""
+    """A variable that makes the program superfluous, as an existing ``socket`` does; ``instead`` says so."""
+    socket: str = ""
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRow:
+    """The facts of a backend. A row that does not say otherwise counts as uncontained, and shares nothing with this machine."""
+
+    name: str
+    opener: str = ""
+    """The function that opens it, as ``module:function``; "" if another backend's opens it."""
+    gets: frozenset[str] = frozenset()
+    """What toolcrib passes to the opener besides the configuration: own, protected, session."""
+    about: str = ""
+    """Words that explain the name in a list of all."""
+    manual: str = ""
+    """The text of its reference page, in Markdown."""
+    extra: str = ""
+    """The extra of toolcrib whose libraries it needs."""
+
+    is_contained: bool = False
+    """Commands can't reach toolcrib's own files, so that people who do not own this machine may run them."""
+    runs_here: bool = False
+    """Commands run on this machine's system: its facts and snapshots are theirs."""
+    sees_folders: bool = False
+    """Commands see folders of this machine, under their own paths."""
+    has_mode: bool = False
+    """Its sandbox is that of the section ``sandbox``."""
+    identities: frozenset[str] = frozenset()
+    """Names of its environments that a result need not show, since they are this machine."""
+
+    section: str = ""
+    """Its section of ``environments``."""
+    named: str = ""
+    """The section of ``environments`` with more backends of its kind, by name."""
+    needs: NeededSetting | None = None
+    makes_containers: bool = False
+    """Its sessions have containers, which outlive a process that is killed; ``toolcrib env`` lists and ends them."""
+    is_tried_at_setup: bool = False
+    """Only opening it shows whether it works, and that takes no time."""
+    program: BackendProgram | None = None
+
+
+_LOCAL = BackendRow(
+    name=LOCAL,
+    opener="tools.environments.local:open_local",
+    gets=frozenset(["own"]),
+    about="this machine",
+    manual="""\
+Commands run on this machine, in a bash that stays: its folder, variables and functions are there for the next call. They have
+your rights. What is dangerous is asked about. `sandbox.mode: workspace` puts them in a sandbox.""",
+    runs_here=True,
+    sees_folders=True,
+    has_mode=True,
+    identities=frozenset([LOCAL, f"{LOCAL}:workspace", f"{LOCAL}:own"]),
+    section="local",
+)
+_BUBBLEWRAP = BackendRow(
+    name="bubblewrap",
+    about="a sandbox of it",
+    manual="""\
+Commands run on this machine in a sandbox (Linux): only the working folder, `environments.local.writable`, private caches and a
+private `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs no
+program besides toolcrib. `toolcrib doctor` says whether the kernel allows it. The program bubblewrap made it once.""",
+    is_contained=True,
+    runs_here=True,
+    sees_folders=True,
+    section="local",
+    named="sandboxes",
+    is_tried_at_setup=True,
+)
+_DOCKER = BackendRow(
+    name="docker",
+    opener="tools.environments.docker:open_docker",
+    gets=frozenset(["own", "protected", "session"]),
+    manual="""\
+Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
+in, and may write it, unless `environments.docker.project` says `ro` or `none`; other folders only where `mounts` names them;
+toolcrib's own files never. There is no network unless `network` names one. `toolcrib env` lists our containers, `toolcrib env
+prune` removes what is left of them. It needs an engine that this account may use, at `DOCKER_HOST` or the usual socket.""",
+    is_contained=True,
+    sees_folders=True,
+    section="docker",
+    named="containers",
+    needs=NeededSetting(
+        key="image",
+        metavar="NAME",
+        help="of which image containers are made",
+        question="the image, such as debian:12, which the engine must have",
+        choice="Of which image are containers made? It needs bash.",
+        only="the engine's only image is {}",
+        offered_by="the docker engine",
+    ),
+    makes_containers=True,
+    program=BackendProgram(
+        name="docker",
+        without="without a docker engine the backend docker is missing",
+        packages={"apt-get": "docker.io", "dnf": "moby-engine"},
+        variable="DOCKER_HOST",
+        socket="/var/run/docker.sock",
+        instead="a docker engine, without its command, which toolcrib does not need",
+    ),
+)
+_SSH = BackendRow(
+    name="ssh",
+    opener="tools.environments.ssh:open_ssh",
+    manual="""\
+Commands run on another host, over one connection that stays. Host keys are checked against `known_hosts`. A link that heals
+goes on; one that does not is reported, with the words that a command may have run.""",
+    is_contained=True,
+    section="ssh",
+    named="hosts",
+    needs=NeededSetting(
+        key="host",
+        metavar="HOST",
+        help="the host, as ~/.ssh/config or DNS know it",
+        question="the host, by its name, address, or name in ~/.ssh/config",
+    ),
+)
+ROWS: Mapping[str, BackendRow] = {row.name: row for row in (_LOCAL, _BUBBLEWRAP, _DOCKER, _SSH)}
+"""The table, in the order in which lists show it."""
+HERE: frozenset[str] = frozenset().union(*(row.identities for row in ROWS.values()))
+"""Names of environments that are this machine, in its sandbox or outside of it."""
+
+
+def row_of(name: str) -> BackendRow:
+    """Return the row of a backend; of a plugin's, one that promises nothing."""
+    return ROWS.get(name) or BackendRow(name=name)
+
+
+def needed_settings() -> dict[str, dict[str, NeededSetting]]:
+    """Return the settings that backends need: key -> name of a backend -> its setting of that key."""
+    found: dict[str, dict[str, NeededSetting]] = {}
+    for row in ROWS.values():
+        if row.needs is not None:
+            found.setdefault(row.needs.key, {})[row.name] = row.needs
+    return found
+
+
+def listed() -> str:
+    """Return the names of the table with what explains them, for people."""
+    return ", ".join(f"{row.name} ({row.about})" if row.about else row.name for row in ROWS.values())
