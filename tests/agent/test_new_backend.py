@@ -1,0 +1,189 @@
+"""A backend that is added to a copy of the sources as CONTRIBUTING.md says works everywhere: no other file knows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+ENVIRONMENT = '''
+import tempfile
+
+from toolcrib.contract.dataclass import replace
+from tools.environments.local import LocalEnvironment
+
+
+class ScratchEnvironment(LocalEnvironment):
+    """A folder that is deleted at the end."""
+
+    def __init__(self, label):
+        self._folder = tempfile.TemporaryDirectory(prefix=f"toolcrib-{label}-")
+        super().__init__(self._folder.name)
+
+    @property
+    def identity(self):
+        return "scratch"
+
+    async def execute(self, request):
+        return replace(await super().execute(request), where=self.identity)
+
+    async def close(self):
+        await super().close()
+        self._folder.cleanup()
+
+
+def open_scratch(*, label, cwd=None):
+    return ScratchEnvironment(label)
+'''
+ROW = """
+    BackendRow(
+        name="scratch",
+        opener="tools.environments.scratch:open_scratch",
+        about="a folder that is deleted",
+        manual="Commands run in a folder that is deleted at the end.",
+        section="scratch",
+        named="scratches",
+        needs=NeededSetting(key="label", metavar="TEXT", help="a part of the folder's name", question="the label"),
+    ),
+"""
+KIND = """
+from agent.backends.base import Backend
+from tools.environments import open_environment
+
+
+class ScratchBackend(Backend):
+    __slots__ = ()
+
+    @property
+    def shown(self):
+        return f"a folder named {self.options['label'] or 'nothing'}"
+
+    def open(self, opening):
+        return open_environment(self.kind, **self.options)
+
+
+KIND = ScratchBackend
+"""
+SETTINGS = '''
+@dataclass(frozen=True, slots=True)
+class ScratchConfig:
+    """A folder, with terminal.backend: scratch"""
+
+    label: str = setting("", "A part of its name.", expect="text")
+
+
+'''
+SECTIONS = """
+    scratch: ScratchConfig = field(default_factory=ScratchConfig)
+    scratches: Mapping[str, ScratchConfig] = setting(dict, "More folders.", expect="names", check=_chosen_names)
+"""
+
+
+def put(file: Path, before: str, text: str) -> None:
+    source = file.read_text()
+    assert source.count(before) == 1
+    file.write_text(source.replace(before, text + before))
+
+
+@pytest.fixture(scope="module")
+def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources, with one backend more: two files, a row and a section."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in ("agent", "tools", "toolcrib", "plugins", "docs"):
+        shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("model_tools.py", "toolsets.py"):
+        shutil.copy(root / name, tree)
+    folder = tree / "tools" / "environments"
+    (folder / "scratch").mkdir()
+    (folder / "scratch" / "__init__.py").write_text(ENVIRONMENT)
+    (tree / "agent" / "backends" / "scratch.py").write_text(KIND)
+    put(folder / "rows.py", ')}\n"""The table', f",{ROW}")
+    put(tree / "agent" / "config" / "_environments.py", "@dataclass(frozen=True, slots=True)\nclass EnvironmentsConfig", SETTINGS)
+    put(tree / "agent" / "config" / "_environments.py", "    sandboxes: Mapping", SECTIONS)
+    return tree
+
+
+@pytest.fixture
+def toolcrib(tree: Path, tmp_path: Path) -> Run:
+    """``toolcrib("env", ...)`` runs the program of that copy, in a project; it must end with ``expect``."""
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def run(*words: str, expect: int = 0, code: str = "from agent.cli import main; sys.exit(main(sys.argv[1:]))") -> Any:
+        env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": str(tree / "compiled")}
+        argv = [sys.executable, "-c", f"import sys; {code}", *words]
+        done = subprocess.run(
+            argv, cwd=project, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def test_it_is_configured_listed_and_run(toolcrib: Run) -> None:
+    listed = {one["name"]: one for one in json.loads(toolcrib("env", "--json").stdout)["places"]}
+    assert listed["scratch"] == {
+        "name": "scratch", "kind": "scratch", "where": "a folder named nothing", "default": False, "configured": False,
+        "state": "not configured: set environments.scratch.label",
+    }  # fmt: skip
+    toolcrib("config", "set", "environments.scratch.label", "one")
+    assert "✓ scratch  scratch  open" in toolcrib("env", "test", "scratch").stdout
+    assert "✓ backend scratch: scratch" in toolcrib("doctor").stdout
+    done = json.loads(toolcrib("call", "terminal", '{"command": "pwd"}', "--backend", "scratch").stdout)
+    assert "/toolcrib-one-" in done["output"]
+    assert done["where"] == "scratch"
+    assert not Path(done["output"].strip()).exists()
+    code = (
+        "import model_tools as m; m.set_task_environment('t', backend='scratch', label='two');"
+        """print(m.handle_function_call('terminal', {'command': 'pwd'}, 't')); m.end_task('t')"""
+    )
+    assert "/toolcrib-two-" in toolcrib(code=code).stdout
+
+
+def test_its_kind_takes_names(toolcrib: Run) -> None:
+    toolcrib("config", "set", "environments.scratches.mine.label", "three")
+    assert "✓ mine  scratch" in toolcrib("env", "test", "mine").stdout
+    assert "expected names" in toolcrib("config", "set", "environments.scratches.scratch.label", "x", expect=2).stderr
+
+
+def test_help_completion_and_the_manual_name_it(toolcrib: Run) -> None:
+    assert "scratch" in toolcrib("completion", "--names", "backends").stdout.split()
+    assert "scratch" in toolcrib("completion", "--names", "values", "--key", "terminal.backend").stdout.split()
+    assert "environments.scratch.label" in toolcrib("completion", "--names", "keys").stdout.split()
+    assert "ssh, scratch ..." in " ".join(toolcrib("chat", "--help").stdout.split())
+    assert "scratch (a folder that is deleted)" in toolcrib("env", "--help").stdout
+    page = toolcrib("docs", "reference/backends/scratch").stdout
+    assert "Commands run in a folder that is deleted at the end." in page
+    assert "scratch" in toolcrib("docs", "reference/backends/index").stdout
+
+
+def test_setup_asks_for_what_it_needs(toolcrib: Run) -> None:
+    words = ("setup", "--provider", "manual", "--ports", "1", "--backend", "scratch")
+    assert "--label TEXT scratch: a part of the folder's name" in " ".join(toolcrib("setup", "--help").stdout.split())
+    assert "give --label TEXT" in toolcrib(*words, expect=2).stderr
+    done = toolcrib(*words, "--label", "four").stdout
+    assert "✓ scratch  scratch  open" in done
+    assert 'environments.scratch.label: "" -> "four"' in done
+    assert "nothing is known to hold commands back" in done  # its row does not say that it contains them
+    assert "--label x is for scratch" in toolcrib(*words[:-1], "local", "--label", "x", expect=2).stderr
+
+
+def test_what_its_row_does_not_say_is_not_so(toolcrib: Run) -> None:
+    """Who may write to a bot gets no tools in it, and sessions in it get no snapshots of this machine."""
+    code = """
+from agent.backends import Backends
+from agent.config import load_config
+backend = Backends(load_config(), ()).get("scratch")
+print(backend.row.is_contained, backend.row.runs_here, backend.is_remote, backend.held)
+"""
+    assert toolcrib(code=code).stdout == "False False True none\n"

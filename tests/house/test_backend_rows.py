@@ -1,0 +1,98 @@
+"""A backend is named in its row, its folder, its module of agent/backends and its section of the configuration alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tools.environments.rows import LOCAL, ROWS, BackendRow, row_of
+
+pytestmark = pytest.mark.untraced  # it reads the sources
+
+EXCUSED: Mapping[str, str] = {
+    "tools/judge/": "the judge reads commands that run the programs docker and ssh, and the shell's builtin local",
+    "tools/contained/outside.py": "the program docker, which can't work in a sandbox",
+    "tools/environments/local/plan.py": "the folder of docker's keys, which a sandbox masks",
+    "tools/terminal_tool.py": "the exit code 255 of the program ssh",
+    "agent/cli/attaching.py": "files of docker's keys, which are not attached",
+    "agent/cli/own_command.py": "a command that a person runs on this machine, whatever the backend is",
+    "agent/cli/program_checks.py": "the program ssh, which git needs; the backend does not",
+    "agent/config/_schema.py": "an example of a platform's settings",
+    "agent/memory/files.py": "the principal of this machine",
+}
+"""File, or folder with a slash behind it -> why a backend's name stands in it."""
+ORDINARY = frozenset({"local", "ssh"})
+"""Names that are words and programs too: they count if they are a string's whole text."""
+HELP = "_EPILOG"
+"""Examples in the help of a command, which a person may extend or not."""
+
+
+def own_places(name: str) -> tuple[str, ...]:
+    """Return where a backend's name may stand. One that has no opener of its own is opened by the local one."""
+    folder = f"tools/environments/{name if ROWS[name].opener else LOCAL}/"
+    return (folder, f"agent/backends/{name}.py", "tools/environments/rows.py", "agent/config/_environments.py")
+
+
+def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the strings of a module with their lines: no docstring, and no help."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.Assign) and HELP in map(ast.unparse, node.targets):
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        yield from strings(node)
+
+
+def named(text: str, names: Sequence[str]) -> list[str]:
+    """Return the backends that a string names."""
+    return [
+        name
+        for name in names
+        if text == name or (name not in ORDINARY and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
+    ]
+
+
+def test_a_backend_is_named_in_its_own_places_alone(sources: Sequence[Any]) -> None:
+    used: set[str] = set()
+    wrong: list[str] = []
+    for source in sources:
+        if not any(f'"{name}"' in source.text or (name not in ORDINARY and name in source.text) for name in ROWS):
+            continue
+        excuse = next((one for one in EXCUSED if source.path == one or (one.endswith("/") and source.path.startswith(one))), "")
+        found = [
+            f"{source.path}:{line} names {name}"
+            for line, text in strings(source.tree)
+            for name in named(text, list(ROWS))
+            if not source.path.startswith(own_places(name))
+        ]
+        used.update([excuse] if found and excuse else [])
+        wrong += [] if excuse else found
+    assert not wrong, "\n".join(wrong)
+    assert used == set(EXCUSED), "an excuse that nothing needs"
+
+
+def test_only_its_module_of_the_agent_imports_a_backend(sources: Sequence[Any]) -> None:
+    """The local one is left out: its sandbox is this machine's, and has commands and checks of its own."""
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        for line, module, _ in source.imports
+        for name in ROWS
+        if name != LOCAL
+        if f"{module}.".startswith((f"tools.environments.{name}.", f"agent.backends.{name}."))
+        if not source.path.startswith(own_places(name)) and source.path != "agent/backends/local.py"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_row_that_says_nothing_promises_nothing() -> None:
+    """Else a new backend, or a plugin's, would count as contained because nobody thought of it."""
+    for row in (BackendRow(name="new"), row_of("of-a-plugin")):
+        promised = (row.is_contained, row.runs_here, row.sees_folders, row.has_mode, row.identities, row.gets)
+        assert not any(promised)
