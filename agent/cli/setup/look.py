@@ -11,7 +11,7 @@ from agent.backend_check import try_backends
 from agent.backends import Backend
 from agent.providers.discover import PORTS, LocalServer, find_local_servers
 from agent.providers.rows import vendors
-from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.dispatch.threads import in_daemon_thread
 
