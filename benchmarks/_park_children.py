@@ -153,19 +153,19 @@ def _memory() -> float:
 async def answering(store: Store) -> Serve:
     async def serve(request: dict[str, Any]) -> dict[str, Any]:
         answer = Answer(request["ticket"], payload={"approved": True, "scope": "once"}, by="bench", at=time.time())
-        settle, committed = store.tickets.settle, 0.0
+        decide, committed = store.tickets.decide_ticket, 0.0
 
         async def noted(*args: Any) -> Any:
             nonlocal committed
-            found = await settle(*args)
+            found = await decide(*args)
             committed = time.monotonic()
             return found
 
-        store.tickets.settle = noted  # type: ignore[assignment, method-assign]  # the moment of the commit is what is measured
+        store.tickets.decide_ticket = noted  # type: ignore[assignment, method-assign]  # the moment of the commit is what is measured
         try:
             await record_answer(store, answer)
         finally:
-            del store.tickets.settle
+            del store.tickets.decide_ticket
         return {"committed": committed}
 
     return serve

@@ -208,11 +208,11 @@ class Driver:
         except ToolcribError as error:
             await session.store.inbox.drop([item.id])  # nothing of it is recorded: it may be said again
             return self._came_to(state, error)
-        undone = await session.store.changes.untold(session.id) if session.model else ()
+        undone = await session.store.changes.unreported(session.id) if session.model else ()
         text = "\n\n".join(part for part in (news_of(undone), item.text) if part)
         state = await steps.begin(state, text, item)
         if undone:
-            await session.store.changes.told([step.id for step in undone])
+            await session.store.changes.mark_reported([step.id for step in undone])
         self._note_turn(state)
         return await self._drive(steps, state)
 

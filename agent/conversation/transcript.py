@@ -314,7 +314,7 @@ class Transcript:
             why = "nobody had agreed to it when the conversation went on"
         for ticket in await store.tickets.of_call(self.session_id, call.id):
             answer = Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time())
-            await store.tickets.settle(answer, "expired")
+            await store.tickets.decide_ticket(answer, "expired")
         if known.status is ToolCallStatus.NEW:
             await store.ledger.move(self.session_id, call.id, ToolCallStatus.RUNNING)
         not_run = f"not run: {why}; ask for it again if it is needed"

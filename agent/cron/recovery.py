@@ -61,7 +61,7 @@ class BegunRuns:
         except (StoreFailed, LeaseLost):
             raise
         except ToolcribError as error:
-            await self.settle(run, "failed", str(error))
+            await self.finish_run(run, "failed", str(error))
         finally:
             self._requests.forget(run)
 
@@ -71,15 +71,15 @@ class BegunRuns:
         return "" if is_owner(who) else await self._requests.quotas_of(who.platform).spent(who)
 
     async def _refuse(self, run: CronRun, why: str) -> None:
-        await self._store.cron.settle(settled(run, "refused", why))
-        await self._store.cron.told(run)  # whoever may not speak is told nothing
+        await self._store.cron.finish_run(settled(run, "refused", why))
+        await self._store.cron.mark_delivered(run)  # whoever may not speak is told nothing
         entry = AuditEntry(time.time(), "", "", TOOL, "refused", "cron", {"job": run.job_id, "reason": why})
         await self._store.audit.record(entry)
 
-    async def settle(self, run: CronRun, state: str, note: str) -> None:
-        """Note what a run came to, and let its platform know. Raises StoreFailed."""
+    async def finish_run(self, run: CronRun, state: str, note: str) -> None:
+        """Record the end of a run, and signal its platform. Raises StoreFailed."""
         ended = settled(run, "done" if state == "done" else "lost" if state == "lost" else "failed", note)
-        if await self._store.cron.settle(ended):
+        if await self._store.cron.finish_run(ended):
             detail = {"job": run.job_id, "due": run.due_at, "state": ended.state}
             entry = AuditEntry(time.time(), run.session_id, "", TOOL, f"ran: {ended.state}", "cron", detail)
             await self._store.audit.record(entry)
@@ -100,7 +100,7 @@ class BegunRuns:
         self._requests.platforms.pop(session_id, None)
         record = await self._store.runs.last(session_id)
         if record is not None and record.status == "ended":
-            await self.settle(run, *ended_as(RunState.of(record)))
+            await self.finish_run(run, *ended_as(RunState.of(record)))
         elif isinstance(outcome, Exception):
             await end_run(self._store, session_id, outcome)
             await self.settle(run, "failed", str(outcome))
@@ -135,7 +135,7 @@ class BegunRuns:
             if record is None:
                 await self._begin_again(run)
             elif record.status == "ended":
-                await self.settle(run, *ended_as(RunState.of(record)))
+                await self.finish_run(run, *ended_as(RunState.of(record)))
 
     async def _begin_again(self, run: CronRun) -> None:
         info = await self._store.sessions.get(run.session_id)
@@ -144,10 +144,10 @@ class BegunRuns:
         job = await self._store.cron.get(run.job_id)
         try:
             if job is None or not job.body.get("task"):
-                await self.settle(run, "lost", "its job was removed before it began")
+                await self.finish_run(run, "lost", "its job was removed before it began")
             else:
                 await self.begin(run, JobPlan.of(job))
         except StoreFailed:
             raise
         except ToolcribError as error:
-            await self.settle(run, "lost", str(error))
+            await self.finish_run(run, "lost", str(error))

@@ -28,7 +28,7 @@ async def stop_runs(store: Store, job_id: str, *, only_waiting: bool = False) ->
         record = await store.runs.current(run.session_id)
         if only_waiting and (record is None or record.status != "parked"):
             continue
-        if not await store.cron.settle(settled(run, "failed", STOPPED)):
+        if not await store.cron.finish_run(settled(run, "failed", STOPPED)):
             continue  # it ended just now
         stopped += 1
         await _take_back(store, run.session_id)
@@ -46,6 +46,6 @@ async def _take_back(store: Store, session_id: str) -> None:
         while ticket_id and ticket_id not in known:
             known.add(ticket_id)
             answer = Answer(ticket_id, action="cancel", reason="its job was stopped", by=NOBODY, at=time.time())
-            await store.tickets.settle(answer, "expired")
+            await store.tickets.decide_ticket(answer, "expired")
             below = await store.tickets.get(ticket_id)
             ticket_id = "" if below is None else below.ticket.relays

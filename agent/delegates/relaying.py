@@ -112,10 +112,10 @@ async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answ
     for record in await store.tickets.pending(session_id):
         answer = answer_to(record.ticket.id)
         if answer is not None:
-            await settle(store, record.ticket.id, answer)
+            await answer_delegate_ticket(store, record.ticket.id, answer)
 
 
-async def settle(store: Store, ticket_id: str, answer: Answer) -> None:
+async def answer_delegate_ticket(store: Store, ticket_id: str, answer: Answer) -> None:
     """Answer the delegate's ticket as the one that stands for it was; one that was settled before stays as it is."""
     try:
         await record_answer(store, replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}"))
@@ -151,6 +151,6 @@ async def _one_is_settled(store: Store, waiting: Mapping[str, str]) -> bool:
             record = await store.tickets.get(here)
             if record is None or record.state != "pending":
                 if record is not None and record.answer is not None:
-                    await settle(store, there, record.answer)
+                    await answer_delegate_ticket(store, there, record.answer)
                 return True
     return False

@@ -48,10 +48,10 @@ class ChatJobs:
 
     async def look(self) -> None:
         """Show what was not shown: answers, each once, and questions. Raises StoreFailed."""
-        for run in await self._store.cron.untold(self._platform):
+        for run in await self._store.cron.undelivered(self._platform):
             if run.state != "skipped":
                 await self._tell(run)
-            await self._store.cron.told(run)
+            await self._store.cron.mark_delivered(run)
         for run in await self._store.cron.under_way(self._platform):
             for record in await self._store.tickets.pending(run.session_id):
                 chat = await self._chat(run) if record.ticket.id not in self._questions.open_in(run.session_id) else None

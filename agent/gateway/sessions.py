@@ -163,7 +163,7 @@ class ChatSessions(SessionManager):
         """Withdraw the questions first: that needs no session, which a backend that has gone may keep from being opened."""
         for record in await self._store.tickets.pending(session_id):
             answer = Answer(record.ticket.id, action="cancel", reason="its session was left", by=NOBODY, at=time.time())
-            await self._store.tickets.settle(answer, "expired")
+            await self._store.tickets.decide_ticket(answer, "expired")
         await self._drop(session_id)
         await self._store.signals.send(topic_of(session_id))
         if await self._store.runs.current(session_id) is not None:

@@ -46,17 +46,17 @@ class SqliteChanges:
         )
         return await self._access.records(plain, sql, (limit,))
 
-    async def settle(
+    async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         """Record how a step left other changes, by their ids: undone, left as they are, or in effect again."""
         await self._rewrite(settled(step_id, undone, passed, revived))
 
-    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
+    async def unreported(self, session_id: str) -> Sequence[ChangeStep]:
         """Undos and redos that the session's model has not heard of, oldest first."""
         return await self._select("WHERE session_id = ? AND kind <> 'call' AND NOT told ORDER BY row", (text(session_id),))
 
-    async def told(self, step_ids: Collection[int]) -> None:
+    async def mark_reported(self, step_ids: Collection[int]) -> None:
         numbers = [(number,) for number in step_ids]
         await self._access.write(lambda connection: connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", numbers))
 

@@ -83,12 +83,12 @@ class SqliteCron:
 
         return next(iter(self._access.made(read_cron_run, await self._access.write(work))), None)
 
-    async def settle(self, run: CronRun) -> bool:
+    async def finish_run(self, run: CronRun) -> bool:
         sql = f"UPDATE cron_runs SET state = :state, note = :note, ended_at = :now WHERE {_THIS} AND state = 'running'"  # noqa: S608 - ours
         values = {**_of_run(run), "now": self._clock()}
         return bool(await self._access.write(lambda connection: connection.execute(sql, values).rowcount))
 
-    async def told(self, run: CronRun) -> None:
+    async def mark_delivered(self, run: CronRun) -> None:
         sql = f"UPDATE cron_runs SET is_told = 1 WHERE {_THIS}"  # noqa: S608 - ours
         await self._access.write(lambda connection: connection.execute(sql, _of_run(run)).rowcount)
 
@@ -104,7 +104,7 @@ class SqliteCron:
         there, given = ("", ()) if platform is None else (" AND platform = ?", (text(platform),))
         return await self._access.records(read_cron_run, f"{_RUN} WHERE state = 'running'{there} ORDER BY row", given)
 
-    async def untold(self, platform: str) -> Sequence[CronRun]:
+    async def undelivered(self, platform: str) -> Sequence[CronRun]:
         where = "WHERE platform = ? AND platform <> '' AND ended_at IS NOT NULL AND NOT is_told ORDER BY row"
         return await self._access.records(read_cron_run, f"{_RUN} {where}", (text(platform),))
 

@@ -152,11 +152,11 @@ class SqliteMail:
         return await self._access.records(read_post, QUESTIONS, (text(platform),))
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
-        def look(connection: sqlite3.Connection) -> list[str]:
+        def find(connection: sqlite3.Connection) -> list[str]:
             found = connection.execute(UNPOSTED, {"platform": text(platform), "since": since})
             return [plain(run_id) for (run_id,) in found]
 
-        return await self._access.read(look)
+        return await self._access.read(find)
 
     async def chat(self, platform: str, chat: str) -> ChatRecord | None:
         found = await self._access.records(read_chat, f"{_CHAT} WHERE chat = ? AND platform = ?", (text(chat), text(platform)))

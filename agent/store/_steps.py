@@ -35,7 +35,7 @@ def forgotten(change_ids: Collection[int]) -> Ways:
 
 
 def settled(step_id: int, undone: Collection[int], passed: Collection[int], revived: Collection[int]) -> Ways:
-    """See toolcrib.contract.undo.ChangeJournal.settle."""
+    """See toolcrib.contract.undo.ChangeJournal.mark_changes."""
     ways: dict[int, Callable[[FileChange], FileChange]] = {}
     ways |= dict.fromkeys(undone, lambda change: replace(change, undone_by=change.undone_by or step_id))
     ways |= dict.fromkeys(passed, lambda change: replace(change, passed_by=step_id))

@@ -70,7 +70,7 @@ class SqliteTickets:
         call = (text(session_id), text(call_id))
         return await self._select(f"WHERE session_id = ? AND call_id = ? AND call_row IS ({NEWEST}) ORDER BY row", (*call, *call))
 
-    async def settle(self, answer: Answer, state: TicketState) -> Settled:
+    async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
         """pending -> ``state``, by the first answer only (002-31)."""
         check_settling(state)
         ticket, stored, decision, now = text(answer.ticket_id), dump_answer(answer), text(answer.decision_id), self._clock()

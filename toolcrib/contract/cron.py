@@ -91,12 +91,12 @@ class CronStore(Protocol):
         """
         ...
 
-    async def settle(self, run: CronRun) -> bool:
+    async def finish_run(self, run: CronRun) -> bool:
         """Set state and note of a run that is under way, and its end to now; False where it is not."""
         ...
 
-    async def told(self, run: CronRun) -> None:
-        """Note that it was told what the run came to."""
+    async def mark_delivered(self, run: CronRun) -> None:
+        """Record that the result of the run was delivered."""
         ...
 
     async def runs(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
@@ -111,8 +111,8 @@ class CronStore(Protocol):
         """Return the runs that are under way, of all platforms or one, the oldest first."""
         ...
 
-    async def untold(self, platform: str) -> Sequence[CronRun]:
-        """Return the runs that have ended and are to be told on a platform, the oldest first."""
+    async def undelivered(self, platform: str) -> Sequence[CronRun]:
+        """Return the ended runs whose results were not delivered on a platform yet, the oldest first."""
         ...
 
     async def sweep(self, before: float) -> int:

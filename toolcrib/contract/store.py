@@ -146,7 +146,7 @@ class TicketStore(Protocol):
         """
         ...
 
-    async def settle(self, answer: Answer, state: TicketState) -> Settled:
+    async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
         """Move a ticket from pending to ``state`` by compare-and-set; ``refused`` too for a ticket that is not known.
 
         Never fenced: whoever may answer does so from any process.

@@ -93,18 +93,18 @@ class ChangeJournal(Protocol):
         """The ids of those in which a call changed files, the last one first."""
         ...
 
-    async def settle(
+    async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         """Record how a step (an undo or redo) left other changes, by their ids: undone, left as they are, or in effect again."""
         ...
 
-    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
-        """Undos and redos that the session's model has not heard of, oldest first."""
+    async def unreported(self, session_id: str) -> Sequence[ChangeStep]:
+        """Return the undos and redos that were not reported to the session's model yet, oldest first."""
         ...
 
-    async def told(self, step_ids: Collection[int]) -> None:
-        """Note that the model has heard of these steps."""
+    async def mark_reported(self, step_ids: Collection[int]) -> None:
+        """Record that these steps were reported to the model."""
         ...
 
     async def prune(self, before: float) -> None:

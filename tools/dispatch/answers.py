@@ -61,7 +61,7 @@ async def settle_answer(
         raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
     if wrong := misfit(record.ticket, answer):
         raise InvalidArguments(f"the answer does not fit what was asked for: {wrong}")
-    settled = await tickets.settle(answer, "denied" if is_refusal(answer) else "approved")
+    settled = await tickets.decide_ticket(answer, "denied" if is_refusal(answer) else "approved")
     record = await tickets.get(answer.ticket_id) or record
     if settled == "repeated" and record.answer is not None and not _same(answer, record.answer):
         raise Denied(f"the answer does not count: {why_not(record)}, by another answer with the same decision id")

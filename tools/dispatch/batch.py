@@ -293,7 +293,7 @@ class _Batch:
         if self.scope.tickets is not None:
             for ticket in item.tickets:
                 answer = Answer(ticket, action="cancel", reason=f"{why}, and nobody had answered", by=NOBODY, at=time.time())
-                await self.scope.tickets.settle(answer, "expired")
+                await self.scope.tickets.decide_ticket(answer, "expired")
         item.tickets = ()
 
     # -- after a process died ------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class _Batch:
             if record.state == "pending":
                 reason = "its process ended before it was parked"
                 answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NOBODY, at=time.time())
-                await self.scope.tickets.settle(answer, "expired")
+                await self.scope.tickets.decide_ticket(answer, "expired")
 
     async def _known(self, item: BatchCall) -> CallRecord | None:
         ledger = self.scope.ledger

@@ -230,7 +230,7 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     if scope.tickets is not None:
         is_no = is_refusal(answer)
         state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
-        if await scope.tickets.settle(answer, state) == "refused" and not is_no:
+        if await scope.tickets.decide_ticket(answer, state) == "refused" and not is_no:
             record = await scope.tickets.get(ticket.id)
             first = None if record is None else record.answer  # somebody answered elsewhere while it was asked here
             answer = first or _no(ticket, answer.by, why_not(record))
@@ -245,7 +245,7 @@ async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseE
         raise
     except BaseException:
         if current.scope.tickets is not None:
-            await current.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
+            await current.scope.tickets.decide_ticket(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
         raise
 
 

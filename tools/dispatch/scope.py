@@ -291,7 +291,7 @@ class CallScope:
         if self.tickets is not None:
             why = "the session ended before there was an answer"
             for ticket_id in list(self.asking):
-                await self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
+                await self.tickets.decide_ticket(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         await self._end_calls()
         if self.snapshots is not None:
             self.snapshots.close()

@@ -345,6 +345,6 @@ async def _settle(
     passed = [number for item in items if item.why_not and item.path not in failed for number in item.target.ids]
     if step.kind == "redo":
         back = {item.path for item in items if not item.why_not}
-        await store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
+        await store.journal.mark_changes(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
     else:
-        await store.journal.settle(step.id, undone=undone, passed=passed)
+        await store.journal.mark_changes(step.id, undone=undone, passed=passed)

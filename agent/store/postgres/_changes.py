@@ -56,15 +56,15 @@ class PostgresChanges:
         )
         return await self._database.records(plain, sql, {"limit": limit})
 
-    async def settle(
+    async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         await self._rewrite(settled(step_id, undone, passed, revived))
 
-    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
+    async def unreported(self, session_id: str) -> Sequence[ChangeStep]:
         return await self._select("session_id = %(session)s AND kind <> 'call' AND NOT told", {"session": to_text(session_id)})
 
-    async def told(self, step_ids: Collection[int]) -> None:
+    async def mark_reported(self, step_ids: Collection[int]) -> None:
         sql = "UPDATE steps SET told = true WHERE row = ANY(%(rows)s::bigint[]) RETURNING row"
         await self._database.write(self._fence, sql, {"rows": sorted(step_ids)})
 

@@ -99,10 +99,10 @@ class PostgresCron:
 
         return next(iter(self._database.made(read_cron_run, await self._database.transact(None, work))), None)
 
-    async def settle(self, run: CronRun) -> bool:
+    async def finish_run(self, run: CronRun) -> bool:
         return bool(await self._database.write(None, _SETTLE, {**self._database.now(), **_of_run(run)}))
 
-    async def told(self, run: CronRun) -> None:
+    async def mark_delivered(self, run: CronRun) -> None:
         await self._database.write(None, f"UPDATE cron_runs SET is_told = true WHERE {_THIS} RETURNING row", _of_run(run))  # noqa: S608 - ours
 
     async def runs(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
@@ -118,7 +118,7 @@ class PostgresCron:
         sql = f"{_RUN} WHERE state = 'running'{there} ORDER BY row"
         return await self._database.records(read_cron_run, sql, {} if platform is None else {"platform": to_text(platform)})
 
-    async def untold(self, platform: str) -> Sequence[CronRun]:
+    async def undelivered(self, platform: str) -> Sequence[CronRun]:
         where = "WHERE platform = %(platform)s AND platform <> '' AND ended_at IS NOT NULL AND NOT is_told ORDER BY row"
         return await self._database.records(read_cron_run, f"{_RUN} {where}", {"platform": to_text(platform)})
 

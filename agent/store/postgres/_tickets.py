@@ -68,7 +68,7 @@ class PostgresTickets:
         where = f"session_id = %(session)s AND call_key = %(call_key)s AND call_row IS NOT DISTINCT FROM {NEWEST}"
         return await self._select(where, of_call(session_id, call_id))
 
-    async def settle(self, answer: Answer, state: TicketState) -> Settled:
+    async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
         """Move it from pending to ``state``, by the first answer only (002-31). Of one decision that comes to two tickets, the
         second is refused.
         """
@@ -81,7 +81,7 @@ class PostgresTickets:
             "decision": digest(answer.decision_id),
         }
 
-        async def settle(connection: Connection) -> Settled:
+        async def work(connection: Connection) -> Settled:
             # the lock makes one answer wait for the other, and a decision is looked for once it is held
             locked = await connection.execute("SELECT decision_key FROM tickets WHERE id = %(id)s FOR UPDATE", values)
             ticket = await locked.fetchone()
@@ -96,7 +96,7 @@ class PostgresTickets:
             )
             return "settled" if done.rowcount else "refused"
 
-        return await self._database.transact(None, settle)
+        return await self._database.transact(None, work)
 
     async def due(self, now: float) -> Sequence[TicketRecord]:
         return await self._select(f"{_PENDING} AND remind_at <= %(until)s", {"until": now})

@@ -103,7 +103,7 @@ async def test_an_answer_whose_signal_was_lost_is_found(house: House, tmp_path: 
         assert house.came[0].stopped == "parked"
         house.turns = ["done"]  # a parked session is closed, and opened again
         answer = Answer(house.came[0].tickets[0], payload={"approved": True, "scope": "once"}, by="me", at=time.time())
-        assert await house.crib.store.tickets.settle(answer, "approved") == "settled"
+        assert await house.crib.store.tickets.decide_ticket(answer, "approved") == "settled"
         await house.until(lambda: len(house.came) == 2)
     assert house.came[1].text == "done"
     assert not (tmp_path / "out").exists()
@@ -118,7 +118,7 @@ async def test_a_parked_run_whose_host_ended_is_hosted_by_the_next(house: House,
     house.turns = ["done"]
     async with house.manager(look_seconds=0.2):
         answer = Answer(ticket, payload={"approved": True, "scope": "once"}, by="me", at=time.time())
-        assert await house.crib.store.tickets.settle(answer, "approved") == "settled"
+        assert await house.crib.store.tickets.decide_ticket(answer, "approved") == "settled"
         await house.until(lambda: len(house.came) == 2)
     assert house.came[1].text == "done"
     assert not (tmp_path / "out").exists()

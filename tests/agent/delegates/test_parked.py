@@ -211,7 +211,7 @@ def test_an_answer_that_came_before_the_ticket_above_it_is_not_lost(tmp_path: Pa
                 standing = await store.tickets.get(result.tickets[0])
                 assert standing is not None
                 assert not await has_work(store, session_id)
-                await store.tickets.settle(Answer(standing.ticket.relays, payload=YES, by="ann", at=1.0), "approved")
+                await store.tickets.decide_ticket(Answer(standing.ticket.relays, payload=YES, by="ann", at=1.0), "approved")
                 assert await has_work(store, session_id)
                 with pytest.raises(Denied, match="settled before"):
                     await agent.answer(standing.ticket.id, {"approved": False})

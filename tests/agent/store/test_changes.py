@@ -52,11 +52,11 @@ async def test_what_became_of_changes_is_kept(store: Store) -> None:
     made = await store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
     undo = await store.changes.begin(step("s", 1, change(), kind="undo"))
     one, other = made.changes
-    await store.changes.settle(undo.id, undone=[one.id], passed=[other.id])
-    await store.changes.settle(undo.id + 1000, undone=[one.id])
+    await store.changes.mark_changes(undo.id, undone=[one.id], passed=[other.id])
+    await store.changes.mark_changes(undo.id + 1000, undone=[one.id])
     found = (await store.changes.steps("s"))[0].changes
     assert [(each.undone_by, each.passed_by, each.in_effect) for each in found] == [(undo.id, 0, False), (0, undo.id, True)]
-    await store.changes.settle(undo.id + 1, undone=[undo.changes[0].id], revived=[one.id, other.id])
+    await store.changes.mark_changes(undo.id + 1, undone=[undo.changes[0].id], revived=[one.id, other.id])
     found = (await store.changes.steps("s"))[0].changes
     assert [(each.undone_by, each.passed_by) for each in found] == [(0, 0), (0, 0)]
     assert (await store.changes.steps("s"))[1].changes[0].undone_by == undo.id + 1
@@ -76,9 +76,9 @@ async def test_undos_are_told_once(store: Store) -> None:
     await store.changes.begin(step("s"))
     undo, redo = [await store.changes.begin(step("s", kind=kind)) for kind in ("undo", "redo")]
     await store.changes.begin(step("other", kind="undo"))
-    assert [one.id for one in await store.changes.untold("s")] == [undo.id, redo.id]
-    await store.changes.told([undo.id])
-    assert [one.id for one in await store.changes.untold("s")] == [redo.id]
+    assert [one.id for one in await store.changes.unreported("s")] == [undo.id, redo.id]
+    await store.changes.mark_reported([undo.id])
+    assert [one.id for one in await store.changes.unreported("s")] == [redo.id]
 
 
 async def test_sessions_are_listed_by_their_last_change(store: Store) -> None:
@@ -94,11 +94,11 @@ async def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(sto
     for at in (1.0, 2.0, 9.0):
         await store.changes.begin(replace(step(), at=at))
     told, untold = [await store.changes.begin(replace(step(kind="undo"), at=3.0)) for _ in range(2)]
-    await store.changes.told([told.id])
+    await store.changes.mark_reported([told.id])
     last = await store.changes.begin(replace(step(), at=9.5))
     await store.changes.prune(9.0)
     assert [one.at for one in await store.changes.steps("s")] == [9.0, 3.0, 9.5]
-    assert await store.changes.untold("s") == [untold]
+    assert await store.changes.unreported("s") == [untold]
     await store.changes.prune(100.0)
     assert (await store.changes.begin(step())).id > last.id
 

@@ -138,7 +138,7 @@ async def test_an_answer_to_an_earlier_call_of_the_same_id_does_not_count(store:
     call = ToolCall("call_0", "x")
     await store.ledger.open(call, "s")
     first = await put(store, call=call)
-    assert await store.tickets.settle(Answer(first, payload={"approved": True}), "approved")
+    assert await store.tickets.decide_ticket(Answer(first, payload={"approved": True}), "approved")
     assert [record.ticket.id for record in await store.tickets.of_call("s", "call_0")] == [first]
     await store.ledger.move("s", "call_0", S.RUNNING)
     await store.ledger.finish("s", "call_0", S.SUCCEEDED, ToolResult.success("x", 1))
@@ -207,7 +207,7 @@ async def put(store: Store, *, call: ToolCall | None = None, expires_at: float |
 async def test_of_many_answers_one_settles_a_ticket(store: Store) -> None:
     ticket = await put(store)
     answers = [Answer(ticket, payload={"approved": bool(number % 2)}, by=str(number)) for number in range(16)]
-    won = await together(16, lambda number: store.tickets.settle(answers[number], "approved" if number % 2 else "denied"))
+    won = await together(16, lambda number: store.tickets.decide_ticket(answers[number], "approved" if number % 2 else "denied"))
     assert sorted(won) == ["refused"] * 15 + ["settled"]
     record = await store.tickets.get(ticket)
     assert record is not None
@@ -220,10 +220,10 @@ async def test_a_decision_delivered_again_changes_nothing(store: Store) -> None:
     """002-31"""
     first, second = await put(store), await put(store)
     answer = Answer(first, payload={"approved": True}, decision_id="d")
-    assert await store.tickets.settle(answer, "approved") == "settled"
-    assert await store.tickets.settle(answer, "approved") == "repeated"
-    assert await store.tickets.settle(Answer(first, payload={"approved": False}, decision_id="e"), "denied") == "refused"
-    assert await store.tickets.settle(Answer(second, payload={"approved": True}, decision_id="d"), "approved") == "refused"
+    assert await store.tickets.decide_ticket(answer, "approved") == "settled"
+    assert await store.tickets.decide_ticket(answer, "approved") == "repeated"
+    assert await store.tickets.decide_ticket(Answer(first, payload={"approved": False}, decision_id="e"), "denied") == "refused"
+    assert await store.tickets.decide_ticket(Answer(second, payload={"approved": True}, decision_id="d"), "approved") == "refused"
     record = await store.tickets.get(first)
     assert record is not None
     assert (record.state, record.answer) == ("approved", answer)
@@ -237,8 +237,8 @@ async def test_unknown_known_and_pending_are_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="known already"):
         await store.tickets.put(record)
     with pytest.raises(ValueError, match="settled as"):
-        await store.tickets.settle(Answer(ticket), "pending")
-    assert await store.tickets.settle(Answer("no-such-ticket"), "approved") == "refused"
+        await store.tickets.decide_ticket(Answer(ticket), "pending")
+    assert await store.tickets.decide_ticket(Answer("no-such-ticket"), "approved") == "refused"
     assert await store.tickets.get("no-such-ticket") is None
 
 
@@ -249,7 +249,7 @@ async def test_a_late_answer_finds_the_ticket_expired(make_store: MakeStore) -> 
     assert len(await store.tickets.pending("s")) == 1
     now.at = 200.0
     assert await store.tickets.pending("s") == []
-    assert await store.tickets.settle(Answer(ticket, payload={"approved": True}), "approved") == "refused"
+    assert await store.tickets.decide_ticket(Answer(ticket, payload={"approved": True}), "approved") == "refused"
     record = await store.tickets.get(ticket)
     assert record is not None
     assert (record.state, record.answer) == ("expired", None)
@@ -259,7 +259,7 @@ async def test_tickets_of_a_call_are_found_in_order(store: Store) -> None:
     call = ToolCall("c", "x")
     first, second = await put(store, call=call), await put(store, call=call)
     await put(store, call=ToolCall("other", "x"))
-    await store.tickets.settle(Answer(first), "approved")
+    await store.tickets.decide_ticket(Answer(first), "approved")
     assert [record.ticket.id for record in await store.tickets.of_call("s", "c")] == [first, second]
     assert await store.tickets.of_call("elsewhere", "c") == []
 

@@ -136,7 +136,7 @@ async def test_a_run_is_not_begun_while_one_is_under_way(store: Store) -> None:
     assert (second.state, second.note) == ("skipped", "the run before was still under way")
     assert second.ended_at is not None
     assert (await store.cron.claim(run_of("other"))) is not None
-    assert await store.cron.settle(replace(first, state="done", note="well"))
+    assert await store.cron.finish_run(replace(first, state="done", note="well"))
     third = await store.cron.claim(run_of(due=300.0))
     assert third is not None
     assert third.state == "running"
@@ -145,16 +145,16 @@ async def test_a_run_is_not_begun_while_one_is_under_way(store: Store) -> None:
 async def test_a_run_is_settled_once(store: Store) -> None:
     run = await store.cron.claim(run_of(platform="chat"))
     assert run is not None
-    assert await store.cron.untold("chat") == []
-    assert await store.cron.settle(replace(run, state="failed", note=ODD))
-    assert not await store.cron.settle(replace(run, state="done"))
-    assert not await store.cron.settle(run_of("unknown", state="done"))
+    assert await store.cron.undelivered("chat") == []
+    assert await store.cron.finish_run(replace(run, state="failed", note=ODD))
+    assert not await store.cron.finish_run(replace(run, state="done"))
+    assert not await store.cron.finish_run(run_of("unknown", state="done"))
     [ended] = await store.cron.runs("j")
     assert (ended.state, ended.note, ended.is_told) == ("failed", ODD, False)
     assert await store.cron.under_way() == []
-    assert await store.cron.untold("chat") == [ended]
-    await store.cron.told(ended)
-    assert await store.cron.untold("chat") == []
+    assert await store.cron.undelivered("chat") == [ended]
+    await store.cron.mark_delivered(ended)
+    assert await store.cron.undelivered("chat") == []
     assert (await store.cron.runs("j"))[0].is_told
 
 
@@ -164,7 +164,7 @@ async def test_runs_come_with_the_latest_first(store: Store) -> None:
     assert [run.due_at for run in await store.cron.runs("j")] == [3.0, 2.0, 1.0]
     assert [run.due_at for run in await store.cron.runs("j", 2)] == [3.0, 2.0]
     assert await store.cron.runs("other") == []
-    assert await store.cron.untold("") == []
+    assert await store.cron.undelivered("") == []
 
 
 async def test_old_runs_are_forgotten_and_jobs_that_are_over_with_them(make_store: MakeStore) -> None:
@@ -173,7 +173,7 @@ async def test_old_runs_are_forgotten_and_jobs_that_are_over_with_them(make_stor
     done, waits = await kept(store, job_of("done")), await kept(store, job_of("waits"))
     ended = await store.cron.claim(run_of("done"), done, None)
     assert ended is not None
-    await store.cron.settle(replace(ended, state="done"))
+    await store.cron.finish_run(replace(ended, state="done"))
     await store.cron.claim(run_of("waits"), waits, 500.0)
     assert await store.cron.sweep(900.0) == 0
     assert await store.cron.get("done") is not None
@@ -198,7 +198,7 @@ async def test_what_a_run_answered_is_forgotten_with_its_session(store: Store) -
     run = await store.cron.claim(run_of())
     assert run is not None
     await store.sessions.create(run.session_id, platform="cron", user="")
-    await store.cron.settle(replace(run, state="done", note="a secret"))
+    await store.cron.finish_run(replace(run, state="done", note="a secret"))
     assert await store.delete([run.session_id]) == [run.session_id]
     [left] = await store.cron.runs("j")
     assert (left.state, left.note) == ("done", "")

@@ -26,7 +26,7 @@ async def fill(store: Store, session: str, *, call: bool = True, run: bool = Tru
     await store.ledger.move(session, "c", ToolCallStatus.RUNNING)
     ticket = SuspendTicket("run", "?", call=ToolCall("c", "terminal", {}), id=f"t-{session}")
     await store.tickets.put(TicketRecord(ticket, session, "pending"))
-    await store.tickets.settle(Answer(ticket.id), "approved")
+    await store.tickets.decide_ticket(Answer(ticket.id), "approved")
     if call:
         await store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
     await store.audit.record(AuditEntry(1.0, session, "c", "terminal", "allow", "rule"))

@@ -108,8 +108,8 @@ WRITES: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "sessions.append_many": lambda store: store.sessions.append_many("s", [SAID, SAID]),
     "changes.begin": lambda store: store.changes.begin(ChangeStep("s", 1, "c", "x", 1.0, (FileChange("/a", "", None, None),))),
     "changes.forget": lambda store: store.changes.forget([1]),
-    "changes.settle": lambda store: store.changes.settle(1, undone=[1]),
-    "changes.told": lambda store: store.changes.told([1]),
+    "changes.mark_changes": lambda store: store.changes.mark_changes(1, undone=[1]),
+    "changes.mark_reported": lambda store: store.changes.mark_reported([1]),
     "changes.prune": lambda store: store.changes.prune(1e12),
     "runs.commit": lambda store: store.runs.commit(run_of(step=2), messages=[SAID]),
     "origins.remember": lambda store: store.origins.remember("s", {"/a": 1}),
@@ -131,7 +131,7 @@ async def everything(store: Store) -> list[Any]:
         await store.sessions.get("late"),
         await store.sessions.messages("s"),
         await store.changes.steps("s"),
-        await store.changes.untold("s"),
+        await store.changes.unreported("s"),
         await store.runs.get("r"),
         await store.origins.of("s"),
         await store.state.of("session", "s"),
@@ -164,12 +164,12 @@ def test_every_write_of_a_view_is_tried() -> None:
         "ledger.get", "ledger.calls", "tickets.get", "tickets.pending", "tickets.of_call", "tickets.due", "grants.all",
         "audit.entries", "sessions.messages", "sessions.prompt", "sessions.get", "sessions.latest", "sessions.list",
             "sessions.children",
-        "changes.steps", "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
+        "changes.steps", "changes.sessions", "changes.unreported", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
         "runs.last",
         "origins.of", "origins.copies", "state.of", "artifacts.get", "artifacts.of",
         "artifacts.newest",
     }  # fmt: skip
-    open_to_all = {"tickets.settle", "tickets.reminded"}
+    open_to_all = {"tickets.decide_ticket", "tickets.reminded"}
     names = {f"{member}.{name}" for member, of in guarded.items() for name in vars(of) if not name.startswith("_")}
     assert names - reads - open_to_all == WRITES.keys() - {"recover"}
 
@@ -224,7 +224,7 @@ async def test_anybody_answers_and_says_something(store: Store) -> None:
     await taken(store)
     assert await view.inbox.put(InboxItem("s", "hello")) is not None
     assert await view.tickets.reminded(ticket.id, 5.0, None)
-    assert await view.tickets.settle(Answer(ticket.id), "approved") == "settled"
+    assert await view.tickets.decide_ticket(Answer(ticket.id), "approved") == "settled"
 
 
 # -- recovery --------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ async def test_a_call_that_another_suspended_goes_on_here(store: Store) -> None:
     await earlier.ledger.finish("s", "c", S.SUSPENDED, ToolResult.suspended_with("x", "?", ticket))
     mine = store.fenced(Fence(await taken(store)))
     assert list(await mine.recover("s")) == []
-    assert await mine.tickets.settle(Answer(ticket.id, payload={"approved": True}), "approved") == "settled"
+    assert await mine.tickets.decide_ticket(Answer(ticket.id, payload={"approved": True}), "approved") == "settled"
     for move in (S.RESUMING, S.RUNNING):
         await mine.ledger.move("s", "c", move)
     await mine.ledger.handler_started("s", "c")

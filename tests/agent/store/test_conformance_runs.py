@@ -179,7 +179,7 @@ async def test_of_many_one_reminds(make_store: MakeStore) -> None:
     assert found.count(True) == 1
     assert [one.ticket.id for one in await store.tickets.due(39.0)] == ["d"]
     assert [one.remind_at for one in await store.tickets.due(40.0)] == [40.0, 30.0]
-    await store.tickets.settle(Answer("a"), "approved")
+    await store.tickets.decide_ticket(Answer("a"), "approved")
     assert not await store.tickets.reminded("a", 40.0, None)
     assert not await store.tickets.reminded("unknown", 40.0, None)
     assert await store.tickets.reminded("d", 30.0, None)

@@ -59,7 +59,7 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     await store.ledger.open(ToolCall("c", "terminal", {}), session)
     await store.ledger.move(session, "c", ToolCallStatus.RUNNING)
     await store.tickets.put(TicketRecord(ticket, session, "pending"))
-    await store.tickets.settle(Answer(ticket.id), "approved")
+    await store.tickets.decide_ticket(Answer(ticket.id), "approved")
     if ends:
         await store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
     await store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))

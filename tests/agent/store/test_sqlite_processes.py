@@ -140,7 +140,7 @@ async def test_of_two_processes_one_settles_a_ticket_and_one_moves_its_call(open
     code = f"""
 wait()
 for number in range({rounds}):
-    settled = await store.tickets.settle(Answer(f"t{{number}}", payload={{"approved": True}}), "approved")
+    settled = await store.tickets.decide_ticket(Answer(f"t{{number}}", payload={{"approved": True}}), "approved")
     try:
         await store.ledger.finish("s", f"c{{number}}", S.CANCELLED, ToolResult.error("x", new_owner()))
         won = (await store.ledger.get("s", f"c{{number}}")).result.message

@@ -270,7 +270,7 @@ def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -
     reached: list[str] = []
 
     async def asker(ticket: Any, ctx: Any) -> Answer:
-        settled = await house.store.tickets.settle(Answer(ticket.id, payload=NO, by="bob", at=time.time()), "denied")
+        settled = await house.store.tickets.decide_ticket(Answer(ticket.id, payload=NO, by="bob", at=time.time()), "denied")
         reached.append(ticket.id)
         assert settled == "settled"
         return Answer(ticket.id, payload=YES, by="ann", at=time.time())

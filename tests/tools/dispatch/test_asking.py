@@ -75,7 +75,7 @@ def test_of_two_who_agree_the_first_counts(bench: Any) -> None:
 
     async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
         first = Answer(ticket.id, payload={"approved": True}, by="bob", decision_id="bob-1")
-        assert await bench.store.tickets.settle(first, "approved") == "settled"
+        assert await bench.store.tickets.decide_ticket(first, "approved") == "settled"
         return Answer(ticket.id, payload={"approved": True}, by="ann", decision_id="ann-1")
 
     bench.scope.asker = asker

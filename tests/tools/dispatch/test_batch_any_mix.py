@@ -154,7 +154,7 @@ async def answered(world: World, number: int, how: str) -> None:
     pending = await world.store.tickets.pending(SESSION)
     if pending:
         answer = answer_to(pending[number % len(pending)].ticket.id, how)
-        assert await world.store.tickets.settle(answer, "approved" if how == "yes" else "denied") == "settled"
+        assert await world.store.tickets.decide_ticket(answer, "approved" if how == "yes" else "denied") == "settled"
 
 
 async def live(

@@ -76,7 +76,7 @@ def after(desk: Any, earlier: str, how: str, **options: Any) -> list[BatchCall]:
 def settled(desk: Any, items: list[BatchCall], earlier: str) -> list[str]:
     """The tools in the order that they ran, once the first call's question was answered."""
     answer = Answer(items[0].tickets[-1], payload=YES, by="ann")
-    assert asyncio.run(desk.store.tickets.settle(answer, "approved")) == "settled"
+    assert asyncio.run(desk.store.tickets.decide_ticket(answer, "approved")) == "settled"
     assert go(desk, [BatchCall(item.call, item.executed, item.tickets) for item in items])
     assert sorted(desk.ran) == sorted([earlier, "later"])
     return list(desk.ran)

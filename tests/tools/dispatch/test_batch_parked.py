@@ -66,7 +66,7 @@ def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
 def settle(desk: Any, item: BatchCall, payload: Any = None, **options: Any) -> None:
     answer = Answer(item.tickets[-1], payload=YES if payload is None else payload, by="ann", **options)
     no = answer.denied or answer.action == "cancel"
-    assert asyncio.run(desk.store.tickets.settle(answer, "denied" if no else "approved")) == "settled"
+    assert asyncio.run(desk.store.tickets.decide_ticket(answer, "denied" if no else "approved")) == "settled"
 
 
 def test_a_parked_call_waits_and_its_siblings_are_gated(desk: Any) -> None:
@@ -278,7 +278,7 @@ def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment:
     if moment:
         (ticket,) = items[0].tickets
         answer = Answer(ticket, action="cancel", by="nobody")
-        asyncio.run(desk.store.tickets.settle(answer, "expired"))
+        asyncio.run(desk.store.tickets.decide_ticket(answer, "expired"))
     else:
         settle(desk, items[0], NO)
     finish = desk.scope.ledger.finish

@@ -67,7 +67,7 @@ def test_an_answered_call_need_not_wait_for_one_that_does_something_else(desk: A
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/b"}))
     assert not go(desk, items)
     answer = Answer(items[1].tickets[-1], payload=YES, by="ann")
-    assert asyncio.run(desk.store.tickets.settle(answer, "approved")) == "settled"
+    assert asyncio.run(desk.store.tickets.decide_ticket(answer, "approved")) == "settled"
     again = rebuilt(items)
     assert not go(desk, again)
     assert desk.ran == ["c1"]
@@ -106,7 +106,10 @@ def test_a_call_waits_for_one_of_which_nothing_is_known_any_more(desk: Any) -> N
     desk.tool("once", lambda args: "done", effects=effects)
     items = batch(("once", {"ask": 1}), ("write", {"ask": 1, "path": "/p/b"}))
     assert not go(desk, items)
-    assert asyncio.run(desk.store.tickets.settle(Answer(items[1].tickets[-1], payload=YES, by="ann"), "approved")) == "settled"
+    assert (
+        asyncio.run(desk.store.tickets.decide_ticket(Answer(items[1].tickets[-1], payload=YES, by="ann"), "approved"))
+        == "settled"
+    )
     disk["there"] = False
     assert not go(desk, rebuilt(items))
     assert desk.ran == []
@@ -138,7 +141,10 @@ def test_what_runs_is_the_call_that_was_agreed_to(desk: Any) -> None:
     desk.tool("keep", lambda args: written.append(args["path"]))
     items = batch(("keep", {"ask": 1, "path": "/p/agreed"}))
     assert not go(desk, items)
-    assert asyncio.run(desk.store.tickets.settle(Answer(items[0].tickets[-1], payload=YES, by="ann"), "approved")) == "settled"
+    assert (
+        asyncio.run(desk.store.tickets.decide_ticket(Answer(items[0].tickets[-1], payload=YES, by="ann"), "approved"))
+        == "settled"
+    )
     other = BatchCall(ToolCall("c0", "keep", {"ask": 1, "path": "/p/other"}), None, items[0].tickets)
     assert go(desk, [other])
     assert written == ["/p/agreed"]
@@ -148,7 +154,7 @@ def test_a_call_whose_question_expired_is_begun_and_refused(desk: Any) -> None:
     items = batch(("write", {"ask": 1, "path": "/p/a"}))
     assert not go(desk, items)
     late = Answer(items[0].tickets[-1], action="cancel", by="nobody")
-    assert asyncio.run(desk.store.tickets.settle(late, "expired")) == "settled"
+    assert asyncio.run(desk.store.tickets.decide_ticket(late, "expired")) == "settled"
     started: list[str] = []
     again = rebuilt(items)
     assert go(desk, again, on_start=lambda call: started.append(call.id))

@@ -381,7 +381,7 @@ def test_an_answer_that_was_recorded_before_a_crash_is_acted_on_once(bench: Any)
     answer = Answer(bench.call("t").result.suspension.id, payload={"approved": True})
 
     async def go() -> list[Any]:
-        assert await bench.store.tickets.settle(answer, "approved") == "settled"  # and its process died
+        assert await bench.store.tickets.decide_ticket(answer, "approved") == "settled"  # and its process died
         return list(await asyncio.gather(*[bench.dispatcher.resume(answer, bench.scope) for _ in range(3)]))
 
     done = asyncio.run(go())

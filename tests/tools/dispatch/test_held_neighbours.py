@@ -86,7 +86,7 @@ def go(desk: Any, items: Sequence[BatchCall]) -> bool:
 
 def settle(desk: Any, item: BatchCall, payload: Any = None) -> None:
     answer = Answer(item.tickets[-1], payload=payload or YES, by="ann")
-    assert asyncio.run(desk.store.tickets.settle(answer, "denied" if answer.denied else "approved")) == "settled"
+    assert asyncio.run(desk.store.tickets.decide_ticket(answer, "denied" if answer.denied else "approved")) == "settled"
 
 
 HELD: dict[str, tuple[str, dict[str, Any]]] = {

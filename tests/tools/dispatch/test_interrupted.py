@@ -40,7 +40,7 @@ def test_what_a_person_was_asked_is_withdrawn(bench: Any) -> None:
     assert interrupted(bench, waits).status is ToolCallStatus.CANCELLED
     assert asyncio.run(bench.store.tickets.pending("session")) == []
     late = Answer(shown[0].id, payload={"approved": True})
-    assert asyncio.run(bench.store.tickets.settle(late, "approved")) == "refused"
+    assert asyncio.run(bench.store.tickets.decide_ticket(late, "approved")) == "refused"
     assert not ran
 
 

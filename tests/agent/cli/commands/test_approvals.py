@@ -162,7 +162,7 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     assert kept is not None
     assert kept.answer is not None
     assert (kept.state, kept.answer.payload["reason"]) == ("denied", "not now")
-    assert run_async(other.store.tickets.settle(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
+    assert run_async(other.store.tickets.decide_ticket(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
     again = run("approvals", "deny", "aa11")
     assert (again.code, again.out) == (1, "")  # as `answer` ends
     assert "settled before (denied)" in again.err

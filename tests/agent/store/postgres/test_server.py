@@ -154,7 +154,7 @@ async def test_a_decision_that_comes_to_two_tickets_at_once_settles_one(url: str
             await stores[0].tickets.put(TicketRecord(ticket, "s"))
         answers = [Answer(ticket.id, decision_id=str(turn)) for ticket in tickets]
         found = await asyncio.gather(
-            *(store.tickets.settle(answer, "approved") for store, answer in zip(stores, answers, strict=True))
+            *(store.tickets.decide_ticket(answer, "approved") for store, answer in zip(stores, answers, strict=True))
         )
         assert sorted(found) == ["refused", "settled"]
 
@@ -290,7 +290,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         ticket = SuspendTicket("run", "?", call=ToolCall("c", "terminal", {}))
         await store.ledger.open(ToolCall("c", "terminal", {}), session, ToolCallStatus.RUNNING)
         await store.tickets.put(TicketRecord(ticket, session))
-        await store.tickets.settle(Answer(ticket.id), "approved")
+        await store.tickets.decide_ticket(Answer(ticket.id), "approved")
         if ends:
             await store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
         await store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))
