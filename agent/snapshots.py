@@ -197,7 +197,7 @@ class SessionSnapshots:
         except (SnapshotRefused, SnapshotFailed, StoreFailed) as error:
             _log.warning("the snapshot after %s could not be taken: %s", call.name, error)
 
-    def rest(self) -> None:
+    def begin_full_walk(self) -> None:
         """Walk the project in the background if a call was made since the last time.
 
         No event reports a write through a memory map while it is mapped.

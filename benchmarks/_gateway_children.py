@@ -236,7 +236,7 @@ async def start(url: str, folder: Path) -> None:
 async def _settled(gateway: Gateway) -> None:
     line = gateway.lines[0]
     await _until(lambda: not line.mailbox.waiting)
-    await line.manager.rest(60)
+    await line.manager.wait_until_idle(60)
     await line.replies.settle()
     await _until(lambda: not line.outbox.waiting)
 

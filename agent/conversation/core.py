@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from agent.delegates.interface import SessionDelegates
 from agent.plugin_host.run_hooks import tell
 from toolcrib.contract.context import Principal, RunIdentity
 from toolcrib.contract.dataclass import dataclass
-from toolcrib.contract.environment import Restable
+from toolcrib.contract.deprecated import old_name
+from toolcrib.contract.environment import ReleasesIdle, Restable
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderTurn
 from toolcrib.contract.store import Fence, SessionInfo, Store
@@ -238,9 +240,15 @@ class SessionCore:
         """Tell the plugins of the run; see agent.plugin_host.run_hooks."""
         await tell(self._share.hooks, hook, self.scope, identity=self.identity, **values)
 
-    async def rest(self) -> None:
+    async def release_idle(self) -> None:
         """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""
-        await self.link.rest()
+        await self.link.release_idle()
         environment = self.scope.opened
-        if environment is not None and isinstance(environment, Restable):
+        if environment is not None and isinstance(environment, ReleasesIdle):
+            await environment.release_idle()
+        elif environment is not None and isinstance(environment, Restable):  # a plugin's, which has the old name alone
+            name = type(environment).__name__
+            warnings.warn(f"{name}.rest is an old name: call it release_idle", DeprecationWarning, stacklevel=1)
             await environment.rest()
+
+    rest = old_name(release_idle, "rest")

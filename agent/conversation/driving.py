@@ -246,7 +246,7 @@ class Driver:
             raise
         finally:
             if session.scope.snapshots is not None:
-                session.scope.snapshots.rest()
+                session.scope.snapshots.begin_full_walk()
             await session.tell("on_run_end", stopped=stopped, error=error)
 
     async def _driven(self, steps: Steps, state: RunState) -> RunResult | Exception:
@@ -255,7 +255,7 @@ class Driver:
             while not state.is_over:
                 state = await steps.advance(state)
                 if state.phase == "parked":
-                    await session.rest()
+                    await session.release_idle()
                     return self._came_to(state, self._result(state))
             state.raise_error()
         except (ProviderError, ConfigError) as error:

@@ -85,7 +85,7 @@ class ModelLink:
         if self._provider is not None and (self._given or self._known == count):
             self._known = count
             return self._provider
-        await self.rest()
+        await self.release_idle()
         self._provider = await self._open(self.choice)
         self._known = count
         return self._provider
@@ -136,7 +136,7 @@ class ModelLink:
         await self._provider.append_tool_results(turn, executed)
         self._known = count
 
-    async def rest(self) -> None:
+    async def release_idle(self) -> None:
         """Give the connection back; the next question opens another. One that was given stays."""
         if self._provider is not None and not self._given:
             provider, self._provider = self._provider, None

@@ -19,6 +19,7 @@ from agent.desk.request import SessionRequest
 from agent.events import Event
 from agent.store._owner import new_owner
 from toolcrib.contract.context import Principal
+from toolcrib.contract.deprecated import old_name
 from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.store import InboxMode, Lease, Settled
@@ -195,10 +196,12 @@ class SessionManager:
         run = None if (session := self._open.get(session_id)) is None else session.run
         return "" if run is None else run.id
 
-    async def rest(self, seconds: float) -> None:
+    async def wait_until_idle(self, seconds: float) -> None:
         """Return once nothing is under way, or that time is over."""
         if self._driving:
             await asyncio.wait(list(self._driving.values()), timeout=seconds)
+
+    rest = old_name(wait_until_idle, "rest")
 
     def at_work(self, session_id: str) -> bool:
         """Return whether a run of the session is under way here."""
@@ -372,7 +375,7 @@ class SessionManager:
                 break
             if session_id in self._open and session_id not in self._resting and not self._is_busy(session_id):
                 self._resting.add(session_id)
-                await session.rest()
+                await session.release_idle()
 
     async def _shrink(self) -> None:
         for session_id in list(self._open) if len(self._open) > self._most else ():

@@ -37,7 +37,7 @@ async def run_once(crib: Crib, job: CronJob, choice: ModelChoice | None) -> tupl
             now, record = await crib.store.cron.run_of(run.session_id), await crib.store.runs.last(run.session_id)
             if now is not None and is_stopped(now):
                 await runner.manager.end(run.session_id)
-                await runner.manager.rest(_ENDS_IN)
+                await runner.manager.wait_until_idle(_ENDS_IN)
                 return now, ""
             if now is None or now.ended_at is not None or (record is not None and record.status == "parked"):
                 text = RunState.of(record).text if record is not None and record.status == "ended" else ""

@@ -56,7 +56,7 @@ class ChatSessions(SessionManager):
         self._draining = True
         for session in self._open.values():
             session.begin_nothing()
-        await self.rest(max(0.0, seconds))
+        await self.wait_until_idle(max(0.0, seconds))
 
     async def leave(self) -> None:
         """Break off what runs, where ``close`` interrupts it, and close: the next host goes on with it, as after a kill."""

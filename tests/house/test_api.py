@@ -24,7 +24,7 @@ PUBLIC = {
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
     "FallsBack", "GivesAttributes", "GivesFiles", "HasOutside", "HoldsFiles", "KnowsHome", "LimitsHosts", "Named",
-    "Priced", "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
+    "Priced", "ReleasesIdle", "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 

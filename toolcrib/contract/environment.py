@@ -133,7 +133,7 @@ class Environment(Protocol):
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
-    What not every environment can do stands below, as protocols of their own: Restable, Portable, HoldsFiles, GivesFiles,
+    What not every environment can do stands below, as protocols of their own: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
     ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome.
     """
 
@@ -224,10 +224,10 @@ class PortableState:
 
 
 @runtime_checkable
-class Restable(Protocol):
+class ReleasesIdle(Protocol):
     """An environment that can do without its shells for a while."""
 
-    async def rest(self) -> bool:
+    async def release_idle(self) -> bool:
         """Give back shells, descriptors and threads, and keep the state in memory: the next call starts a shell with the same
         folder, variables, functions, aliases, options, traps and limits; ``generation`` stays and there is no ``notice``.
 
@@ -235,6 +235,15 @@ class Restable(Protocol):
         left in the background live, or the shell holds what no other can be given, such as files that ``exec`` opened.
         True where it rests, also if it did before.
         """
+        ...
+
+
+@runtime_checkable
+class Restable(Protocol):
+    """The old name of ReleasesIdle. An environment that has ``rest`` alone is still called by it, with a DeprecationWarning."""
+
+    async def rest(self) -> bool:
+        """See ``ReleasesIdle.release_idle``."""
         ...
 
 

@@ -86,7 +86,7 @@ class CallSnapshots(Protocol):
         """Take a snapshot after a call, and record what the call changed."""
         ...
 
-    def rest(self) -> None:
+    def begin_full_walk(self) -> None:
         """Take a snapshot in the background that also finds writes through memory maps: the session's run has ended."""
         ...
 

@@ -18,7 +18,7 @@ from agent.events import TicketReminder
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Principal, SuspendTicket, ToolCall
 from toolcrib.contract.store import InboxItem, TicketRecord
-from toolcrib.testing import ScriptedSession
+from toolcrib.testing import FakeEnvironment, ScriptedSession
 
 REMOVES = [("terminal", {"command": "rm -rf out"})]
 
@@ -147,13 +147,39 @@ async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeyp
     async with house.manager(idle_seconds=0.0) as manager:
         for name in ("one", "two"):
             session = await manager.session(name)
-            monkeypatch.setattr(session, "rest", noting(rested, name))
+            monkeypatch.setattr(session, "release_idle", noting(rested, name))
         await house.until(lambda: len(rested) == 2)
         await asyncio.sleep(0.2)
         assert sorted(rested) == ["one", "two"]
         await manager.session("two")  # it is used again
         await house.until(lambda: len(rested) == 3)
         assert rested[2] == "two"
+
+
+async def test_an_environment_that_has_only_the_old_name_is_called_by_it(house: House) -> None:
+    class Old(FakeEnvironment):
+        rested = 0
+
+        async def rest(self) -> bool:
+            self.rested += 1
+            return True
+
+    old = Old()
+    async with house.manager() as manager:
+        session = await manager.session("one")
+        session.scope.open_environment = lambda: old
+        assert session.scope.environment is old
+        with pytest.warns(DeprecationWarning, match=r"^Old\.rest is an old name: call it release_idle$"):
+            await session.release_idle()
+        with pytest.warns(DeprecationWarning, match="Session.rest is an old name: call release_idle"):
+            await session.rest()
+    assert old.rested == 2
+
+
+async def test_wait_until_idle_has_its_old_name_too(house: House) -> None:
+    async with house.manager() as manager:
+        with pytest.warns(DeprecationWarning, match="SessionManager.rest is an old name: call wait_until_idle"):
+            await manager.rest(1.0)
 
 
 async def test_a_session_that_is_closed_while_another_gives_back_keeps_no_third_one_from_it(
@@ -164,18 +190,18 @@ async def test_a_session_that_is_closed_while_another_gives_back_keeps_no_third_
     async with house.manager(idle_seconds=0.0) as manager:
         first, second, third = [await manager.session(name) for name in ("one", "two", "three")]
 
-        async def rest() -> None:
+        async def release_idle() -> None:
             rested.append("one")
             await manager._close(second.id)
 
-        monkeypatch.setattr(first, "rest", rest)
-        monkeypatch.setattr(third, "rest", noting(rested, "three"))
+        monkeypatch.setattr(first, "release_idle", release_idle)
+        monkeypatch.setattr(third, "release_idle", noting(rested, "three"))
         await house.until(lambda: rested)
         assert rested == ["one", "three"]
 
 
 def noting(names: list[str], name: str) -> Callable[[], Awaitable[None]]:
-    async def rest() -> None:
+    async def release_idle() -> None:
         names.append(name)
 
-    return rest
+    return release_idle

@@ -352,7 +352,7 @@ class DockerLink:
         else:
             watchdog.leave(str(container.id))
 
-    def rest(self) -> None:
+    def release_connections(self) -> None:
         """The client makes new connections when it is used again."""
         with self._lock:
             if self._client is not None:

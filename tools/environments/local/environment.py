@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolcrib.contract.deprecated import old_name
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import (
     BackgroundProcess,
@@ -23,8 +24,8 @@ from toolcrib.contract.environment import (
     HoldsFiles,
     Portable,
     PortableState,
+    ReleasesIdle,
     ReplacesFiles,
-    Restable,
     SearchesPath,
 )
 from toolcrib.contract.errors import EnvironmentFailed
@@ -213,14 +214,16 @@ class LocalEnvironment:
             return self._first
         return await self._pool.state()
 
-    async def rest(self) -> bool:
-        """See Restable."""
+    async def release_idle(self) -> bool:
+        """See ReleasesIdle."""
         if self._one is not None:
-            return self._one.rest()
+            return self._one.release_idle()
         try:
-            return self._pool is None or await self._pool.rest()
+            return self._pool is None or await self._pool.release_idle()
         except OSError:  # no more files can be opened, as it takes to look who is there
             return False
+
+    rest = old_name(release_idle, "rest")
 
     async def portable_state(self) -> PortableState:
         """See Portable. Without what the shell got from this process, whose own variables may have changed since."""
@@ -341,5 +344,5 @@ if TYPE_CHECKING:
 
     def _conforms(
         environment: LocalEnvironment,
-    ) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, ReplacesFiles, GivesAttributes, SearchesPath]:
+    ) -> tuple[Environment, ReleasesIdle, Portable, HoldsFiles, GivesFiles, ReplacesFiles, GivesAttributes, SearchesPath]:
         return environment, environment, environment, environment, environment, environment, environment, environment

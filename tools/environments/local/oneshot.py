@@ -101,13 +101,13 @@ class LocalOneShot:
         for each in running:
             each.interrupt()
 
-    def rest(self) -> bool:
+    def release_idle(self) -> bool:
         """Return True if nothing is held: no command runs, and none left something running."""
         with self._lock:
             if self._running or any(_groups.left_behind(left) for left in self._left):
                 return False
             self._left = set()
-        self._lingering.rest()
+        self._lingering.release_idle()
         return True
 
     async def close(self) -> None:

@@ -156,7 +156,7 @@ class Sandbox:
         with self._lock:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
-    async def rest(self) -> bool:
+    async def release_idle(self) -> bool:
         """End the sandbox. Return False if a shell or a daemon runs in it, or if files would be deleted with it."""
         return self._process is None or await _enders.run(self._rest)
 

@@ -129,7 +129,7 @@ class Link(Protocol):
         """
         ...
 
-    def rest(self) -> None:
+    def release_connections(self) -> None:
         """Let go of connections: no channel is open, and ``open`` makes them anew. The container stays. May block."""
         ...
 

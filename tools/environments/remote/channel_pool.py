@@ -70,7 +70,7 @@ class Keepers:
         while self._rests:  # noqa: ASYNC110 - it may be resting in the loop of another thread
             await asyncio.sleep(0.005)
 
-    async def rest(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
+    async def release_idle(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
         """Close all channels, remove our folder and give the way there back, if ``may`` and then ``give_back`` say so: while the
         latter runs, nobody else begins anything. Raises Lost, EnvironmentFailed.
         """
@@ -93,9 +93,9 @@ class Keepers:
                 await keeper.run(f"rm -rf {self.root}", limit=_SCRIPT_LIMIT)
                 self.root, self.sessions = "", set()
                 self.close_idle()
-                self._reader.rest()
+                self._reader.stop()
                 keeper.close()
-                await aside(self.link.rest)
+                await aside(self.link.release_connections)
             finally:
                 self._rests = False
         finally:
@@ -343,7 +343,7 @@ class _IdleReader:
         poll.close()
         os.close(stop)
 
-    def rest(self) -> None:
+    def stop(self) -> None:
         """End the thread; another one begins when there is something to read again."""
         with self._lock:
             opened, self._open, self._keepers = self._open, None, {}
@@ -355,4 +355,4 @@ class _IdleReader:
         """End the thread for good. May be called twice."""
         with self._lock:
             self._closed = True
-        self.rest()
+        self.stop()

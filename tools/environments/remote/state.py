@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from toolcrib.contract.deprecated import old_name
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import PortableState
 from toolcrib.contract.errors import EnvironmentFailed
@@ -160,15 +161,17 @@ class RemoteState(RemoteFiles):
 
     # -- rest ----------------------------------------------------------------------------------------------------
 
-    async def rest(self) -> bool:
-        """See Restable. The container, or the account, stays as it is; channels and connections are closed."""
+    async def release_idle(self) -> bool:
+        """See ReleasesIdle. The container, or the account, stays as it is; channels and connections are closed."""
         await turn()
         if self._keepers.bare or self._inside or self._spawned or self._lost is not None:
             return self._closed
         try:
-            return await self._keepers.rest(self._may_rest, self._give_shell_back)
+            return await self._keepers.release_idle(self._may_rest, self._give_shell_back)
         except (ChannelLost, EnvironmentFailed):  # the next call will say what is wrong
             return False
+
+    rest = old_name(release_idle, "rest")
 
     async def _may_rest(self, keeper: Keeper) -> bool:
         """Return True if nothing runs over there and another shell can get this one's whole state. Raises Lost."""

@@ -52,7 +52,7 @@ class Kept:
 
     # -- from one shell to the next ------------------------------------------------------------------------------
 
-    def rest(self, shell: Shell, limits: Limits) -> None:
+    def pack(self, shell: Shell, limits: Limits) -> None:
         """Keep the shell's state in memory while the shell rests, as small as it can be."""
         if shell.snapshot is not None:
             self._snapshot = shell.snapshot

@@ -79,7 +79,7 @@ class Launcher(Protocol):
         """The shell said its own process id, as it sees it."""
         ...
 
-    async def rest(self) -> bool:
+    async def release_idle(self) -> bool:
         """Give back what is kept for shells, when none is left. Return False where commands left something there that would be
         lost.
         """
@@ -206,7 +206,7 @@ class LocalLauncher:
     def attach(self, process: ShellProcess, said_pid: int) -> None:
         """Do nothing: the shell's number is the kernel's."""
 
-    async def rest(self) -> bool:
+    async def release_idle(self) -> bool:
         """Return True: this launcher keeps nothing."""
         return True
 

@@ -25,7 +25,7 @@ class Lingering:
             self._threads.append(thread)
             thread.start()
 
-    def rest(self) -> None:
+    def release_idle(self) -> None:
         """Close what is kept for later where there is nothing to read. The threads end with their pipes."""
         with self._lock:
             if self._stop is None or any(thread.is_alive() for thread in self._threads):

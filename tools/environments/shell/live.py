@@ -156,14 +156,14 @@ class LiveShells:
         """Let the least recently used shells rest, as many as calls wait for; return True if one was given back."""
         with self._lock:
             lacking = sum(one.need for one in self._waiting) - self._free - self._coming
-        return lacking > 0 and await self.rest(lacking)
+        return lacking > 0 and await self.release_descriptors(lacking)
 
     async def rest_in_need(self, lacking: int) -> bool:
         """Let shells rest where this process can't open more files; return True if one was given back."""
         with self._spare.lent():
-            return await self.rest(lacking)
+            return await self.release_descriptors(lacking)
 
-    async def rest(self, lacking: int) -> bool:
+    async def release_descriptors(self, lacking: int) -> bool:
         """Rest environments that have not been used for longest, until so many descriptors are closed. Whether any rested."""
         chosen = []
         with self._lock:

@@ -309,8 +309,8 @@ class ShellPool:
         """True if the pool has a shell in which no command of ours runs."""
         return not self._inside and not self._closed and self._shell is not None
 
-    async def rest(self) -> bool:
-        """See Restable."""
+    async def release_idle(self) -> bool:
+        """See ReleasesIdle."""
         await turn()
         await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that have just been used
         if self._shell is None and self._endings.is_over() and not self._spawned:
@@ -344,7 +344,7 @@ class ShellPool:
             if not _is_well(shell):
                 self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
                 return False
-            self._kept.rest(shell, limits)
+            self._kept.pack(shell, limits)
             self._shell = None
         live_shells().forget(self)
         await _enders.run(shell.vanish)
@@ -358,8 +358,8 @@ class ShellPool:
     async def _rest_launcher(self) -> bool:
         if self._inside or self._shell is not None or self._spawned or not self._endings.is_over():
             return False
-        self._lingering.rest()
-        return await self._launcher.rest()
+        self._lingering.release_idle()
+        return await self._launcher.release_idle()
 
     # -- the end -------------------------------------------------------------------------------------------------
 

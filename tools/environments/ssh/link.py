@@ -182,7 +182,7 @@ class SshLink:
             "end the shell or wait?"
         )
 
-    def rest(self) -> None:
+    def release_connections(self) -> None:
         with self._lock:
             self._hang_up()
             connections, self._connections = self._connections, []

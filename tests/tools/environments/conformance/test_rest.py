@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Portable, PortableState, Restable
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Portable, PortableState, ReleasesIdle, Restable
 
 Says = Callable[..., str]
 
@@ -25,58 +25,64 @@ alias ll; trap -p USR1; env | grep ^SHARED=; pwd; dirs -l -p
 
 
 @pytest.fixture
-def rest(env: Environment) -> Callable[[], bool]:
+def release(env: Environment) -> Callable[[], bool]:
+    assert isinstance(env, ReleasesIdle)
+    return lambda: asyncio.run(env.release_idle())
+
+
+def test_the_old_name_releases_too(env: Environment) -> None:
     assert isinstance(env, Restable)
-    return lambda: asyncio.run(env.rest())
+    with pytest.warns(DeprecationWarning, match="rest is an old name: call release_idle"):
+        assert asyncio.run(env.rest())
 
 
-def test_one_that_was_never_used_rests(rest: Callable[[], bool]) -> None:
-    assert rest()
+def test_one_that_was_never_used_rests(release: Callable[[], bool]) -> None:
+    assert release()
 
 
 def test_the_next_command_goes_on_as_if_nothing_had_happened(
-    env: Environment, run: Callable[..., ExecOutcome], says: Says, rest: Callable[[], bool]
+    env: Environment, run: Callable[..., ExecOutcome], says: Says, release: Callable[[], bool]
 ) -> None:
     says(_STATE)
     before, cwd, generation = says(_SHOWN), env.cwd, env.generation
     assert "hi you 1" in before
-    assert rest()
+    assert release()
     assert (env.cwd, env.generation) == (cwd, generation)
     outcome = run(_SHOWN)
     assert (outcome.stdout.head.decode(), outcome.notice, env.generation) == (before, "", generation)
-    assert rest()
+    assert release()
     assert says(_SHOWN) == before
 
 
-def test_the_last_status_is_still_told(run: Callable[..., ExecOutcome], says: Says, rest: Callable[[], bool]) -> None:
+def test_the_last_status_is_still_told(run: Callable[..., ExecOutcome], says: Says, release: Callable[[], bool]) -> None:
     assert run("(exit 7)").exit_code == 7
-    assert rest()
+    assert release()
     assert says("echo $?") == "7\n"
 
 
-def test_what_gates_are_told_is_the_same_before_and_after(env: Environment, says: Says, rest: Callable[[], bool]) -> None:
+def test_what_gates_are_told_is_the_same_before_and_after(env: Environment, says: Says, release: Callable[[], bool]) -> None:
     says(_STATE)
     before = asyncio.run(env.shell_state())
-    assert rest()
+    assert release()
     assert asyncio.run(env.shell_state()) == before
 
 
-def test_a_rest_gives_the_shells_back(env: Environment, says: Says, rest: Callable[[], bool], sleeper: Any) -> None:
+def test_a_rest_gives_the_shells_back(env: Environment, says: Says, release: Callable[[], bool], sleeper: Any) -> None:
     first = says("echo $$")
     assert says("echo $$") == first
-    assert rest()
-    assert rest()  # it rests already
+    assert release()
+    assert release()  # it rests already
     says(f"readonly here={sleeper.seconds}")
     assert says("echo $here").strip() == sleeper.seconds
 
 
 def test_it_does_not_rest_while_a_command_runs(env: Environment, sleeper: Any, eventually: Callable[..., None]) -> None:
     async def main() -> bool:
-        assert isinstance(env, Restable)
+        assert isinstance(env, ReleasesIdle)
         running = asyncio.ensure_future(env.execute(ExecRequest(sleeper.command, timeout=120)))
         while not sleeper.count():
             await asyncio.sleep(0.01)
-        rested = await env.rest()
+        rested = await env.release_idle()
         env.interrupt()
         assert (await running).ended == "interrupted"
         return rested
@@ -85,40 +91,40 @@ def test_it_does_not_rest_while_a_command_runs(env: Environment, sleeper: Any, e
 
 
 def test_it_does_not_rest_while_something_runs_in_the_background(
-    says: Says, rest: Callable[[], bool], sleeper: Any, eventually: Callable[..., None]
+    says: Says, release: Callable[[], bool], sleeper: Any, eventually: Callable[..., None]
 ) -> None:
     says(f"{sleeper.command} >/dev/null 2>&1 & echo $!")
-    assert not rest()
+    assert not release()
     eventually(lambda: sleeper.count() == 1)
     says("{ kill $!; wait $!; } 2>/dev/null; true")
-    assert rest()
+    assert release()
 
 
-def test_it_does_not_rest_with_a_process_beside(env: Environment, says: Says, rest: Callable[[], bool], sleeper: Any) -> None:
+def test_it_does_not_rest_with_a_process_beside(env: Environment, says: Says, release: Callable[[], bool], sleeper: Any) -> None:
     async def main() -> None:
         process = await env.spawn(ExecRequest(sleeper.command))
-        assert isinstance(env, Restable)
-        assert not await env.rest()
+        assert isinstance(env, ReleasesIdle)
+        assert not await env.release_idle()
         await process.kill()
-        assert await env.rest()
+        assert await env.release_idle()
 
     says(":")
     asyncio.run(main())
 
 
-def test_what_no_other_shell_can_be_given_keeps_it_from_resting(says: Says, rest: Callable[[], bool]) -> None:
+def test_what_no_other_shell_can_be_given_keeps_it_from_resting(says: Says, release: Callable[[], bool]) -> None:
     says("echo kept >file; exec 7<file")
-    assert not rest()
+    assert not release()
     assert says("cat <&7") == "kept\n"
     says("exec 7<&-")
-    assert rest()
+    assert release()
 
 
 def test_calls_that_come_while_it_comes_to_rest_lose_nothing(env: Environment) -> None:
     async def main() -> str:
-        assert isinstance(env, Restable)
+        assert isinstance(env, ReleasesIdle)
         for number in range(8):
-            resting = asyncio.ensure_future(env.rest())
+            resting = asyncio.ensure_future(env.release_idle())
             await asyncio.sleep(0.0007 * number)
             outcome = await env.execute(ExecRequest(f"said=${{said}}{number}; cd .", timeout=60))
             assert (outcome.exit_code, outcome.notice) == (0, "")

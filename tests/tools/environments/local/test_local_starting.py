@@ -114,7 +114,7 @@ def test_a_call_that_is_cancelled_then_leaves_no_shell(
         env, go, begun = Slow(folder), threading.Event(), []
         try:
             await env.execute(ExecRequest(":", timeout=60))
-            assert await env.rest()
+            assert await env.release_idle()
             before = open_files()
 
             def started(process: LocalProcess) -> None:
@@ -131,7 +131,7 @@ def test_a_call_that_is_cancelled_then_leaves_no_shell(
             go.set()
             eventually(lambda: not alive(begun[0]) and open_files() <= before)
             assert (await env.execute(ExecRequest("ls; pwd", timeout=60))).stdout.head.decode() == f"{folder}\n"
-            assert await env.rest()
+            assert await env.release_idle()
             return begun[0], before, open_files()
         finally:
             await env.close()

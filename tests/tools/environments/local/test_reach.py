@@ -185,7 +185,7 @@ def test_the_sandbox_after_this_one_has_its_guard_too(inside: Inside, site: Thre
     shown = inside.run(f"{CURL} http://{host}/hello", host)
     assert shown.startswith("hello from outside\n")
     assert "only through the proxy" not in shown
-    assert asyncio.run(inside.environment.rest())
+    assert asyncio.run(inside.environment.release_idle())
     assert inside.run(f"{CURL} http://{host}/hello", host) == "hello from outside\n"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Restable
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ReleasesIdle
 from tools.environments import open_environment
 from tools.environments.local import files
 from tools.environments.local.holding import sandbox_here
@@ -56,9 +56,9 @@ def test_masks_hold_while_files_are_looked_at_in_a_sandbox_that_ends(tmp_path: P
 
 
 def test_a_daemon_keeps_the_sandbox_from_resting(boxed: Environment) -> None:
-    assert isinstance(boxed, Restable)
+    assert isinstance(boxed, ReleasesIdle)
     _run(boxed, "setsid --fork sleep 198765")
-    assert not asyncio.run(boxed.rest())
+    assert not asyncio.run(boxed.release_idle())
     assert _run(boxed, _SEEN).stdout.head == b"1\n"
 
 

@@ -185,12 +185,12 @@ def test_a_rest_leaves_no_file_open_and_no_process(child: Child) -> None:
     child("""
         first, *environments = opened(9)
         await says(first, "true")
-        assert await first.rest()
+        assert await first.release_idle()
         before = files()
         for each in environments:
             await asyncio.gather(*(says(each, f"n={index}; echo") for index in range(3)))
             await says(each, "n=1")
-            assert await each.rest()
+            assert await each.release_idle()
         assert (files(), shells()) == (before, 0)
         assert [await says(each, "echo $n") for each in environments] == ["1\\n"] * 8
         await close([first, *environments])
@@ -202,7 +202,7 @@ def test_an_exit_trap_is_run_once_at_the_end_of_the_session(child: Child) -> Non
         environments = opened(2)
         for index, each in enumerate(environments):
             await says(each, f"trap 'echo {index} >>ended' EXIT; ulimit -c 0")
-            assert await each.rest()
+            assert await each.release_idle()
             assert not os.path.exists(f"{FOLDER}/ended")
         assert await says(environments[0], "trap -p EXIT; ulimit -c") == "trap -- 'echo 0 >>ended' EXIT\\n0\\n"
         await close(environments)
