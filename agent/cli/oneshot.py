@@ -92,12 +92,12 @@ class Fan:
             return
         loop = asyncio.get_running_loop()
 
-        def look() -> None:
+        def check_reader() -> None:
             loop.remove_reader(out)
             if _has_no_reader(out):
                 self._gone(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
-        loop.add_reader(out, look)
+        loop.add_reader(out, check_reader)
         try:
             yield
         finally:

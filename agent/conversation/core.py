@@ -184,11 +184,13 @@ class SessionCore:
         """Return what the store says of this session."""
         return await self.transcript.info()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read anew what another process may have changed: the count of records, the session's state and mode."""
-        await self.mode.look()
+        await self.mode.refresh()
         await read_state(self.store, self.scope, self.transcript)
         self.on_state(self.scope.state)
+
+    look = old_name(refresh, "look")
 
     def forget_origins(self) -> None:
         """Have the origins of files read anew: another process may have downloaded some while it held the session."""
@@ -209,7 +211,7 @@ class SessionCore:
                 self._title = TitleDraft(self.store, self.transcript, self.summariser, redact, state.text)
         else:
             known = await self.store.runs.get(state.id)
-            await self.transcript.look()
+            await self.transcript.reload_if_changed()
             state = state if known is None else type(state).of(known)
         self.run = state
         return state

@@ -94,7 +94,7 @@ class Driver:
                 return None
             await session.start()
             async with session.holding.held(session.busy, lambda: session.scope.cancelled) as fresh:
-                await self._left.look(fresh=fresh)
+                await self._left.catch_up(fresh=fresh)
                 state = await self._left.run()
                 outcome: RunResult | Exception | None = None
                 if state is not None and not (calls_only and state.phase == "asking"):
@@ -124,7 +124,7 @@ class Driver:
         async with self._turn(None) as steps:
             await session.start()
             async with session.holding.held(session.busy) as fresh:
-                await self._left.look(fresh=fresh)
+                await self._left.catch_up(fresh=fresh)
                 state = await self._left.run()
                 if state is None:
                     return None
@@ -159,7 +159,7 @@ class Driver:
 
     async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
         session = self._session
-        await self._left.look(fresh=fresh)
+        await self._left.catch_up(fresh=fresh)
         state, scope = await self._left.run(), session.scope
         if state is not None:
             if await self._left.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):

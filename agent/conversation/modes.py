@@ -55,10 +55,10 @@ class SessionMode:
         self.apply(mode)
         return mode
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Take over the mode that another process may have switched the session to."""
         if self._leader is not None:
-            await self._leader.look()
+            await self._leader.refresh()
             self.apply(self._leader.now)
             return
         known = await self._store.sessions.get(self._scope.identity.session_id)

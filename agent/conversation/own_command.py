@@ -32,7 +32,7 @@ async def run_own(session: Session, command: str, on_output: Callable[[str, byte
     async with session.holding.held(lambda: session.watch(SessionBusy(session.id))) as fresh:
         if fresh:
             session.forget_origins()
-            await session.mode.look()
+            await session.mode.refresh()
         await _refuse(session, command)
         request = ExecRequest(command, keep=KEEP, spill=session.scope.spill_dir, on_output=on_output)
         running = asyncio.ensure_future(session.scope.environment.execute(request))

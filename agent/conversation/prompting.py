@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class SessionPrompt:
-    """``look`` looks the surroundings up, for ``basis``; without it there are none. ``recall`` reads the memory of whom the
+    """``find_surroundings`` looks them up, for ``basis``; without it there are none. ``recall`` reads the memory of whom the
     session was opened for, None where nothing is remembered: a session that goes on is then not told either what it once was.
     ``whose`` returns the key of that principal.
     """
@@ -31,16 +31,16 @@ class SessionPrompt:
         self._whose = whose
         self._settled: Surroundings | None = None
         self._cwd = ""
-        self.look: Callable[[], Surroundings] = Surroundings
+        self.find_surroundings: Callable[[], Surroundings] = Surroundings
         self.recall: Callable[[], str] | None = None
         self.basis = ""
 
     @property
     def surroundings(self) -> Surroundings:
-        """The surroundings as they were when the session began; looked up now where ``settle`` was not awaited yet."""
+        """The surroundings as they were when the session began; looked up now if ``fix_surroundings`` was not awaited yet."""
         return self._look() if self._settled is None else self._settled
 
-    async def settle(self) -> Surroundings:
+    async def fix_surroundings(self) -> Surroundings:
         """Take what the session was told when it began, or look it up and keep it. Raises StoreFailed and LeaseLost."""
         if self._settled is None:
             self._settled = await self._kept() or await self._looked_up()
@@ -61,7 +61,7 @@ class SessionPrompt:
         return found
 
     def _look(self) -> Surroundings:
-        return replace(self.look(), memory=self._recall(), whose=self._whose())
+        return replace(self.find_surroundings(), memory=self._recall(), whose=self._whose())
 
     def _recall(self) -> str:
         return "" if self.recall is None else self.recall()
@@ -71,7 +71,7 @@ class SessionPrompt:
 
         Raises StoreFailed and LeaseLost.
         """
-        settled = await self.settle()
+        settled = await self.fix_surroundings()
         memory = self._recall()
         if memory != settled.memory:
             settled = replace(settled, memory=memory)

@@ -22,17 +22,17 @@ class Left:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
-    async def look(self, *, fresh: bool) -> None:
+    async def catch_up(self, *, fresh: bool) -> None:
         """Take stock of what other processes did, once the lease is ours; ``fresh``: it was not ours before."""
         session = self._session
         await session.scope.record_again()
         if not fresh:
-            await session.look()
+            await session.refresh()
             return
         session.forget_origins()
         await session.store.recover(session.id)
-        await session.look()
-        await session.delegates.look()
+        await session.refresh()
+        await session.delegates.resume_background()
 
     async def run(self) -> RunState | None:
         """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
@@ -43,7 +43,7 @@ class Left:
         turn = await session.transcript.unanswered() if session.transcript.count else None
         if turn is not None:
             await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
-            await session.transcript.look()
+            await session.transcript.reload_if_changed()
         return None
 
     async def is_told_to_end(self, state: RunState) -> bool:

@@ -14,7 +14,7 @@ from tools.dispatch.scope import CallScope
 
 async def read_state(store: Store, scope: CallScope, transcript: Transcript) -> None:
     """Have the scope see the session's records and state as they are now. Raises StoreFailed."""
-    has_more = await transcript.look()
+    has_more = await transcript.reload_if_changed()
     await scope.read_state()
     if has_more and not scope.state.versions:
         await give_state(store, transcript.session_id, await transcript.state())

@@ -176,7 +176,7 @@ async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda
         session.scope.clear_interrupt()
         await session.start()
         async with session.holding.held(lambda: emit(SessionBusy(session.id))):
-            await session.look()
+            await session.refresh()
             run = await session.store.runs.current(session.id)
             if run is not None and run.status == "parked":
                 raise ToolcribError("a run of this session waits for an answer; answer it, then compress")

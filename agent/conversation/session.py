@@ -190,7 +190,7 @@ class Session(SessionCore):
         async with self.holding.held(self.busy) as fresh:
             if fresh:
                 self.forget_origins()
-                await self.mode.look()
+                await self.mode.refresh()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
@@ -208,7 +208,7 @@ class Session(SessionCore):
     async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
         """Say which model answers, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
         self.link.instructions, self.link.allows_manual = instructions, allows_manual
-        await self.transcript.look()
+        await self.transcript.reload_if_changed()
         await self.link.switch(choice)
 
     async def _open_model(self, choice: ModelChoice | None) -> ProviderSession:

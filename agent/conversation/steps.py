@@ -235,7 +235,7 @@ class Steps:
         if state.phase == "parked":
             await adopt_answers(session.store, session.id)
         if session.mode.follows:
-            await session.mode.look()
+            await session.mode.refresh()
         calls = await self._rebuilt(state)
         if not await self._batch(calls, state.turn_id):
             return await self._park(state, calls)

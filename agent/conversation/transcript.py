@@ -149,7 +149,7 @@ class Transcript:
         """Return what the store says of the session; None where it was never created."""
         return await self._store.sessions.get(self.session_id)
 
-    async def look(self) -> bool:
+    async def reload_if_changed(self) -> bool:
         """Return True if another process wrote records; from now on this one knows of all. Raises ToolcribError for a session
         that was deleted meanwhile.
         """

@@ -121,7 +121,7 @@ class BegunRuns:
             self._requests.platforms.pop(session_id, None)
             await self._manager.end(session_id)
 
-    async def look(self) -> None:
+    async def recover_runs(self) -> None:
         """Settle what has ended without being settled, and begin what was claimed and not begun. What was begun is taken over by
         the manager. Raises StoreFailed.
         """

@@ -327,7 +327,7 @@ class CronRunner:
                 if time.monotonic() - looked >= _LOOKS_EVERY:
                     looked = time.monotonic()
                     self._is_stale = True
-                    await self.begun.look()
+                    await self.begun.recover_runs()
                 if time.monotonic() - swept >= _SWEEPS_EVERY:
                     swept = time.monotonic()
                     await self.begun.sweep(self._wall() - self._crib.config.cron.keep_days * 86_400)

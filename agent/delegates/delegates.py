@@ -111,7 +111,7 @@ class Delegates(SessionDelegates):
 
     # -- around runs ---------------------------------------------------------------------------------------------
 
-    async def look(self) -> None:
+    async def resume_background(self) -> None:
         if self.session.scope.state.get(BACKGROUND.name):
             await self._in_background().go_on()
         if self._background is not None and self.alone and not self.session.scope.suspends:

@@ -24,7 +24,7 @@ class SessionDelegates:
         """Delegates that work in the background, the first that began first."""
         return ()
 
-    async def look(self) -> None:
+    async def resume_background(self) -> None:
         """Go on with delegates in the background that an ended process left, and wait for them where that is done for others too.
 
         For who holds the session's lease.

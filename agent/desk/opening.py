@@ -203,7 +203,7 @@ def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
 
     wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
     session.prompt.basis = basis_of(location, here.project_dir, instructions=wanted)
-    session.prompt.look = lambda: look_around(
+    session.prompt.find_surroundings = lambda: look_around(
         location, here.project_dir, instructions=wanted, redact=redact, own=here.backends.own
     )
     if here.config.remembers:

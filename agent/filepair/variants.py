@@ -179,5 +179,5 @@ async def _remember(session: Session, prompt: Prompt) -> str:
     turn = await session.transcript.unanswered()
     if turn is not None:  # a provider begins with what is recorded, and each call needs a result
         await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
-    await session.look()
+    await session.refresh()
     return str(last["text"])

@@ -42,11 +42,11 @@ class ChatJobs:
     async def heard(self, topic: str) -> None:
         """Take a signal; one that is about no job is nothing. Raises StoreFailed."""
         if topic == news_of(self._platform):
-            await self.look()
+            await self.deliver_pending()
         elif topic.startswith(REMIND):
             await self._questions.remind(topic.removeprefix(REMIND))
 
-    async def look(self) -> None:
+    async def deliver_pending(self) -> None:
         """Show what was not shown: answers, each once, and questions. Raises StoreFailed."""
         for run in await self._store.cron.undelivered(self._platform):
             if run.state != "skipped":

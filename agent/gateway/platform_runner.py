@@ -115,7 +115,7 @@ class ChatLine:
         self._assemble(platform, admission)
         await self.outbox.start()
         await self.replies.catch_up(self._store, self.name)
-        await self.jobs.look()
+        await self.jobs.deliver_pending()
         await self.mailbox.load()
         await self.manager.start()
         await self.questions.start(self._chat_that_waits)
@@ -283,7 +283,7 @@ class ChatLine:
                 await self.note_status()
                 await self.questions.expired()
                 await self.manager.end_again()
-                await self.jobs.look()
+                await self.jobs.deliver_pending()
                 if time.time() - swept > 86_400:
                     swept = time.time()
                     await self._store.mail.sweep(swept - _SWEEP_AFTER)

@@ -98,7 +98,7 @@ class _Opener:
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is not None:
-            await session.prompt.settle()
+            await session.prompt.fix_surroundings()
         if target.endpoint is None or target.provider not in PROVIDERS:
             records = await in_daemon_thread(lambda: list(session.transcript.told())) if session.transcript.count else ()
             provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)

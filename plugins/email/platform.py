@@ -18,7 +18,7 @@ from plugins.email.incoming import chat_of, inbound_of, message_id_of
 from plugins.email.links import DecisionLinks
 from plugins.email.senders import author, is_automatic, is_vouched_for
 from plugins.email.settings import EmailSettings
-from plugins.email.smtp import SmtpAccount, look, submit
+from plugins.email.smtp import SmtpAccount, check_account, submit
 from plugins.email.writing import id_of, mail_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Host, NotSent, Outbound, Traits
@@ -107,7 +107,7 @@ class EmailPlatform:
             async with opened(self._imap, self._settings.sent_mailbox):
                 pass
         await self._open()
-        await look(self._smtp)
+        await check_account(self._smtp)
         return self._settings.address
 
     async def _open(self) -> ImapMailbox:

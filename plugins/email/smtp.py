@@ -65,7 +65,7 @@ async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
         client.close()
 
 
-async def look(account: SmtpAccount) -> None:
+async def check_account(account: SmtpAccount) -> None:
     """See whether mail can be handed in. Raises ConfigError, ToolcribError."""
     from aiosmtplib import SMTPAuthenticationError, SMTPException
 

@@ -78,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.backends import as_json, backend_rows, look, running_rows
+    from agent.cli.backends import as_json, backend_rows, find_containers, running_rows
     from agent.cli.render import table
     from tools.environments.leftovers import left_behind
 
-    found = look(crib)
+    found = find_containers(crib)
     if args.json:
         print(json.dumps(as_json(crib.backends, found), ensure_ascii=False, indent=2))
         return OK
@@ -145,7 +145,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
     if bool(args.names) == args.all:
         raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")
-    found = look(crib)
+    found = find_containers(crib)
     wanted: list[RunningContainer] = list(found.running) if args.all else []
     for word in args.names:
         meant = chosen(found, word)
@@ -163,12 +163,12 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.backends import look
+    from agent.cli.backends import find_containers
     from tools.environments import leftovers
 
     if args.names:
         raise ToolcribError("prune takes no names; `toolcrib env stop NAME` does")
-    found = look(crib)
+    found = find_containers(crib)
     wanted = [one for one in found.running if one.container.left_behind or one.container.idle_for(args.older_than)]
     folders = leftovers.left_behind()
     shown = [*(one.container.name for one in wanted), *map(str, folders)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent.cli.app import FAILED, OK, UNASKED
 
 if TYPE_CHECKING:
-    from agent.cli.setup.look import SetupFound
+    from agent.cli.setup.detection import SetupFound
     from agent.cli.setup.person import Person
     from agent.cli.setup.wizard import Wizard
     from agent.cli.terminal import Terminal
@@ -152,17 +152,17 @@ def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bo
     environ = environment(config)
     found = _look(args, config, person)
     wizard = Wizard(args, person, config.path, _profile(args), Path.cwd(), before, environ, found)
-    parts = (model.settle, backend.settle, tools.settle)
+    parts = (model.configure_model, backend.choose_backend, tools.choose_toolsets)
     while True:
-        for settle in parts:
-            settle(wizard)
+        for part in parts:
+            part(wizard)
         if _agrees(wizard):
             return _write(wizard, first=first)
 
 
 def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFound:
+    from agent.cli.setup.detection import detect_setup
     from agent.cli.setup.flags import check
-    from agent.cli.setup.look import look
     from agent.cli.setup.wizard import crib_of, names
     from agent.model_choice.models import environment
     from tools.dispatch.bridge import run_async
@@ -170,7 +170,7 @@ def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFoun
     with crib_of(config, Path.cwd()) as crib:
         check(args, crib)
         with person.waits("looking for model servers, keys and backends"):
-            found = run_async(look(crib, environment(config), args.ports))
+            found = run_async(detect_setup(crib, environment(config), args.ports))
     for server in found.servers:
         person.tell(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
     for key in found.keys.values():

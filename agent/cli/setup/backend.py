@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 
-def settle(wizard: Wizard) -> None:
+def choose_backend(wizard: Wizard) -> None:
     """Choose the backend and try it, until it works or is kept all the same.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from agent.cli.escape import one_line
-from agent.cli.setup.look import NAMES
+from agent.cli.setup.detection import NAMES
 from agent.cli.setup.person import Option, UnansweredError
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.config import ModelConfig
@@ -33,7 +33,7 @@ _WIRES = tuple(name for name in PROVIDERS if share_servers(name, DEFAULT))
 """Ways to talk to a server that is no vendor's of its own."""
 
 
-def settle(wizard: Wizard) -> None:
+def configure_model(wizard: Wizard) -> None:
     """Choose the model and try it, until it works or is kept all the same.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.

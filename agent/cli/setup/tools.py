@@ -15,7 +15,7 @@ _SUGGESTED = ("safe", "coding")
 _PLATFORM = "cli"
 
 
-def settle(wizard: Wizard) -> None:
+def choose_toolsets(wizard: Wizard) -> None:
     """Choose the toolsets, and show what they grant, until that is something or is kept all the same.
 
     Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.

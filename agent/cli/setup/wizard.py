@@ -17,7 +17,7 @@ from toolcrib.contract.dataclass import dataclass
 if TYPE_CHECKING:
     import argparse
 
-    from agent.cli.setup.look import SetupFound
+    from agent.cli.setup.detection import SetupFound
     from agent.process import Crib
 
 BACK = "back"

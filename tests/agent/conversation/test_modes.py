@@ -60,7 +60,7 @@ def test_schemas_stay_the_same(crib: Crib) -> None:
 
 def test_the_mode_is_kept_with_the_session(crib: Crib, store: MemoryStore, tmp_path: Path) -> None:
     session = crib.open_session(mode="plan")
-    asyncio.run(session.look())
+    asyncio.run(session.refresh())
     session.close_sync()
     with assemble(project_dir=tmp_path, store=store) as other:
         again = other.open_session(resume=session.id)
@@ -98,11 +98,11 @@ def test_a_stricter_mode_that_could_not_be_written_down_holds(
         patch.setattr(type(session.store.sessions), "update", full)
         with pytest.raises(StoreFailed):
             asyncio.run(session.mode.switch("plan"))
-    asyncio.run(session.look())
+    asyncio.run(session.refresh())
     assert session.mode.now == "plan"
     assert not wrote(session, tmp_path, "a")
     asyncio.run(session.mode.switch("default"))
-    asyncio.run(session.look())
+    asyncio.run(session.refresh())
     assert session.mode.now == "default"
     session.close_sync()
 
@@ -113,7 +113,7 @@ def test_what_the_store_says_and_nobody_can_read_is_the_strictest(crib: Crib, st
     assert info is not None
     assert info.place[KEY] == "plan"
     run_async(store.sessions.update(session.id, place={**info.place, KEY: "of-a-later-version"}))
-    asyncio.run(session.look())
+    asyncio.run(session.refresh())
     assert session.mode.now == "plan"
     session.close_sync()
     assert first_mode("default", {KEY: "of-a-later-version"}) == "plan"

@@ -91,7 +91,7 @@ async def test_a_former_owner_is_not_asked_what_the_operators_job_waits_for(hous
             if await house.store.tickets.pending(run.session_id):
                 break
             await asyncio.sleep(0.02)
-        await gateway.lines[0].jobs.look()
+        await gateway.lines[0].jobs.deliver_pending()
         assert len(house.platform.texts(ANNS)) == 1
     async with house.gateway() as gateway:  # nor when it is started anew
         line_of(gateway)

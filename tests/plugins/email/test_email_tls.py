@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugins.email.platform import EmailPlatform
-from plugins.email.smtp import look, submit
+from plugins.email.smtp import check_account, submit
 from tests.infra.mail import PASSWORD
 from tests.plugins.email.conftest import Person, Post
 from tests.plugins.lines import Line, lead_here, line_to
@@ -127,7 +127,7 @@ async def test_the_password_is_checked_behind_tls(mail_servers: Post, tmp_path: 
     async with lines(mail_servers, tmp_path, scheme) as to:
         _, account = EmailPlatform("email", to.host(password="guessed"))._settings.accounts()
         with pytest.raises(ConfigError, match="refuses the user or the password"):
-            await look(account)
+            await check_account(account)
         assert not to.have_heard("guessed")
 
 

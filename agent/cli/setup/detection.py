@@ -57,7 +57,7 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: key for name, key in found.items() if key is not None}
 
 
-async def look(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
+async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
     """Look for all of it. No key is sent anywhere, and nothing is asked that is not on this machine."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
     servers, backends = await asyncio.gather(
