@@ -237,7 +237,7 @@ async def _settled(gateway: Gateway) -> None:
     line = gateway.lines[0]
     await _until(lambda: not line.mailbox.waiting)
     await line.manager.wait_until_idle(60)
-    await line.replies.settle()
+    await line.replies.flush()
     await _until(lambda: not line.outbox.waiting)
 
 

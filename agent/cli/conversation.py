@@ -11,7 +11,7 @@ from agent.cli.oneshot import Fan
 from agent.cli.opening import BrokenOffMessage, ChatOpening
 from agent.cli.trace import Tracer
 from agent.cli.view import View, went_on
-from agent.context.instructions import told
+from agent.context.instructions import describe_files
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
 from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
@@ -141,7 +141,7 @@ class Conversation:
 
     def _name_instructions(self, session: Session) -> None:
         """Name the project's instructions that the model was told, once."""
-        files = told(session.prompt.surroundings.files) if session.model else ""
+        files = describe_files(session.prompt.surroundings.files) if session.model else ""
         if files and files != self._told:
             self.screen.note(one_line(files))
             self._told = files

@@ -94,7 +94,7 @@ def read_instructions(
     return found
 
 
-def told(files: Sequence[InstructionFile]) -> str:
+def describe_files(files: Sequence[InstructionFile]) -> str:
     """Return the line for people: which files there are, and which of them not whole. "" for none."""
     if not files:
         return ""

@@ -75,7 +75,7 @@ def basis_of(location: Location, project_dir: Path, *, instructions: bool) -> st
     parts = [
         location.backend.name,
         location.backend.target,
-        location.backend.told,
+        location.backend.model_description,
         location.start,
         location.cwd,
         str(project_dir),

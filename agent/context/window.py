@@ -172,7 +172,7 @@ async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
     from tools.dispatch.threads import in_daemon_thread
 
     sums = _Sums()
-    await in_daemon_thread(lambda: _all(sums, session.transcript.told()))
+    await in_daemon_thread(lambda: _all(sums, session.transcript.model_records()))
     parts = [*_told_first(session), *sums.parts()] if session.model else sums.parts()
     return ContextUse(parts, sums.largest(), sums.counted, sums.since, await _window(session, asks=asks))
 

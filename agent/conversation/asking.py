@@ -55,15 +55,15 @@ async def _with_hooks(
     session: SessionCore, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
 ) -> ProviderTurn:
     model = str(session.via.get("model", "")) or session.model
-    await session.tell("pre_llm_call", model=model, provider=str(session.via.get("provider", "")))
+    await session.call_hook("pre_llm_call", model=model, provider=str(session.via.get("provider", "")))
     try:
         turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
     except BaseException as error:
         name = "Cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
-        await session.tell("on_llm_error", error=name)
+        await session.call_hook("on_llm_error", error=name)
         raise
     told = {"text": turn.assistant_text, "calls": len(turn.tool_calls), "usage": dict(turn.usage), "finish": turn.finish}
-    await session.tell("post_llm_call", model=turn.model or model, **told)
+    await session.call_hook("post_llm_call", model=turn.model or model, **told)
     return turn
 
 

@@ -75,7 +75,7 @@ class CompressionCut:
         return cls(int(given["until"]), int(given["short"]), message=int(given["message"]), **numbers)
 
 
-def told(mark: int, read: Reading, session_id: str) -> Iterator[Record]:
+def compressed_records(mark: int, read: Reading, session_id: str) -> Iterator[Record]:
     """Yield what a model reads of a session whose last compression is recorded at the place ``mark``."""
     record = next(iter(read(mark, mark + 1)), None)
     try:

@@ -15,7 +15,7 @@ from agent.conversation.remembered import read_state
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.delegates.interface import SessionDelegates
-from agent.plugin_host.run_hooks import tell
+from agent.plugin_host.run_hooks import call_hook
 from toolcrib.contract.context import Principal, RunIdentity
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.deprecated import old_name
@@ -144,7 +144,7 @@ class SessionCore:
 
     def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
         """Say something to the model without a run."""
-        self.link.tell(text, images)
+        self.link.add_message(text, images)
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
         """Hand a turn and its results to the provider session."""
@@ -236,11 +236,13 @@ class SessionCore:
             await self.before()
         if not self._started:
             self._started = True
-            await self.tell("on_session_start")
+            await self.call_hook("on_session_start")
 
-    async def tell(self, hook: str, **values: Any) -> None:
-        """Tell the plugins of the run; see agent.plugin_host.run_hooks."""
-        await tell(self._share.hooks, hook, self.scope, identity=self.identity, **values)
+    async def call_hook(self, hook: str, **values: Any) -> None:
+        """Call a hook of the plugins around the run; see agent.plugin_host.run_hooks."""
+        await call_hook(self._share.hooks, hook, self.scope, identity=self.identity, **values)
+
+    tell = old_name(call_hook, "tell")
 
     async def release_idle(self) -> None:
         """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""

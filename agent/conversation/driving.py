@@ -232,7 +232,7 @@ class Driver:
         session = self._session
         if session.scope.snapshots is not None:
             session.scope.snapshots.begin()
-        await session.tell("on_run_start")
+        await session.call_hook("on_run_start")
         stopped, error = "", ""
         try:
             outcome = await self._driven(steps, state)
@@ -247,7 +247,7 @@ class Driver:
         finally:
             if session.scope.snapshots is not None:
                 session.scope.snapshots.begin_full_walk()
-            await session.tell("on_run_end", stopped=stopped, error=error)
+            await session.call_hook("on_run_end", stopped=stopped, error=error)
 
     async def _driven(self, steps: Steps, state: RunState) -> RunResult | Exception:
         session = self._session
@@ -318,12 +318,12 @@ class Driver:
             session.watch = emit
         watch = session.watch
 
-        def told(event: Event) -> None:
+        def keep_image(event: Event) -> None:
             if isinstance(event, ImageMade):
                 self._images.append(event.image)
             watch(event)
 
-        return Steps(session, told)
+        return Steps(session, keep_image)
 
     def _fit_out(self, state: RunState, text: str) -> None:
         session = self._session

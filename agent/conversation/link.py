@@ -112,7 +112,7 @@ class ModelLink:
         self.renew()
         await self._prompt.recall_anew()
 
-    def tell(self, text: str, images: Sequence[Image] = ()) -> None:
+    def add_message(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""
         count = self._transcript.count
         if self._provider is None or not (self._given or self._known == count - 1):

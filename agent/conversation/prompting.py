@@ -87,4 +87,4 @@ class SessionPrompt:
         known = self.surroundings
         theirs = self.recall is not None and known.whose == self._scope.identity.principal.key
         memory = known.memory if theirs else ""
-        return system_prompt(self._cwd, instructions, self._backend.told, known.text + memory)
+        return system_prompt(self._cwd, instructions, self._backend.model_description, known.text + memory)

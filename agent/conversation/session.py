@@ -235,7 +235,7 @@ class Session(SessionCore):
             await self.link.close()
             if self._started:
                 self._started = False
-                await self.tell("on_session_end")
+                await self.call_hook("on_session_end")
         finally:
             await self.scope.close()
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.conversation.compressed import ROLE, told
+from agent.conversation.compressed import ROLE, compressed_records
 from agent.conversation.lineage import IMPORTED
 from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import Cancelled, ToolcribError
@@ -206,11 +206,11 @@ class Transcript:
             yield from page
             begin += len(page)
 
-    def told(self) -> Iterator[Mapping[str, Any]]:
+    def model_records(self) -> Iterator[Mapping[str, Any]]:
         """Yield what a model reads of the conversation: all of it, or what its last compression left, in pages. For a thread
         without a loop.
         """
-        return self.pages() if self.compressed is None else told(self.compressed, self._between, self.session_id)
+        return self.pages() if self.compressed is None else compressed_records(self.compressed, self._between, self.session_id)
 
     async def backwards(self) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the records, newest first, read in pages."""

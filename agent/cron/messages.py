@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.conversation.state import RunState
 from agent.cron.plan import JobPlan
-from agent.gateway.failures import told
+from agent.gateway.failures import error_text
 from agent.gateway.forms import one_line
 from toolcrib.contract.cron import CronRun, CronRunState
 from toolcrib.contract.dataclass import replace
@@ -65,7 +65,7 @@ async def answer_of(store: Store, plan: JobPlan, run: CronRun) -> str:
     except StoreFailed:
         raise
     except ToolcribError as error:
-        return f"{head}\n\n{told(error, is_owner=plan.creator.is_local)}"
+        return f"{head}\n\n{error_text(error, is_owner=plan.creator.is_local)}"
     if run.state == "done" and state is not None:
         return f"{head}\n\n{state.text.strip() or '(no answer)'}"
     shown = run.note if plan.creator.is_local or run.state == "lost" else ""

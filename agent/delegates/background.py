@@ -16,7 +16,7 @@ from agent.delegates.budget import tokens_in
 from agent.delegates.delegate import DelegateOutcome
 from agent.delegates.relaying import answered_under
 from agent.delegates.task import Order, delegate_id, delivered
-from agent.delegates.waiting import note
+from agent.delegates.waiting import record_waiting
 from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
 from toolcrib.contract.store import InboxItem
 from toolcrib.contract.types import ToolCallStatus
@@ -159,7 +159,7 @@ class BackgroundDelegates:
         self._told.add(session_id)
         problem, tokens = self._session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
         with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
-            await note(self._store.state, self._session.scope, session_id, waits=False)
+            await record_waiting(self._store.state, self._session.scope, session_id, waits=False)
         return DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens)
 
     async def go_on(self) -> None:
@@ -198,7 +198,7 @@ class BackgroundDelegates:
         if order.background:
             call = await store.ledger.get(self._session.id, call_id)
             if call is not None and call.status is ToolCallStatus.SUCCEEDED and call.is_of(turn_id, 0.0):
-                await note(store.state, self._session.scope, session_id, waits=True)
+                await record_waiting(store.state, self._session.scope, session_id, waits=True)
                 self._send_off(session_id, order)
                 return
         await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])

@@ -68,7 +68,7 @@ class Relay:
         asker = person_behind(self._asker())
         if asker is None:
             return None
-        shown = told(ticket, self._about)
+        shown = add_delegate(ticket, self._about)
         given = asker(shown, ctx) if is_async_callable(asker) else await in_own_thread(asker, shown, ctx)
         while inspect.isawaitable(given):
             given = await given
@@ -84,7 +84,7 @@ class Relay:
         return None
 
 
-def told(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
+def add_delegate(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
     """Return the ticket with the delegate's name and task in what is shown of it."""
     if ABOUT in ticket.parameters:
         return ticket
@@ -94,7 +94,7 @@ def told(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
 
 def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
     """Return the ticket that stands for a delegate's parked one under the parent's session; it binds that one's id."""
-    shown, call = told(ticket, about), ticket.call
+    shown, call = add_delegate(ticket, about), ticket.call
     asks: dict[str, Json] = {} if call is None else {"call": {"name": call.name, "args": call.args}}
     return SuspendTicket(
         shown.action,

@@ -7,7 +7,7 @@ from toolcrib.contract.state import StateStore, StateValue, StateWrite
 from tools.dispatch.scope import CallScope
 
 
-async def note(states: StateStore, scope: CallScope, delegate: str, *, waits: bool) -> None:
+async def record_waiting(states: StateStore, scope: CallScope, delegate: str, *, waits: bool) -> None:
     """Write down whether the session of ``scope`` waits for a delegate, by its id. Raises StoreFailed."""
     name, session_id = BACKGROUND.name, scope.identity.session_id
     while True:

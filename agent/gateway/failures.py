@@ -33,7 +33,7 @@ _IN_LOG = "the operator finds more in the log"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
 
 
-def told(error: Exception, *, is_owner: bool) -> str:
+def error_text(error: Exception, *, is_owner: bool) -> str:
     """Return what a chat is told of an error."""
     if is_owner:
         return f"⚠ {error}" if isinstance(error, ToolcribError) else f"⚠ {_WRONG}"

@@ -30,7 +30,7 @@ class Waits:
         self.total = 0.0
         self._last: deque[float] = deque(maxlen=_LAST)
 
-    def note(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         """Count one."""
         self.counts[bisect.bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
@@ -53,7 +53,7 @@ class Rate:
         self._minutes: deque[list[int]] = deque(maxlen=MINUTES + 1)
         self._since = time.monotonic()
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Count one."""
         minute = int(time.monotonic() // 60)
         if not self._minutes or self._minutes[-1][0] != minute:
@@ -82,7 +82,7 @@ class LineFigures:
 
     def said(self, session_id: str) -> None:
         """Note a message that a session gets."""
-        self._messages.note()
+        self._messages.record()
         if session_id not in self._begun:
             self._said.setdefault(session_id, time.monotonic())
 
@@ -91,7 +91,7 @@ class LineFigures:
         if isinstance(event, TextDelta):
             if session_id in self._silent:
                 self._silent.discard(session_id)
-                self.first_text.note(time.monotonic() - self._begun[session_id])
+                self.first_text.record(time.monotonic() - self._begun[session_id])
             return False
         if not isinstance(event, TurnStarted) or session_id in self._begun:
             return False
@@ -110,8 +110,8 @@ class LineFigures:
             self.runs["failed"] += 1
         elif outcome.stopped != "parked":
             self.runs["ended"] += 1
-            self.answers.note(took)
-            self._answered.note()
+            self.answers.record(took)
+            self._answered.record()
         return took
 
     def to_json(self) -> Mapping[str, Json]:

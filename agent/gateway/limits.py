@@ -58,7 +58,7 @@ class Quotas:
         """Count one that is too many, and only ends or refuses something. Return whether it is taken all the same."""
         return _counted(self._ended, user, _ENDS)
 
-    def told(self, user: str) -> str:
+    def limit_notice(self, user: str) -> str:
         """Return what to say to a user whose message is one too many, "" where that was said within the hour."""
         now = time.monotonic()
         if now - self._told.get(user, -_HOUR) < _HOUR:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.config import PlatformConfig
 from agent.gateway.admission import Admission, Admitted
 from agent.gateway.commands import ChatCommands, in_room, takes_back
-from agent.gateway.failures import logged, told
+from agent.gateway.failures import error_text, logged
 from agent.gateway.forms import body_of, inbound_of
 from agent.gateway.logs import work_on
 from agent.gateway.messages import told_of
@@ -179,7 +179,7 @@ class Mailbox:
         except Exception as error:  # noqa: BLE001 - a message that can't be answered must not keep back the others
             _log.exception("a message of %s could not be answered: %s", self._platform, logged(error))
             who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
-            said = told(error, is_owner=isinstance(who, Admitted) and who.is_owner and not message.chat.is_group)
+            said = error_text(error, is_owner=isinstance(who, Admitted) and who.is_owner and not message.chat.is_group)
         if said:
             for number, part in enumerate(split(said, self._outbox.most)):
                 body = body_of(message.chat, part, reply_to=message.message_id)

@@ -118,7 +118,7 @@ class MessageSender:
         """Keep the message and what its chat's session is told of it, and wake the gateway. The same key again is the same."""
         try:
             await self._store.mail.post(Post(found.platform, found.chat.key, key, {**body, "text": _shown(body)}))
-            await note(self._store, found, key, f"{body['heading']}\n{body['text']}")
+            await record_sent(self._store, found, key, f"{body['heading']}\n{body['text']}")
         except StoreFailed as error:
             raise ExecutionFailed(f"the message can't be kept: {error}") from error
         await self._store.signals.send(topic_of(found.platform))
@@ -222,7 +222,7 @@ def _quoted(text: str) -> str:
 # -- the other chat's session --------------------------------------------------------------------------------------------
 
 
-async def note(store: Store, found: Recipient, key: str, text: str) -> None:
+async def record_sent(store: Store, found: Recipient, key: str, text: str) -> None:
     """Keep for a chat's session that this was sent into its chat; once for each key. Raises StoreFailed."""
     name = _noted(found.chat)
     for _ in range(_TRIES):

@@ -217,7 +217,7 @@ class ChatLine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.mailbox.close(_AT_ONCE if now else STOP_SECONDS)
         await self.manager.leave()
-        await self.replies.settle()
+        await self.replies.flush()
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
         if self._started and not self.is_anothers:  # else what ended before was not looked at yet
             with contextlib.suppress(StoreFailed):

@@ -22,7 +22,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.gateway.failures import told
+from agent.gateway.failures import error_text
 from agent.gateway.forms import body_of
 from agent.gateway.long_texts import MESSAGES, LongTexts
 from agent.gateway.outbox import ANSWER, Outbox
@@ -155,7 +155,7 @@ class Replies:
         try:
             state.raise_error()
         except ToolcribError as error:
-            words = told(error, is_owner=await self._is_owners(state.session_id))
+            words = error_text(error, is_owner=await self._is_owners(state.session_id))
             await self._final(chat, state.session_id, state.id, _FAILED, words)
         else:
             await self._final(chat, state.session_id, state.id, str(state.turn), state.text, state.stopped or "done")
@@ -164,7 +164,7 @@ class Replies:
         """Take back what is still to be shown of answers in a chat. Return whether there was any. Raises StoreFailed."""
         return await self._outbox.withdraw(chat, ANSWER)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Return once everything that was told is on its way."""
         for typist in self._typists.values():
             typist.cancel()
@@ -284,7 +284,7 @@ class Replies:
         if chat is None:
             return
         if isinstance(outcome, Exception):
-            await self._final(chat, session_id, run_id, _FAILED, told(outcome, is_owner=await self._is_owners(session_id)))
+            await self._final(chat, session_id, run_id, _FAILED, error_text(outcome, is_owner=await self._is_owners(session_id)))
         elif outcome.stopped == "parked":
             for ticket_id in outcome.tickets:
                 await self._questions.show(chat, ticket_id)

@@ -62,10 +62,10 @@ def recalled(
     if not remembers(principal):
         return ""
     project = None if folder is None else project_of(Path(folder), project_dir)
-    return tell(MemoryFolder(principal, project), max_chars, redact)
+    return memory_prompt(MemoryFolder(principal, project), max_chars, redact)
 
 
-def tell(folder: MemoryFolder, max_chars: int, redact: Callable[[str], str] = str) -> str:
+def memory_prompt(folder: MemoryFolder, max_chars: int, redact: Callable[[str], str] = str) -> str:
     """Return the part of the system prompt, "" where nothing was noted. Raises nothing: what can't be read is logged."""
     found = [(file, _told(file, max_chars, redact)) for file in folder.files()]
     texts = [(_TITLES[file.target], text) for file, text in found if text]

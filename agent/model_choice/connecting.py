@@ -100,7 +100,7 @@ class _Opener:
         if target.endpoint is not None:
             await session.prompt.fix_surroundings()
         if target.endpoint is None or target.provider not in PROVIDERS:
-            records = await in_daemon_thread(lambda: list(session.transcript.told())) if session.transcript.count else ()
+            records = await in_daemon_thread(lambda: list(session.transcript.model_records())) if session.transcript.count else ()
             provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)
         else:
             target, provider = await self._over_http(target, target.endpoint)
@@ -152,7 +152,7 @@ class _Opener:
                 target = chosen.target
             transcript = self.session.transcript
             conversation = replace(
-                self._conversation(target, transcript.told() if transcript.count else ()),
+                self._conversation(target, transcript.model_records() if transcript.count else ()),
                 protocol=chosen.protocol,
                 opens_thinking=chosen.opens_thinking,
             )

@@ -15,7 +15,7 @@ from tools.dispatch.scope import CallScope
 _log = logging.getLogger(__name__)
 
 
-async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -> None:
+async def call_hook(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -> None:
     """Call ``hook`` of every plugin that has it, one after another. One that raises or is late is logged, and the run goes on."""
     for observer in hooks.in_order(hook):
         try:

@@ -144,7 +144,7 @@ class ReplyBuilder:
         if quoted or strict or amid or (line and self._goes_on(words[0], apart=bool(gap))):
             self._refuse(link=words[0] == "(" and line)
         else:
-            self.settle()
+            self.add_waiting_calls()
         return True
 
     def _goes_on(self, first: str, *, apart: bool) -> bool:
@@ -171,11 +171,11 @@ class ReplyBuilder:
         if self._unsure and self._decide("", final=True):
             gap, self._gap = self._gap, ""
             self._show(gap)
-        self.settle()
+        self.add_waiting_calls()
         if self._called_at >= 0 and (end := stray_end(self.content[self._called_at :])):
             self.calls = [(rank, call if call.fault else _refused(call, _STRAY.format(end))) for rank, call in self.calls]
 
-    def settle(self) -> None:
+    def add_waiting_calls(self) -> None:
         """Run the calls that waited for what follows them."""
         unsure, self._unsure = self._unsure, []
         for one in unsure:
@@ -191,7 +191,7 @@ class ReplyBuilder:
 
     def muse(self, text: str) -> None:
         if text:
-            self.settle()
+            self.add_waiting_calls()
             self._reasoning.write(text)
             self.mused = (self.mused + text)[-_LOOKED_BACK:]
             self._events.append(StreamEvent("thinking_delta", text))
@@ -209,7 +209,7 @@ class ReplyBuilder:
             self._called_at = self._content.tell()
         before, self._tail = self._tail, ""
         if not raw or not calls:
-            self.settle()
+            self.add_waiting_calls()
             self._add(rank, calls)
             return
         tail, half = before.rstrip("*_"), before != "" and is_half(before, "".join(self._spaces))
@@ -246,7 +246,7 @@ class ReplyBuilder:
 
     def think(self) -> None:
         """Take note that the reply has thinking of its own: no stray end of thinking is believed from here on."""
-        self.settle()
+        self.add_waiting_calls()
         self.thought = True
         self.mused = ""
         self._held = False

@@ -103,7 +103,7 @@ class Beginning:
         self.bare = bare
         self.skipped = 0
 
-    def look(self, lead: str, *, called: bool, final: bool) -> Found:
+    def recognize(self, lead: str, *, called: bool, final: bool) -> Found:
         """Return a fence, or what ``lead`` begins. None: it is text, or a tag."""
         if not self._nested:
             if lead.startswith("to=") or _CHANNEL.match(lead):

@@ -152,7 +152,7 @@ class StreamReader:
         lead = self._buffer.lstrip()
         self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
         self._buffer = lead
-        found = self._beginning.look(lead, called=self._reply.called, final=final)
+        found = self._beginning.recognize(lead, called=self._reply.called, final=final)
         if found is None or found == "wait":
             return None if found is None else False
         if found == "protocol" and self._whole is not None:
@@ -249,7 +249,7 @@ class StreamReader:
         self._buffer = self._buffer[len(_fences.HEADER_END) :]
         channel, recipient = _bare.header(text)
         self._addressed = False
-        self._reply.settle()
+        self._reply.add_waiting_calls()
         if tool := _bare.tool_of(recipient):
             opener = f"{self._header_mark}{text}{_fences.HEADER_END}"
             follows: Follows = "lines" if self._spoken.harmony else "nothing"

@@ -64,7 +64,7 @@ class Pace:
         longest = self._limits.between if self._known else self._due - self._now
         return min(longest, self._end - self._now)
 
-    def note(self, came: Callable[[], int]) -> None:
+    def record_piece(self, came: Callable[[], int]) -> None:
         """Note that a piece came; ``came`` counts what of the reply itself has come by now.
 
         Raises ProviderError kinds that are not worth another attempt: it would take as long.

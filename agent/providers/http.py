@@ -226,7 +226,7 @@ class Reply:
             if came is not None and self._size > self._counted_at:
                 self._counted_at = self._size + self.require_bounded(came())
             self._has_begun = self._has_begun or not piece.isspace()
-            pace.note(came or self._begun)
+            pace.record_piece(came or self._begun)
 
     def require_bounded(self, came: int) -> int:
         """Return how many characters may still come after these. Raises EndlessReply where they are more than a model says."""

@@ -58,7 +58,7 @@ class PluginSession:
         told = False
         ours: list[BaseException] = []
 
-        def tell(event: StreamEvent) -> None:
+        def forward(event: StreamEvent) -> None:
             nonlocal told
             if not isinstance(event, StreamEvent):
                 raise TypeError(f"on_event takes a StreamEvent, not {type(event).__name__}")
@@ -70,7 +70,7 @@ class PluginSession:
                 raise
 
         with self._named(ours):
-            turn = await self._session.stream_turn(tell)
+            turn = await self._session.stream_turn(forward)
             _check(turn)
         if turn.assistant_text and not told:
             on_event(StreamEvent("assistant_delta", turn.assistant_text))

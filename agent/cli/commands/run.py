@@ -298,7 +298,7 @@ def _tracer(session: Session) -> Tracer:
 def _started(lines: JsonLines | None, session: Session, model: str, args: argparse.Namespace) -> None:
     from agent.backends import unavailable
     from agent.cli.escape import one_line
-    from agent.context.instructions import told
+    from agent.context.instructions import describe_files
 
     if problem := unavailable(session.backend):
         name = session.backend.name
@@ -308,7 +308,7 @@ def _started(lines: JsonLines | None, session: Session, model: str, args: argpar
         instructions = [file.path for file in files if file.size]
         lines.started(session.identity.session_id, model, session.names, instructions, getattr(args, "allowed", ()))
     if files:
-        print(f"toolcrib: {one_line(told(files))}", file=sys.stderr, flush=True)
+        print(f"toolcrib: {one_line(describe_files(files))}", file=sys.stderr, flush=True)
 
 
 def _warn(event: Event) -> None:

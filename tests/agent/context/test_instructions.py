@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.instructions import ALL_BYTES, FILE_BYTES, git_branch, project_root, read_instructions, told
+from agent.context.instructions import ALL_BYTES, FILE_BYTES, describe_files, git_branch, project_root, read_instructions
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def test_files_are_read_from_the_root_to_the_folder(project: Path) -> None:
     assert list(found.items()) == [
         ("AGENTS.md", "Use tabs."), ("a/CLAUDE.md", "Use spaces here.\nAlways."), ("a/b/AGENTS.md", "Both."),
     ]  # fmt: skip
-    assert told(read_instructions(project / "a", project)) == "2 instruction files: AGENTS.md, a/CLAUDE.md"
-    assert told(read_instructions(project, project)) == "1 instruction file: AGENTS.md"
-    assert told(()) == ""
+    assert describe_files(read_instructions(project / "a", project)) == "2 instruction files: AGENTS.md, a/CLAUDE.md"
+    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md"
+    assert describe_files(()) == ""
 
 
 def test_without_a_repository_the_project_folder_is_the_root(tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_a_folder_that_leads_out_is_not_followed(project: Path, tmp_path: Path) 
 def test_what_is_no_regular_text_is_not_read(project: Path) -> None:
     file = project / "AGENTS.md"
     os.mkfifo(file)
-    assert told(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no regular file)"
+    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no regular file)"
     file.unlink()
     file.write_bytes(b"\0\1\2")
-    assert told(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no text)"
+    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no text)"
     file.unlink()
     file.mkdir()
-    assert "AGENTS.md (not read: " in told(read_instructions(project, project))
+    assert "AGENTS.md (not read: " in describe_files(read_instructions(project, project))
 
 
 def test_each_and_all_are_capped(project: Path) -> None:

@@ -58,6 +58,15 @@ def test_schemas_stay_the_same(crib: Crib) -> None:
     session.close_sync()
 
 
+def test_a_session_has_its_old_names_too(crib: Crib) -> None:
+    session = crib.open_session()
+    with pytest.warns(DeprecationWarning, match="Session.look is an old name: call refresh"):
+        asyncio.run(session.look())
+    with pytest.warns(DeprecationWarning, match="Session.tell is an old name: call call_hook"):
+        asyncio.run(session.tell("on_run_end", stopped="", error=""))
+    session.close_sync()
+
+
 def test_the_mode_is_kept_with_the_session(crib: Crib, store: MemoryStore, tmp_path: Path) -> None:
     session = crib.open_session(mode="plan")
     asyncio.run(session.refresh())

@@ -9,7 +9,7 @@ import pytest
 from agent.conversation.session import Session
 from agent.events import CompressionFailed
 from agent.gateway import outbox
-from agent.gateway.failures import logged, told
+from agent.gateway.failures import error_text, logged
 from agent.gateway.logs import GatewayLog, chat_id, gateway_log
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import (
@@ -110,9 +110,9 @@ async def test_what_is_noted_of_a_run_tells_no_address_either(house: House) -> N
     ],
 )
 def test_no_error_tells_others_than_the_owner_an_address(error: Exception, says: str) -> None:
-    assert says in told(error, is_owner=False)
-    assert ADDRESS not in told(error, is_owner=False)
-    assert (ADDRESS in told(error, is_owner=True)) is isinstance(error, ToolcribError)
+    assert says in error_text(error, is_owner=False)
+    assert ADDRESS not in error_text(error, is_owner=False)
+    assert (ADDRESS in error_text(error, is_owner=True)) is isinstance(error, ToolcribError)
 
 
 class Refusing(ScriptedSession):

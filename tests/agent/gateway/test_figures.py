@@ -27,7 +27,7 @@ def test_waits_are_counted_in_buckets_and_the_last_ones_told() -> None:
     waits = Waits()
     assert waits.to_json() == {"count": 0, "median": None, "p95": None}
     for seconds in (0.05, 0.1, 0.2, 7.0, 5_000.0):
-        waits.note(seconds)
+        waits.record(seconds)
     assert (waits.counts[0], waits.counts[1], waits.counts[BOUNDS.index(10.0)], waits.counts[-1]) == (2, 1, 1, 1)
     assert (waits.within(0.5), waits.within(0.95), round(waits.total, 2)) == (0.2, 5_000.0, 5_007.35)
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.config import Config, PluginsConfig
 from agent.plugin_host.plugins import PluginInfo, discover, load_plugins, project_digest
-from agent.plugin_host.run_hooks import tell
+from agent.plugin_host.run_hooks import call_hook
 from toolcrib import PluginError, RunIdentity, ToolCall, ToolRegistry
 from toolcrib import registry as shared
 from toolcrib.testing import FakeEnvironment, call_tool
@@ -271,7 +271,7 @@ def test_the_first_enabled_plugin_wins(world: World, enabled: tuple[str, str], p
     assert outcome(world, "open")[0] == [first, second]
     heard: list[str] = []
     scope = CallScope(identity=RunIdentity("s"), open_environment=FakeEnvironment)
-    asyncio.run(tell(world.manager, "on_session_start", scope, identity=heard))
+    asyncio.run(call_hook(world.manager, "on_session_start", scope, identity=heard))
     assert heard == [first, second]
     by_source = ["ant", "zebra"] if place == "pip" else [first, second]
     assert [name for name in world.registry.names() if name in by_source] == by_source
