@@ -61,7 +61,7 @@ class GatheredFiles:
         self.unresolved: set[str] = set()
         self.unseen: set[tuple[str, str]] = set()
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         seen = self._seen.get(path)
         if seen is None:
             self.wanted.add(path)
@@ -87,7 +87,7 @@ class GatheredFiles:
 
     def is_new(self, path: str) -> bool:
         """Return whether nothing is at such a path; False until ``gather`` has looked."""
-        kind = self.look(path).kind
+        kind = self.inspect_path(path).kind
         return kind == "missing" and path in self._seen and self.is_inside(path)
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
@@ -224,7 +224,7 @@ class LocalFiles:
         except (OSError, ValueError):
             return path
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)  # a pipe must not hold us up
             try:

@@ -65,8 +65,10 @@ def assess(
     links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived, looks.is_late)
     looks.survey(meaning.acts, links)
     closed = {"self.installed": () if ours is None else ours.installed.closed, "self.above": protected}
-    targets = Targets(home, closed, looks.look, meaning.lists)
-    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), targets, ours)
+    targets = Targets(home, closed, looks.inspect_path, meaning.lists)
+    basis = Basis(
+        protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.inspect_path, home), targets, ours
+    )
     found: Found = {}
     before: Act | None = None
     for act in meaning.acts:
@@ -77,9 +79,9 @@ def assess(
             findings = (finding for finding in bound if finding is not None)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
-        basis.looks.note(act)
-        basis.git.note(act)
-        targets.note(act)
+        basis.looks.record_act(act)
+        basis.git.record_act(act)
+        targets.record_act(act)
     for act, own, deletes in into_own(meaning.acts, protected, home, links.real) if protected else ():
         if deletes:
             _add(found, finding_of(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))

@@ -94,11 +94,11 @@ def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[
         case WritesFile(path):
             text = f"{name}: write {path}"
             closed = judge_file(path, text, setting.installed)
-            return closed or judge_change(path, text, protected, home=home, look=files.look)
+            return closed or judge_change(path, text, protected, home=home, inspect_path=files.inspect_path)
         case DeletesFile(path):
             text = f"{name}: delete {path}"
             closed = judge_file(path, text, setting.installed)
-            return closed or judge_change(path, text, protected, mode="delete", home=home, look=files.look)
+            return closed or judge_change(path, text, protected, mode="delete", home=home, inspect_path=files.inspect_path)
         case ReadsFile(path):
             return judge_read(path, f"{name}: read {path}", protected)
         case _:  # a plugin may hand over anything

@@ -60,7 +60,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
     real = getattr(files, "real", None)
     looks = Looks(files, None if shell is None else shell.variables, setting.home)
     path = "" if shell is None else shell.variables.get("PATH", "")
-    ours = Ours(setting.installed, path, files.look) if setting.installed.closed or setting.installed.sessions else None
+    ours = Ours(setting.installed, path, files.inspect_path) if setting.installed.closed or setting.installed.sessions else None
     found += assess(
         meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours
     )

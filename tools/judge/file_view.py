@@ -144,7 +144,7 @@ class Looks:
         found = [there for path in paths for there in (path, *self.links.real(path))]
         return any(HOLE in there or any(under(there, folder) for folder in TEMPORARY) for there in found)
 
-    def note(self, act: Act) -> None:
+    def record_act(self, act: Act) -> None:
         """Remember what an act does to later looks: work that it brings into a tree is not in the snapshot."""
         name = act.name
         if name == "git":
@@ -160,9 +160,9 @@ class Looks:
         ):
             self._brought = True
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         """Look at an absolute path."""
-        return self._files.look(path)
+        return self._files.inspect_path(path)
 
     def is_unpacked(self, path: str) -> bool:
         """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""

@@ -58,10 +58,10 @@ _DAMAGES = GitRule("git.damage", "ask", "damages what git keeps")
 
 
 class GitFolders:
-    """Knows git's folders by ``look``, and by what the line itself made and moved before. ``home`` may be ""."""
+    """Knows git's folders by ``inspect_path``, and by what the line itself made and moved before. ``home`` may be ""."""
 
-    def __init__(self, look: Callable[[str], Seen], home: str = "") -> None:
-        self._look = look
+    def __init__(self, inspect_path: Callable[[str], Seen], home: str = "") -> None:
+        self._inspect = inspect_path
         self._home = home
         self._made: set[str] = set()
         self._there: set[str] = set()
@@ -70,7 +70,7 @@ class GitFolders:
         self._folders: set[str] = set()
         self._filled: set[str] = set()
 
-    def note(self, act: Act) -> None:
+    def record_act(self, act: Act) -> None:
         """Remember what an act moves, copies or makes a repository of."""
         if act.place or (act.name != "git" and act.name not in _PLACERS):
             return
@@ -148,7 +148,7 @@ class GitFolders:
         path = posixpath.join(folder, name)
         if path in self._there:
             return True
-        kinds = {self._look(one).kind for one in dict.fromkeys((path, self._before(path)))} - {"missing"}
+        kinds = {self._inspect(one).kind for one in dict.fromkeys((path, self._before(path)))} - {"missing"}
         wants_folder = name in ("objects", "refs")
         return any(kind == "unreadable" or (kind == "dir") == wants_folder for kind in kinds)
 
@@ -169,12 +169,12 @@ class GitFolders:
     def _is_hooks_path(self, folder: str) -> bool:
         """Return whether ``core.hooksPath`` of the repository around a folder, or of the account, names it, or a folder in it."""
         above = [folder, *_above(folder)][:_MOST_ABOVE]
-        around = [(one, self._look(posixpath.join(one, ".git"))) for one in above]
+        around = [(one, self._inspect(posixpath.join(one, ".git"))) for one in above]
         top, seen = next(((one, seen) for one, seen in around if seen.kind != "missing"), ("/", Seen("missing")))
         configs = [f"{self._home}/{name}" for name in (".gitconfig", ".config/git/config") if self._home]
         if seen.kind != "missing":
             configs += _configs(top, seen)
-        named = [name for config in configs for name in _HOOKS_PATH.findall(self._look(config).text or "")]
+        named = [name for config in configs for name in _HOOKS_PATH.findall(self._inspect(config).text or "")]
         named = [f"{self._home}{name[1:]}" if name.startswith("~/") else name for name in named]
         return any(f"{_joined(top, name)}/".startswith(f"{folder}/") for name in named)
 

@@ -37,13 +37,13 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """Basis of a command's judgement. ``path`` is PATH as the session's shell has it, "" where it did not change it; ``look``
-    sees a file.
+    """Basis of a command's judgement. ``path`` is PATH as the session's shell has it, "" where it did not change it;
+    ``inspect_path`` sees a file.
     """
 
     installed: Installed
     path: str
-    look: Callable[[str], Seen]
+    inspect_path: Callable[[str], Seen]
 
 
 def holds(installed: Installed, path: str) -> bool:
@@ -144,7 +144,7 @@ class Packages:
             folder = posixpath.normpath(entry or ".")
             if folder in installed.programs:
                 return True
-            if folder not in at_first and self._ours.look(f"{folder}/{program.text}").kind != "missing":
+            if folder not in at_first and self._ours.inspect_path(f"{folder}/{program.text}").kind != "missing":
                 return False
         return False
 

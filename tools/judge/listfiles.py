@@ -49,12 +49,12 @@ def lists_of(act: Act) -> Sequence[Value]:
     return [one for one in found if one.text]
 
 
-def listed_in(act: Act, home: str, look: Callable[[str], Seen]) -> Iterator[Value]:
+def listed_in(act: Act, home: str, inspect_path: Callable[[str], Seen]) -> Iterator[Value]:
     """Yield the paths that the command's lists name, as far as they are known."""
     for one in lists_of(act):
         texts = [act.read().text] if one.text == "-" else []
         if one.text != "-" and HOLE not in one.text:
-            texts = [look(path).text or "" for path in spelled(one, act.cwds, home)]
+            texts = [inspect_path(path).text or "" for path in spelled(one, act.cwds, home)]
         for text in texts:
             lines = [line.strip() for line in text.replace("\0", "\n").split("\n")]
             for line in list(dict.fromkeys(lines))[:_MOST]:

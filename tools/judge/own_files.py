@@ -62,7 +62,7 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
         if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
     ]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
-    given += listed_in(act, basis.home, basis.looks.look)
+    given += listed_in(act, basis.home, basis.looks.inspect_path)
     for one in given:
         forms = _forms(one)
         led = _led(act, one, forms, basis)

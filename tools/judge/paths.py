@@ -179,16 +179,18 @@ def judge_change(
     *,
     mode: Mode = "write",
     home: str | None = None,
-    look: Callable[[str], Seen] | None = None,
+    inspect_path: Callable[[str], Seen] | None = None,
 ) -> list[Finding]:
     """Judge a change of ``path`` by the command ``text``. ``home``: of the account that it runs as (None: of this process);
-    ``look`` sees what lies around it.
+    ``inspect_path`` sees what lies around it.
     """
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
     rules = [(rule.key, rule.level, rule.why) for rule in path_rules(path, mode, home)]
     known = {rule[0] for rule in rules}
-    rules += [rule for rule in GitFolders(look or NoFiles().look, home or "").rules(path, mode) if rule.key not in known]
+    rules += [
+        rule for rule in GitFolders(inspect_path or NoFiles().inspect_path, home or "").rules(path, mode) if rule.key not in known
+    ]
     return [
         Finding(key, level, why, visible(text), scope=visible(path), paths=(path,), effect=effect_of(key))
         for key, level, why in rules

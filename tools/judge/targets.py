@@ -40,17 +40,17 @@ Reason = tuple[str, Level, str]
 
 
 class Targets:
-    """``closed``: absolute folders and files of our own, by the key of what changes them. ``look`` sees a file. ``lists``: texts
-    that name files, and that were not followed to their end.
+    """``closed``: absolute folders and files of our own, by the key of what changes them. ``inspect_path`` sees a file.
+    ``lists``: texts that name files, and that were not followed to their end.
     """
 
     def __init__(
-        self, home: str, closed: Mapping[str, Sequence[str]], look: Callable[[str], Seen], lists: Sequence[str] = ()
+        self, home: str, closed: Mapping[str, Sequence[str]], inspect_path: Callable[[str], Seen], lists: Sequence[str] = ()
     ) -> None:
-        self._home, self._closed, self._look, self._lists = home, closed, look, lists
+        self._home, self._closed, self._inspect, self._lists = home, closed, inspect_path, lists
         self._listers: list[Act] = []
 
-    def note(self, act: Act) -> None:
+    def record_act(self, act: Act) -> None:
         """Remember a program that may list files: later commands may write what it found."""
         if act.name and not act.place and lists_files(act.name, act.argv):
             self._listers.append(act)
@@ -118,7 +118,7 @@ class Targets:
 
     def _is_project(self, top: str, own: str) -> bool:
         """Return whether a walk begins in a project that has an environment in it."""
-        return top not in ("", self._home) and under(own, top) and self._look(f"{top}/.git").kind != "missing"
+        return top not in ("", self._home) and under(own, top) and self._inspect(f"{top}/.git").kind != "missing"
 
 
 def _is_specific(path: str) -> bool:

@@ -155,7 +155,7 @@ def test_fifos_devices_and_what_is_no_text_ask_and_never_hang(floors: Floors, od
 
 @pytest.mark.parametrize("name", ["loop", "folder", "tty"])
 def test_neither_do_loops_folders_and_terminals(odd: Path, name: str) -> None:
-    assert LocalFiles().look(str(odd / name)).text is None
+    assert LocalFiles().inspect_path(str(odd / name)).text is None
     Judge(Setting()).examine(f"bash {name}", str(odd))
 
 

@@ -23,7 +23,7 @@ class Files:
     def __init__(self, seen: Mapping[str, Seen | str]) -> None:
         self.seen = {path: Seen("file", one) if isinstance(one, str) else one for path, one in seen.items()}
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return self.seen.get(path, Seen("missing"))
 
 

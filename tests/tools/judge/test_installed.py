@@ -32,7 +32,7 @@ class Files:
     def __init__(self, *there: str, links: Mapping[str, str] | None = None) -> None:
         self._there, self._links = there, links or {}
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("binary") if path in self._there else Seen("missing")
 
     def real(self, path: str) -> str:

@@ -14,7 +14,7 @@ FOLDERS = ("/home/dev", "/home/dev/project", "/home/dev/project/.git")
 
 
 class Files:
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         if path in FILES:
             return Seen("file", FILES[path])
         return Seen("dir" if path in FOLDERS else "missing")

@@ -191,7 +191,7 @@ class Tell:
                 self.say([], [RedirectTarget("<", path, 0)])  # which file it is may be unknown, what is read of it is not
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
         self.say([], [RedirectTarget("<", path, 0)])
-        seen = self.sink.look(path.text)
+        seen = self.sink.inspect_path(path.text)
         if seen.kind == "file" and seen.text is not None:
             return Value(seen.text, seen.taint | secret)
         return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | seen.taint | secret)

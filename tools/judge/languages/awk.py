@@ -94,7 +94,7 @@ class _Program:
             files = [value.text for value in self.args if "=" not in value.text]
             self.taint = Taint.NONE
             for path in files or ["-"]:
-                secret = is_secret(path) or self.tell.sink.look(path).taint & Taint.SECRET
+                secret = is_secret(path) or self.tell.sink.inspect_path(path).taint & Taint.SECRET
                 self.taint |= Taint.SECRET if secret else Taint.NONE
         return self.taint
 
@@ -103,7 +103,7 @@ class _Program:
         if self.words is None:
             named = [token.raw for at, token in enumerate(self.tokens) if token.kind == "str" and self.raw(at - 1) == "<"]
             files = [value.text for value in self.args if "=" not in value.text]
-            seen = [self.tell.sink.look(path) for path in [*files, *named] or ["-"]]
+            seen = [self.tell.sink.inspect_path(path) for path in [*files, *named] or ["-"]]
             texts = [one.text for one in seen if one.text is not None and len(one.text) <= MAX_TEXT]
             words = dict.fromkeys(word for text in texts for word in _BETWEEN.split(text) if "/" in word or word[:1] == ".")
             self.words = list(words)

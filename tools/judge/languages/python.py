@@ -99,15 +99,15 @@ class PythonReader(PythonEffects):
                 self.calls.setdefault(getattr(node.func, "attr", getattr(node.func, "id", "")), []).append(node)
             elif isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
                 top = getattr(node, "module", None)  # also where it isn't known whether the import is reached
-                self.note(*[top] if top else [], *(f"{top}.{one.name}" if top else one.name for one in node.names))
+                self.report_imports(*[top] if top else [], *(f"{top}.{one.name}" if top else one.name for one in node.names))
         self.read(tree)
 
-    def note(self, *names: str) -> None:
+    def report_imports(self, *names: str) -> None:
         """Report imports of toolcrib's own code; a module of the project may have the same name."""
         for name in names:
             top = name.partition(".")[0]
             if _OWN.match(name) and not name.endswith("__"):
-                module, package = (self.tell.sink.look(f"{top}{end}").kind == "file" for end in (".py", "/__init__.py"))
+                module, package = (self.tell.sink.inspect_path(f"{top}{end}").kind == "file" for end in (".py", "/__init__.py"))
                 beside = top in ("agent", "model_tools") and (module or package)
                 if top != name or not module:
                     self.tell.words("@own-code", name, "beside" if beside else "file" if self.path else "here")
@@ -198,12 +198,12 @@ class PythonReader(PythonEffects):
 
     def module(self, name: str) -> Thing:
         """Return an imported module; one that lies beside the source is read."""
-        self.note(name)
+        self.report_imports(name)
         name = canonical(name)
         path = "/".join([*self.path.split("/")[:-1], f"{name}.py"])
         if "." not in name and name not in sys.stdlib_module_names and name not in self.fixed:
             self.fixed[name] = Name(name)
-            seen = self.tell.sink.look(path)
+            seen = self.tell.sink.inspect_path(path)
             tree = parse(seen.text) if seen.text is not None and not seen.taint else None
             if tree is not None:
                 outer, self.names, self.path = (self.names, self.path), {"__file__": Value(path)}, path
@@ -351,7 +351,7 @@ class PythonReader(PythonEffects):
         if name in _INNER:
             return self.hide()
         if isinstance(owner, Name) and owner.owner is None:
-            self.note(f"{owner.path}.{name}")
+            self.report_imports(f"{owner.path}.{name}")
             full = canonical(f"{owner.path}.{name}")
             if name == "__file__":
                 return PACKAGE if owner.path.partition(".")[0] in _INSTALLED else Value(f"{owner.path}/x.py")

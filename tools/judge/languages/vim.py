@@ -37,7 +37,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
             program = Value(found[2] or found["read"] or found["term"] or "", taint)
             tell.shell(program, tell.read(edited) if fed and edited is not None else None)
         elif found := _SOURCE.match(command):
-            seen = tell.sink.look(found[1])
+            seen = tell.sink.inspect_path(found[1])
             if seen.kind != "missing":
                 tell.code("vim", Value(seen.text or HOLE, taint | seen.taint), found[1])
         elif found := _LANGUAGES.match(command):

@@ -51,7 +51,7 @@ class Sink(Protocol):
         """Text is evaluated: ``eval``, ``exec``, another interpreter."""
         ...
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         """A file, by a path that may be relative to where the code runs; ``-`` is standard input."""
         ...
 

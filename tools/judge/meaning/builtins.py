@@ -11,7 +11,7 @@ from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, taint
 
 
 def _nothing(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     return call.end(0)
 
 
@@ -20,7 +20,7 @@ def _false(call: BuiltinCall) -> list[State]:
 
 
 def _prints(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     if call.state.capture and call.argv[1:2] and call.argv[0].text == "printf" and call.argv[1].text == "-v":
         return file_reads.printf_into(call)
     if call.argv[0].text == "printf" and call.argv[1:2] and call.argv[1].text.startswith("-v"):
@@ -31,7 +31,7 @@ def _prints(call: BuiltinCall) -> list[State]:
 
 
 def _test(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     values = list(call.argv[1:])
     if call.argv[0].text == "[" and values and values[-1].text == "]":
         values.pop()
@@ -40,7 +40,7 @@ def _test(call: BuiltinCall) -> list[State]:
 
 
 def _exit(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state, words = call.state, call.argv[1:]
     name = call.argv[0].text
     number = int(words[0].text) if words and words[0].text.isdigit() else None
@@ -63,7 +63,7 @@ def _break(call: BuiltinCall) -> list[State]:
 
 
 def _shift(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     count = arithmetic.evaluate(call.it, state, call.argv[1]) if len(call.argv) > 1 else 1
     if count is None or any(value.text == HOLE for value in state.positional[:count]):
@@ -79,7 +79,7 @@ _SET = {"a": "allexport", "C": "noclobber"}
 
 
 def _set(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     words = call.argv[1:]
     if not words:
@@ -105,7 +105,7 @@ def _set(call: BuiltinCall) -> list[State]:
 
 
 def _shopt(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = [value.text for value in call.argv[1:]]
     named = {word for word in words if not word.startswith("-")}
     if any(re.fullmatch(r"-\w*s\w*", word) for word in words):
@@ -116,7 +116,7 @@ def _shopt(call: BuiltinCall) -> list[State]:
 
 
 def _let(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     number: int | None = None
     for value in call.argv[1:]:
         number = arithmetic.command(call.it, call.state, value)
@@ -124,7 +124,7 @@ def _let(call: BuiltinCall) -> list[State]:
 
 
 def _alias(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     for value in call.argv[1:]:
         name, equals, text = value.text.partition("=")
@@ -134,7 +134,7 @@ def _alias(call: BuiltinCall) -> list[State]:
 
 
 def _unalias(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = {value.text for value in call.argv[1:]}
     state = call.state
     state.aliases = {} if "-a" in words else {name: text for name, text in state.aliases.items() if name not in words}
@@ -142,7 +142,7 @@ def _unalias(call: BuiltinCall) -> list[State]:
 
 
 def _trap(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = [value for value in call.argv[1:] if value.text not in ("--",)]
     state = call.state
     if len(words) < 2 or words[0].text.startswith("-"):
@@ -158,7 +158,7 @@ def _trap(call: BuiltinCall) -> list[State]:
 
 
 def _hash(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = list(call.argv[1:])
     if words and words[0].text == "-p" and len(words) > 2:
         call.state.hashed = {**call.state.hashed, **{value.text: words[1] for value in words[2:]}}
@@ -174,7 +174,7 @@ def _history_again(call: BuiltinCall) -> list[State]:
 
 
 def _getopts(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     for name in (call.argv[2].text if len(call.argv) > 2 else "", "OPTARG", "OPTIND"):
         if name:
             call.it.assign_name(call.state, name, unknown(joined(call.state.positional).taint))
@@ -204,7 +204,7 @@ def _command(call: BuiltinCall) -> list[State]:
     while argv and re.fullmatch(r"-[pvVc]+|--|-l|-[cl]*a", argv[0].text):
         text = argv.pop(0).text
         if "v" in text.lower():
-            call.note()
+            call.record_act()
             if state.capture:
                 state.emit(joined([*map(_found, argv[:1]), Value("\n")]))
             return call.end(None)
@@ -213,7 +213,7 @@ def _command(call: BuiltinCall) -> list[State]:
         if text == "--":
             break
     if not argv:
-        call.note()
+        call.record_act()
         return call.end(0)
     it.limits.step()
     if call.argv[0].text == "exec":
@@ -228,7 +228,7 @@ def _found(value: Value) -> Value:
 
 
 def _type(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     if call.state.capture:
         given = [value for value in call.argv[1:] if not value.text.startswith("-")]
         paths = any(value.text in ("-p", "-P") for value in call.argv[1:])
@@ -237,7 +237,7 @@ def _type(call: BuiltinCall) -> list[State]:
 
 
 def _jobs(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     if call.state.capture:
         call.state.emit(unknown(Taint.SECRET) if call.argv[0].text == "history" else unknown())
     return call.end(None)
@@ -250,7 +250,7 @@ def _compgen(call: BuiltinCall) -> list[State]:
             call.it.text(following.text, call.state.copy())
         elif re.fullmatch(r"-\w*W", value.text):
             call.it.embedded(call.state, following)
-    call.note()
+    call.record_act()
     call.state.emit(unknown(Taint.FOUND))
     return call.end(None)
 
@@ -259,7 +259,7 @@ def _wait(call: BuiltinCall) -> list[State]:
     """``wait -p NAME``: it is assigned, so that a subscript in it is calculated."""
     for value in call.argv[1:]:
         call.it.embedded(call.state, value)
-    call.note()
+    call.record_act()
     return call.end(None)
 
 

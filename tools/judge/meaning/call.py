@@ -19,7 +19,7 @@ class BuiltinCall(NamedTuple):
     redirects: Sequence[RedirectTarget]
     cmd: Simple | None
 
-    def note(self) -> None:
+    def record_act(self) -> None:
         self.it.act(self.state, self.argv, self.redirects)
 
     def end(self, status: int | None = 0) -> list[State]:

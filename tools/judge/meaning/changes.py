@@ -115,7 +115,7 @@ def roots(it: Walker, state: State, folder: str) -> list[str]:
         for _ in range(_MOST_ABOVE):
             if at in ("", "/", it.now.home) or at[:1] != "/":
                 break
-            if it.snapshot.look(f"{at}/.git").kind != "missing":
+            if it.snapshot.inspect_path(f"{at}/.git").kind != "missing":
                 root = at
                 break
             at = above(at)

@@ -356,7 +356,7 @@ class CodeSink:
             kept = code if taken else code._replace(text=code.text._replace(taint=code.text.taint | Taint.UNKNOWN))
             it.act(self.state, [Value(self.name)], code=[kept])
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         it = self.it
         if path == "-":
             given = self.state.stdin
@@ -373,5 +373,5 @@ class CodeSink:
         if filestate.is_secret(names[0]):
             return Seen("unreadable", None, Taint.SECRET)
         it.found.read[names[0]] = None
-        seen = it.snapshot.look(names[0])
+        seen = it.snapshot.inspect_path(names[0])
         return seen._replace(taint=seen.taint & ~Taint.WRITTEN) if seen.taint else seen

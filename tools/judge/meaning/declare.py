@@ -17,7 +17,7 @@ _NAMED = Regex(r"([A-Za-z_]\w*)(?:\[(.*)\])?(\+?)=", re.DOTALL | re.ASCII)
 
 
 def unset(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = [value.text for value in call.argv[1:]]
     for value in call.argv[1:]:
         if not value.text.startswith("-"):
@@ -63,7 +63,7 @@ def _element_forgotten(call: BuiltinCall, name: str, index: str, var: Var | None
 
 
 def declare(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     it, state = call.it, call.state
     name = call.argv[0].text
     flags, minus, rest = _flags(name, call.argv[1:])

@@ -138,7 +138,7 @@ def _is_certain_folder(it: Walker, state: State, path: str) -> bool:
         if path[:at] in it.found.gone:
             return False
         at = path.rfind("/", 0, at)
-    kind = it.snapshot.look(path).kind
+    kind = it.snapshot.inspect_path(path).kind
     return kind == "dir" or (kind == "missing" and path in it.found.folders)
 
 

@@ -202,7 +202,7 @@ def placed(it: Walker, state: State, name: str) -> list[str]:
                 continue
             file = f"{folder}/{name}"
             near = folder.startswith(_OPEN_TO_ALL) or any(under(folder, cwd) for cwd in state.cwds)
-            if journal.find(state.files, file) is not None or (near and it.snapshot.look(file).kind != "missing"):
+            if journal.find(state.files, file) is not None or (near and it.snapshot.inspect_path(file).kind != "missing"):
                 found.append(file)
     return found
 
@@ -297,7 +297,7 @@ def _program_file(it: Walker, state: State, name: str, argv: Values, targets: Ta
         language = head[2:].strip() if head.startswith("#!") else ""
         return code.script(it, state, text, language, argv, targets, name)
     written = any(one in state.files for one in names)
-    unread = not written and any(it.snapshot.look(one).kind == "unreadable" for one in names)
+    unread = not written and any(it.snapshot.inspect_path(one).kind == "unreadable" for one in names)
     if text.taint & Taint.PROGRAM and (written or any(filestate.origin(it, one) & Taint.PROGRAM for one in names)):
         return _copied_program(it, state, path, argv, targets)
     if written or unread or text.taint & (Taint.REMOTE | Taint.DECODED):

@@ -21,7 +21,7 @@ def printf_into(call: BuiltinCall) -> list[State]:
 
 
 def read(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     names: list[str] = []
     array, raw, delimiter, descriptor, taking = "", False, "\n", "0", ""
@@ -117,7 +117,7 @@ def _rstripped(text: str, ifs: str) -> str:
 
 
 def mapfile(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     for at, value in enumerate(call.argv[1:-1], 1):
         if re.fullmatch(r"-\w*C", value.text):

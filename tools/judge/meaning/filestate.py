@@ -176,7 +176,7 @@ def _on_disk(it: Walker, name: str) -> Value | None:
         if not outside:
             return None
         name = outside[0]
-    seen = it.snapshot.look(name)
+    seen = it.snapshot.inspect_path(name)
     if seen.kind == "missing":
         return None
     it.found.read[name] = None
@@ -200,7 +200,7 @@ def entry_of(it: Walker, state: State, name: str) -> Value | None:
 def _is_of_environment(it: Walker, name: str) -> bool:
     """Return whether it is a program of a virtual environment: no repository or archive brings those along."""
     found = _IN_ENVIRONMENT.fullmatch(name)
-    return found is not None and it.snapshot.look(f"{found[1]}/pyvenv.cfg").kind == "file"
+    return found is not None and it.snapshot.inspect_path(f"{found[1]}/pyvenv.cfg").kind == "file"
 
 
 def real(it: Walker, path: str) -> str:
@@ -269,7 +269,7 @@ def _sure_place(it: Walker, state: State, name: str) -> None:
     if name in state.files:
         return
     maker = journal.maker_of(journal.find(state.files, name))
-    if maker and it.snapshot.look(name).kind == "missing":
+    if maker and it.snapshot.inspect_path(name).kind == "missing":
         it.fault("order", f"it adds to a file that {maker} may have brought along, as a link to another one")
 
 

@@ -112,7 +112,7 @@ def _settings(it: Walker, state: State, folders: Sequence[str]) -> Iterator[tupl
 def _own_files(it: Walker, state: State, folder: str) -> list[str]:
     """Return the files of settings of the repository at ``folder``; its ``.git`` may be a file that names the folder."""
     git = posixpath.join(folder, ".git")
-    seen = it.snapshot.look(git) if folder[:1] == "/" else None
+    seen = it.snapshot.inspect_path(git) if folder[:1] == "/" else None
     if seen is None or seen.kind != "file" or not (seen.text or "").startswith("gitdir:"):
         return [f"{git}/config", f"{git}/config.worktree"]
     git = posixpath.normpath(posixpath.join(folder, (seen.text or "")[7:].strip()))

@@ -18,7 +18,7 @@ _MOST = 1 << 30
 
 
 def cd(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = [value for value in call.argv[1:] if not re.fullmatch(r"-[LPe@]+|--", value.text)]
     target = words[0] if words else Value(variables.home(call.it, call.state))
     physical = any(re.fullmatch(r"-[Le@]*P[Pe@]*", value.text) for value in call.argv[1:])
@@ -26,7 +26,7 @@ def cd(call: BuiltinCall) -> list[State]:
 
 
 def pushd(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     state = call.state
     words = [value for value in call.argv[1:] if value.text not in ("-n", "--")]
     stays = any(value.text == "-n" for value in call.argv[1:])
@@ -50,7 +50,7 @@ def pushd(call: BuiltinCall) -> list[State]:
 
 
 def popd(call: BuiltinCall) -> list[State]:
-    call.note()
+    call.record_act()
     words = [value for value in call.argv[1:] if value.text not in ("-n", "--")]
     stays = any(value.text == "-n" for value in call.argv[1:])
     folders = _folders(call.state)
@@ -140,7 +140,7 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
     state.go(new)
     state.status = 0
     _forget(state)
-    if new and all(path == "/" or it.snapshot.look(path).kind == "dir" for path in new):
+    if new and all(path == "/" or it.snapshot.inspect_path(path).kind == "dir" for path in new):
         return [state]
     stayed.status = -1
     return [state, stayed]

@@ -192,7 +192,7 @@ def _package_settings(it: Walker, state: State, folder: str) -> list[Inner]:
     text = found.text if found is not None else ""
     for name in filestate.absolute(it, state, f"{folder}.npmrc") if found is None else ():
         if filestate.origin(it, name) & owned.OWN:
-            seen = it.snapshot.look(name)
+            seen = it.snapshot.inspect_path(name)
             text = "" if seen.kind == "missing" else seen.text or HOLE  # it may hold a key: nothing else reads it
     if HOLE in text:
         return _texts([HOLE], Taint.NONE, folder)

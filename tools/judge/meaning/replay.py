@@ -85,6 +85,6 @@ class _Keeper:
     def code(self, code: Code) -> None:
         self._tell("code", code)
 
-    def look(self, path: str) -> Seen:
-        seen: Seen = self._tell("look", path)
+    def inspect_path(self, path: str) -> Seen:
+        seen: Seen = self._tell("inspect_path", path)
         return seen

@@ -168,7 +168,7 @@ def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | 
     if folder != path.text:
         folder = posixpath.dirname(folder) or "."
     elif not path.known or any(
-        it.snapshot.look(name).kind != "dir" for name in filestate.absolute(it, state, folder) if name[:1] == "/"
+        it.snapshot.inspect_path(name).kind != "dir" for name in filestate.absolute(it, state, folder) if name[:1] == "/"
     ):
         return None
     found = owned.below(it, state, folder, *_TESTS[language])

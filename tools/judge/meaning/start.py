@@ -135,7 +135,7 @@ def _signalled(it: Interpreter, first: State) -> list[State]:
     for signal, text in it.now.traps.items():
         if text and signal != "EXIT":
             after += it.text(text, first.copy())
-            traps.note(it, first, text)
+            traps.remember_trap(it, first, text)
     it.found.acts, it.found.faults = acts, faults
     for one in after:
         one.flow = ""

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 class Snapshot(Protocol):
     """The only way for the judge to look at files. Every answer is remembered: what was judged is what must run."""
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         """``path`` is absolute. At most a bounded number of bytes is read; a longer file is ``unreadable``. Never raises."""
         ...
 
@@ -104,14 +104,14 @@ def follows_links(snapshot: Snapshot) -> TypeGuard[FollowsLinks]:
 class NoFiles:
     """A snapshot without files: everything is missing, as for a command that is only explained."""
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("missing")
 
 
 class UnknownFiles:
     """A snapshot that knows nothing: everything is there and unreadable."""
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("unreadable")
 
 

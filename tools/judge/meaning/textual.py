@@ -57,22 +57,22 @@ def texts(options: str) -> Callable[[Values, Value | None], list[Inner]]:
     """Texts for a shell that are the values of ``options``."""
     wanted = names(options)
 
-    def look(argv: Values, stdin: Value | None) -> list[Inner]:
+    def inner_texts(argv: Values, stdin: Value | None) -> list[Inner]:
         words = [value.text for value in argv]
         return [_text(argv, given) for given in values(words, path_of(words[0].rpartition("/")[2]), wanted)]
 
-    return look
+    return inner_texts
 
 
 def words(pattern: str) -> Callable[[Values, Value | None], list[Inner]]:
     """Texts for a shell behind ``pattern`` in a word of its own."""
     before = re.compile(pattern, re.IGNORECASE)
 
-    def look(argv: Values, stdin: Value | None) -> list[Inner]:
+    def inner_texts(argv: Values, stdin: Value | None) -> list[Inner]:
         found = ((value, before.match(value.text)) for value in argv[1:])
         return [Inner(text=value._replace(text=value.text[match.end() :], shown=""), own=True) for value, match in found if match]
 
-    return look
+    return inner_texts
 
 
 def pagers(argv: Values) -> list[Inner]:

@@ -17,11 +17,11 @@ def is_recurring(signals: frozenset[str]) -> bool:
 
 def begin(it: Walker, state: State, text: str) -> None:
     """Follow ``text``, which may run between the commands from now on."""
-    note(it, state, text)
+    remember_trap(it, state, text)
     _run(it, state, text)
 
 
-def note(it: Walker, state: State, text: str) -> None:
+def remember_trap(it: Walker, state: State, text: str) -> None:
     """Remember what ``text`` was followed with."""
     bodies = dict.fromkeys(body.text for known in state.functions.values() for body in known)
     names = dict.fromkeys(name for one in (text, *bodies) if "eval" in one for name in _MENTIONED.findall(one))
@@ -32,7 +32,7 @@ def again(it: Walker, state: State) -> None:
     """Follow the traps once more for which something was set since: functions, and variables where one evaluates a text."""
     for text, (functions, variables) in list(it.found.traps.items()):
         if state.functions is not functions or any(state.vars.get(name) != var for name, var in variables.items()):
-            note(it, state, text)
+            remember_trap(it, state, text)
             _run(it, state, text)
 
 

@@ -36,7 +36,7 @@ def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
     found = [_joined(folder, name) for folder in folders for name in named if HOLE not in name]
     if not named:
         found = [git for folder in folders for git in _around(folder, looks)]
-    shapes = GitFolders(looks.look)
+    shapes = GitFolders(looks.inspect_path)
     there = dict.fromkeys(
         real for folder in found for one in (folder, *looks.links.real(folder)) for real in _pointed(one, looks)
     )
@@ -48,7 +48,7 @@ def _around(folder: str, looks: Looks) -> Iterator[str]:
     """Yield what git would take for its own folder in ``folder`` and in those above it, up to the first that has a ``.git``."""
     for _ in range(_MOST_ABOVE):
         yield folder
-        kind = looks.look(f"{folder}/.git").kind if folder[:1] == "/" else "dir"
+        kind = looks.inspect_path(f"{folder}/.git").kind if folder[:1] == "/" else "dir"
         if kind == "file":
             yield f"{folder}/.git"
         if kind != "missing" or folder == posixpath.dirname(folder):
@@ -58,7 +58,7 @@ def _around(folder: str, looks: Looks) -> Iterator[str]:
 
 def _pointed(folder: str, looks: Looks) -> Iterator[str]:
     """Yield ``folder``, or where it points to if it is a file; not if that belongs to a repository's own ``.git``."""
-    seen = looks.look(folder)
+    seen = looks.inspect_path(folder)
     text = (seen.text or "") if seen.kind == "file" else ""
     target = _joined(posixpath.dirname(folder), text[7:].strip()) if text.startswith("gitdir:") else folder
     if target == folder or "/.git/" not in target:
@@ -68,7 +68,7 @@ def _pointed(folder: str, looks: Looks) -> Iterator[str]:
 def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
     """Yield git's folder of the repository around ``folder``, where the session unpacked it with all that it holds."""
     while looks.is_unpacked(folder) and folder != posixpath.dirname(folder):
-        seen = looks.look(f"{folder}/.git")
+        seen = looks.inspect_path(f"{folder}/.git")
         if seen.kind != "missing":
             points = seen.kind == "file" and (seen.text or "").startswith("gitdir:")
             yield _joined(folder, (seen.text or "")[7:].strip()) if points else f"{folder}/.git"
@@ -84,10 +84,10 @@ def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
     if folder == HOLE:
         yield "core.hooksPath", HOLE
         return
-    shared = _joined(folder, (looks.look(f"{folder}/commondir").text or "").strip())
+    shared = _joined(folder, (looks.inspect_path(f"{folder}/commondir").text or "").strip())
     for top in dict.fromkeys((folder, shared) if posixpath.basename(shared) != ".git" else (folder,)):
-        seen = [looks.look(f"{top}/{name}") for name in ("config", "config.worktree")]
-        hooks = [looks.look(f"{top}/hooks/{name}").kind for name in sorted(HOOKS)]
+        seen = [looks.inspect_path(f"{top}/{name}") for name in ("config", "config.worktree")]
+        hooks = [looks.inspect_path(f"{top}/hooks/{name}").kind for name in sorted(HOOKS)]
         if not set(hooks) <= {"missing"}:
             yield "core.hooksPath", f"{top}/hooks"
         for one in seen:

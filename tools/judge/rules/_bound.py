@@ -37,7 +37,7 @@ def ignored(view: ActView, looks: Looks, home: str) -> Settings | None:
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes or looks.are_changed(IGNORES):
         return None
-    seen = [(path, looks.look(path)) for folder in found for path in (posixpath.join(folder, ".gitignore"),)]
+    seen = [(path, looks.inspect_path(path)) for folder in found for path in (posixpath.join(folder, ".gitignore"),)]
     if any(one.kind not in ("file", "missing") for _path, one in seen):
         return None
     return tuple((f"{path} (ignored)", _digest(one.text)) for path, one in seen)
@@ -46,7 +46,7 @@ def ignored(view: ActView, looks: Looks, home: str) -> Settings | None:
 def _said(paths: list[str], looks: Looks, wanted: frozenset[str]) -> Settings | None:
     found: list[tuple[str, str]] = []
     for path in dict.fromkeys(paths):
-        seen = looks.look(path)
+        seen = looks.inspect_path(path)
         if seen.kind not in ("file", "missing"):
             return None
         found.append((f"{path} (remotes)", _digest(seen.text and _sections(seen.text, wanted))))
@@ -70,7 +70,7 @@ def _config_of(folder: str, looks: Looks) -> str | None:
     above = [folder]
     while above[-1] != "/" and len(above) < _MOST_ABOVE:
         above.append(posixpath.dirname(above[-1]))
-    seen = [(one, looks.look(posixpath.join(one, ".git"))) for one in above]  # all: what is wanted is read in one go
+    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all: what is wanted is read in one go
     for at, one in seen:
         if one.kind == "dir":
             return posixpath.join(at, ".git/config")

@@ -98,7 +98,7 @@ def checked_out(view: ActView, looks: Looks) -> bool:
         name = next((one.text for one in reversed(view.operands())), HOLE)
         where = folders(view) or view.act.cwds
         paths = [posixpath.normpath(posixpath.join(folder, name)) for folder in where if HOLE not in name]
-        if {looks.look(path).kind for path in paths} <= {"missing"}:
+        if {looks.inspect_path(path).kind for path in paths} <= {"missing"}:
             return brings_over(view, looks)
     return may_lose(overwritten)(view, looks) or brings_over(view, looks)
 

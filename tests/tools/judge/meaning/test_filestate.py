@@ -19,7 +19,7 @@ class Linked:
     def real(self, path: str) -> str:
         return THERE + path[len(LINK) :] if f"{path}/".startswith(f"{LINK}/") else path
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         text = FILES.get(self.real(path))
         return Seen("missing") if text is None else Seen("file", text)
 

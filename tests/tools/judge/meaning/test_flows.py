@@ -23,7 +23,7 @@ class Own:
         self.files = {f"{PROJECT}/{name}": text for name, text in files.items()}
         self.origin = taint
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         if path in self.files:
             return Seen("file", self.files[path], self.origin)
         return Seen("dir" if any(name.startswith(f"{path}/") for name in self.files) else "missing")

@@ -19,7 +19,7 @@ class Files:
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = files
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         if path in self.files:
             return Seen("file", self.files[path])
         return Seen("dir" if any(name.startswith(f"{path}/") for name in self.files) else "missing")

@@ -20,7 +20,7 @@ class Own:
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = {f"{PROJECT}/{name}": text for name, text in files.items()}
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("file", self.files[path], Taint.WRITTEN) if path in self.files else Seen("missing")
 
     def taint(self, path: str) -> Taint:

@@ -22,7 +22,7 @@ class Files:
     def __init__(self, files: Mapping[str, str | None]) -> None:
         self.files = files
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         if path not in self.files:
             return Seen("missing")
         text = self.files[path]

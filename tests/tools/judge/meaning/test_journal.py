@@ -44,7 +44,7 @@ class Disk:
                 return self.real(target + path[len(link) :])
         return path
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         taint = self.taint(path)
         path = self.real(path)
         if path not in self.files:

@@ -45,7 +45,7 @@ def test_what_is_mounted_is_the_hosts(command: str, key: str, path: str) -> None
 class Files(NoFiles):
     """One script of the project."""
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("file", "rm -rf src") if path == f"{HOME}/project/x.sh" else Seen("missing")
 
 

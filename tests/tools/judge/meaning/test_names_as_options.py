@@ -17,7 +17,7 @@ class Own:
     def __init__(self, *paths: str) -> None:
         self.paths = paths
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("file", "") if path in self.paths else Seen("missing")
 
     def taint(self, path: str) -> Taint:

@@ -26,7 +26,7 @@ class Disk:
     ) -> None:
         self.files, self.copies, self.taints = files, copies or {}, taints or {}
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         if path not in self.files:
             return Seen("dir" if any(one.startswith(f"{path}/") for one in self.files) else "missing")
         text = self.files[path]

@@ -12,7 +12,7 @@ NOW = ShellNow(cwd="/p", home="/home/dev", variables={"OLDPWD": "/before", "_": 
 class Folders:
     """A snapshot in which everything is a folder."""
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("dir")
 
 

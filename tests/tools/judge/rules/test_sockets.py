@@ -20,7 +20,7 @@ class Places(NoFiles):
     def is_new(self, path: str) -> bool:
         return False
 
-    def look(self, path: str) -> Seen:
+    def inspect_path(self, path: str) -> Seen:
         return Seen("missing")
 
 
