@@ -178,11 +178,11 @@ async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, b
     """Return the name and content of the file that is read. Raises as ``send_file``."""
     if ctx.granted is not None and "read_file" not in ctx.granted:
         raise Denied("this session may read no files, and so sends none")
-    from tools.files.places import files_of, missing, told, unmoved
+    from tools.files.places import files_of, missing, translate_file_errors, unmoved
 
     path = next(one.path for one in effects if isinstance(one, ReadsFile))
     files = files_of(ctx, path)
-    with told(path):
+    with translate_file_errors(path):
         info = await files.stat(path)
         if info is None:
             raise await missing(files, path)

@@ -67,7 +67,7 @@ class ChatFiles:
         """``data``: {sent, bytes}. Raises NotFound, InvalidArguments for what is no file or too large, Denied where the session
         is none of a chat, as a delegate's, and ExecutionFailed where it can't be kept.
         """
-        from tools.files.places import files_of, judged, missing, told, unmoved
+        from tools.files.places import files_of, judged, missing, translate_file_errors, unmoved
 
         session_id = ctx.run_identity.session_id
         chat = await self._chat_of(session_id)
@@ -75,7 +75,7 @@ class ChatFiles:
             raise Denied("this session has no chat that takes files; put into the answer what matters of it")
         path = judged(ctx, ReadsFile).path
         files = files_of(ctx, path)
-        with told(path):
+        with translate_file_errors(path):
             info = await files.stat(path)
             if info is None:
                 raise await missing(files, path)

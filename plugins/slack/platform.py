@@ -283,7 +283,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         file, key = out.files[number], f"{out.key}\nfile{number}"
         if known := self._sent.known(key):
             return known
-        data, file_id = await asyncio.to_thread(file.path.read_bytes), str(self._sent.note(key) or "")
+        data, file_id = await asyncio.to_thread(file.path.read_bytes), str(self._sent.note_of(key) or "")
         is_shown = await self._is_shown(file_id) if file_id else None
         if is_shown is None:
             self._sent.forget(key)

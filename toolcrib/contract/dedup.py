@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 
 from toolcrib.contract.chat import Host
+from toolcrib.contract.deprecated import old_name
 from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.types import Json
 
@@ -43,9 +44,11 @@ class SentKeys:
                 raise
         return self._open.get(digest, note)
 
-    def note(self, key: str) -> Json:
+    def note_of(self, key: str) -> Json:
         """Return the note of a message whose id is not known, None where there is none."""
         return self._open.get(_digest(key))
+
+    note = old_name(note_of, "note")
 
     def known(self, key: str) -> str:
         """Return the id of the message, "" where it is not known."""

@@ -130,7 +130,7 @@ class Keeping(Protocol):
         ...
 
     @property
-    def note(self) -> str:
+    def warning(self) -> str:
         """Return what can't be undone, for the model and the person; "" where everything can."""
         ...
 

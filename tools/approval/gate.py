@@ -197,7 +197,7 @@ class ApprovalGate:
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
         leaves = judged.files or judged.copies or judged.made is not None
         why = acts(policy.mode, case.entry, case.ctx.effects, findings, policy.setting, files)
-        if rule is None and not findings and not leaves and not noted and policy.told is None and not why:
+        if rule is None and not findings and not leaves and not noted and policy.on_weighed is None and not why:
             return None
         return self._weigh(case, judged, files, findings, rule, why)
 
@@ -207,8 +207,8 @@ class ApprovalGate:
         call, ctx, policy = case.call, case.ctx, case.policy
         grants: dict[Finding, Grant] = {}
         layers = layers_of(policy, case.entry, judged_in(ctx))
-        if policy.told is not None:
-            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why, layers))
+        if policy.on_weighed is not None:
+            policy.on_weighed(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why, layers))
         if rule is not None:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":

@@ -55,9 +55,9 @@ class Policy:
 
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
-    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``told`` hears
-    how each call was weighed. ``mode`` is the session's, which a person sets. ``covers`` returns whether snapshots undo every
-    change of an absolute path and of all that is below it; None: the session has no snapshots.
+    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``on_weighed`` is
+    called with each call's weighing. ``mode`` is the session's, which a person sets. ``covers`` returns whether snapshots undo
+    every change of an absolute path and of all that is below it; None: the session has no snapshots.
     """
 
     grants: GrantStore
@@ -68,7 +68,7 @@ class Policy:
     redact: Callable[[str], str] = str
     files: SessionFiles = field(default_factory=SessionFiles)
     harmless: Harmless = field(default_factory=Harmless)
-    told: Callable[[Weighed], None] | None = None
+    on_weighed: Callable[[Weighed], None] | None = None
     mode: Mode = DEFAULT
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a session of a person's."""
@@ -78,10 +78,15 @@ class Policy:
     measured: Callable[[], Awaitable[None]] | None = None
     """Waits until ``covers`` can answer."""
 
-    def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
+    def only_asking(self, on_weighed: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""
         return replace(
-            self, grants=_Unspent(self.grants), audit=None, files=OriginsReader(self.files), harmless=Harmless(), told=told
+            self,
+            grants=_Unspent(self.grants),
+            audit=None,
+            files=OriginsReader(self.files),
+            harmless=Harmless(),
+            on_weighed=on_weighed,
         )
 
 

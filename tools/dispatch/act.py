@@ -85,9 +85,9 @@ async def _handled(current: CallInProgress) -> ToolResult:
     try:
         value = _invoked(current, invoke, None if is_async else seconds)
         if type(value) not in PLAIN:
-            value = await current.settle(value, seconds)
+            value = await current.await_value(value, seconds)
             if type(value) is CoroutineType:  # from a thread: a plain function that hands on an async one's
-                value = await current.settle(value, seconds)
+                value = await current.await_value(value, seconds)
         return _result(current, await _kept(current, value) if type(value) is ToolOutput else value)
     except TimeoutError as error:
         if error.args != (LIMIT,):

@@ -204,7 +204,7 @@ class _Batch:
         current = self._begin(item, item.call, group)
         ended = None
         if self.unsettled:
-            ended = await self.dispatcher.look(current)
+            ended = await self.dispatcher.prepare_only(current)
             current.trial = ended is None and await self._must_wait(current)
         if not current.trial:
             self.on_start(item.call)
@@ -269,7 +269,7 @@ class _Batch:
             return self._after_gate(item, current, await self.dispatcher.end(current, denied))
         ended = None
         if self.unsettled and _has_effects(record):
-            ended = await self.dispatcher.look(current)
+            ended = await self.dispatcher.prepare_only(current)
             if ended is None and await self._must_wait(current):
                 item.effects = tuple(current.ctx.effects)
                 return None

@@ -57,7 +57,7 @@ async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) 
         try:
             seen = hook.call(*values)
             if seen is not None:
-                seen = await current.settle(seen, current.scope.limits.gate_seconds)
+                seen = await current.await_value(seen, current.scope.limits.gate_seconds)
                 if seen is not None:
                     said.append((hook.plugin, seen))
         except BaseException as error:
@@ -70,7 +70,7 @@ async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) 
     try:
         changed = hook.call(current.call, result, current.ctx)
         if changed is not None:
-            changed = await current.settle(changed, current.scope.limits.gate_seconds)
+            changed = await current.await_value(changed, current.scope.limits.gate_seconds)
     except BaseException as error:
         current.let_pass(error)
         current.log_failure(error, "the transform of %r failed on %s; the result stands", hook.plugin, current.call.name)

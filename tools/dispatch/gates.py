@@ -161,7 +161,7 @@ async def _settled(current: CallInProgress, gate: Hook, answer: object) -> objec
     try:
         if isinstance(answer, BaseException):
             raise answer
-        decision = await current.settle(answer, seconds)
+        decision = await current.await_value(answer, seconds)
         if gate.plugin != APPROVAL and time.monotonic() - begun > seconds:  # it blocked the loop, and with it the timer
             raise TimeoutError(LIMIT)
         return decision
@@ -258,7 +258,7 @@ async def _asked(current: CallInProgress, ticket: SuspendTicket) -> object:
     )
     if not inspect.isawaitable(given):
         return given
-    return await current.settle(_awaited(given), current.scope.limits.answer_seconds)
+    return await current.await_value(_awaited(given), current.scope.limits.answer_seconds)
 
 
 async def _awaited(given: object) -> object:
@@ -280,7 +280,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
             if isinstance(heard, BaseException):
                 raise heard
             if heard is not None:
-                await current.settle(heard, current.scope.limits.gate_seconds)
+                await current.await_value(heard, current.scope.limits.gate_seconds)
         except BaseException as error:
             current.let_pass(error)
             current.log_failure(error, "%r could not take the answer to %s", hook.plugin, name)

@@ -143,8 +143,8 @@ class Dispatcher:
         """Begin a call, for ``whole``."""
         return _begin(call, scope, extra, inline=False, offload=True)
 
-    async def look(self, current: CallInProgress) -> ExecutedCall | None:
-        """Prepare only, so that ``run.ctx.effects`` say what it would do. What ended it, where it can't run."""
+    async def prepare_only(self, current: CallInProgress) -> ExecutedCall | None:
+        """Prepare a call without running it: ``ctx.effects`` say what it would do then. Return what ended it if it can't run."""
         try:
             await self._look_at(current)
         except BaseException as error:
@@ -188,7 +188,7 @@ class Dispatcher:
             if not current.prepared:
                 effects = self._prepare(current)
                 if effects is not None:
-                    current.ctx.effects = tuple(await current.settle(effects, current.scope.limits.gate_seconds))
+                    current.ctx.effects = tuple(await current.await_value(effects, current.scope.limits.gate_seconds))
                 current.prepared = True
             if answered is not None:
                 result = await go_on(current, *answered)
@@ -233,7 +233,7 @@ class Dispatcher:
     async def _look_at(self, current: CallInProgress) -> None:
         effects = self._prepare(current)
         if effects is not None:
-            current.ctx.effects = tuple(await current.settle(effects, current.scope.limits.gate_seconds))
+            current.ctx.effects = tuple(await current.await_value(effects, current.scope.limits.gate_seconds))
         current.prepared = True
 
     def _prepare(self, current: CallInProgress) -> Any:
@@ -308,7 +308,7 @@ async def _after_reading(current: CallInProgress) -> Sequence[Effect]:
     declare = _declaring(current)
     if declare is None:
         return ()
-    return cast("Sequence[Effect]", await current.settle(declare(current.args, current.ctx)))
+    return cast("Sequence[Effect]", await current.await_value(declare(current.args, current.ctx)))
 
 
 def _declaring(current: CallInProgress) -> Callable[[Any, ToolCallContext], Any] | None:

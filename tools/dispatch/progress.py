@@ -208,7 +208,7 @@ class CallInProgress:
         session_id = self.scope.identity.session_id
         await self.scope.ledger.finish(session_id, self.call.id, status, result, end_run=self.end_run, **more)
 
-    async def settle(self, value: Any, seconds: float | None = None) -> Any:
+    async def await_value(self, value: Any, seconds: float | None = None) -> Any:
         """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""
         if type(value) is not CoroutineType and (type(value) in PLAIN or not inspect.isawaitable(value)):
             return value

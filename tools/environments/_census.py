@@ -25,8 +25,8 @@ _LOOKS = 3
 _Asked: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Sessions]]"
 
 
-def look() -> Sessions:
-    """Look now. It blocks for some milliseconds. Raises OSError where no more files can be opened."""
+def scan_sessions() -> Sessions:
+    """Return the sessions as they are now. It blocks for some milliseconds. Raises OSError where no more files can be opened."""
     sessions = Sessions()
     sessions.begun = time.monotonic()
     seen: set[str] = set()
@@ -86,7 +86,7 @@ class Census:
             asked, self._asked = self._asked, []
         found: Sessions | OSError
         try:
-            found = look()
+            found = scan_sessions()
         except OSError as error:
             found = error
         for loop, future in asked:

@@ -13,7 +13,7 @@ from toolcrib.contract.undo import Keeping
 class _Nothing:
     """A keeper for calls outside of a session: it keeps nothing."""
 
-    note = ""
+    warning = ""
 
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
         """Keep nothing."""

@@ -18,7 +18,7 @@ from tools.files.attributes import attributes_of, give_attributes
 from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing
 from tools.files.owners import give_back
-from tools.files.places import missing, resolve, told, unmoved
+from tools.files.places import missing, resolve, translate_file_errors, unmoved
 from tools.files.rewriting import rewrite
 from tools.files.text import Text, decode
 from tools.files.unified import FileDiff, parse_diff
@@ -143,7 +143,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             said["from"] = step.source
         files.append(said)
         diffs.append(diff)
-    notes = [note for step in steps for note in step.notes] + ([kept.note] if kept.note else [])
+    notes = [note for step in steps for note in step.notes] + ([kept.warning] if kept.warning else [])
     shown = "".join(diffs)
     data = {"files": files, "diff": shown, "notes": notes}
     heads = [f"{said['action']} {said['path']} (from line {said['first_changed_line']})" for said in files]
@@ -177,7 +177,7 @@ def _next(judged: Iterator[Effect], kind: type[E], ctx: ToolCallContext) -> E:
 async def _prepare(request: Request, source: str | None, target: str | None, ctx: ToolCallContext) -> Step:
     step = Step(source, target)
     if target is not None and target != source:
-        with told(target):
+        with translate_file_errors(target):
             if await ctx.environment.stat(target) is not None:
                 raise ExecutionFailed(f"{target} exists already; nothing was changed")
     text = Text("")
@@ -196,7 +196,7 @@ async def _prepare(request: Request, source: str | None, target: str | None, ctx
 
 async def _load(path: str, step: Step, ctx: ToolCallContext) -> Text:
     files = ctx.environment
-    with told(path):
+    with translate_file_errors(path):
         info = await files.stat(path)
         if info is None:
             raise await missing(files, path)
@@ -220,7 +220,7 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
     done: list[Step] = []
     for step in steps:
         try:
-            with told(step.target or step.source or ""):
+            with translate_file_errors(step.target or step.source or ""):
                 done.append(step)
                 if step.target is not None and (why := await rewrite(ctx.environment, step.target, step.after, mode=step.mode)):
                     step.notes.append(f"{step.target}: {why}")

@@ -118,7 +118,7 @@ async def unmoved(files: Files, path: str) -> None:
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def translate_file_errors(path: str) -> Iterator[None]:
     """Turn what file access raises into a result for the model."""
     try:
         yield

@@ -12,7 +12,7 @@ from toolcrib.contract.environment import FileInfo
 from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
 from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files import PAGE_LINES
-from tools.files.places import Files, files_of, judged, located, missing, resolve, shown, told, unmoved
+from tools.files.places import Files, files_of, judged, located, missing, resolve, shown, translate_file_errors, unmoved
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
@@ -32,7 +32,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     or {path, binary, size}. Raises NotFound with the closest names, InvalidArguments for an offset past the end."""
     path = judged(ctx, ReadsFile).path
     files = files_of(ctx, path)
-    with told(path):
+    with translate_file_errors(path):
         info = await files.stat(path)
         if info is None:
             raise await missing(files, path)

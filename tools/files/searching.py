@@ -13,7 +13,7 @@ from toolcrib.contract.environment import FileInfo, KnowsHome
 from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
 from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files.matches import Outcome, find_by_name, find_in_content
-from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, told, unmoved
+from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, translate_file_errors, unmoved
 from tools.files.text import clip
 
 LINE_CHARS = 500
@@ -59,7 +59,7 @@ async def _leave_out_links(ctx: ToolCallContext, root: str, found: Outcome) -> N
 
 async def _look(path: str, ctx: ToolCallContext) -> FileInfo:
     files = files_of(ctx, path)
-    with told(path):
+    with translate_file_errors(path):
         info = await files.stat(path)
         if info is None:
             raise await missing(files, path)

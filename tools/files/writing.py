@@ -12,7 +12,7 @@ from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments, ToolEr
 from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files.changing import show
 from tools.files.kept import changing
-from tools.files.places import judged, resolve, told
+from tools.files.places import judged, resolve, translate_file_errors
 from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines
 
@@ -33,7 +33,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     path, content = effect.path, effect.content or ""
     data = Text("").encode(content)
     async with changing(ctx, [path]) as kept:
-        with told(path):
+        with translate_file_errors(path):
             info = await ctx.environment.stat(path)
         before = await _text_of(ctx.environment, path, info)
         if info is not None and info.kind != "file":
@@ -41,14 +41,14 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         await kept.replaces(path, info, data)
         await kept.record()
         try:
-            with told(path):
+            with translate_file_errors(path):
                 lost = await rewrite(ctx.environment, path, data, mode=None if info is None else info.mode)
         except ToolError:
             await kept.forget()
             raise
     if before is not None:
         ctx.report_activity("file-difference", {"text": show(path, before, content)[0]})
-    note = "; ".join(each for each in (lost, kept.note) if each)
+    note = "; ".join(each for each in (lost, kept.warning) if each)
     said = {
         "path": path,
         "action": "created" if info is None else "replaced",

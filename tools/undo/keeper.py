@@ -190,9 +190,9 @@ class _Keeping:
                 self.fail(str(error))
             else:
                 await self._store.tidy()
-        if self.note and self._store.required:
+        if self.warning and self._store.required:
             await self._drop([] if self._recorded is None else self._recorded.changes)
-            raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.note}")
+            raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.warning}")
 
     async def forget(self) -> None:
         made = () if self._recorded is None else self._recorded.changes
@@ -224,7 +224,7 @@ class _Keeping:
             return False
 
     @property
-    def note(self) -> str:
+    def warning(self) -> str:
         if self._failed:
             return f"this can't be undone: {self._failed}"
         lost = [f"{change.path}: {change.lost}" for change in self._changes if change.lost]

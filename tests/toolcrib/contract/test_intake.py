@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from toolcrib import StoreFailed
 from toolcrib.chat import Chat, Inbound
 from toolcrib.platforms import Intake, SentKeys
@@ -167,12 +169,12 @@ async def test_what_was_sent_is_remembered_over_restarts() -> None:
     assert await sent.begin("a", "7") == "7"
     other = SentKeys(host)  # a process that was killed: nothing was closed
     await other.load()
-    assert (await other.begin("a", "9"), other.note("a"), other.known("a")) == ("7", "7", "")
+    assert (await other.begin("a", "9"), other.note_of("a"), other.known("a")) == ("7", "7", "")
     await other.done("a", "id")
     await other.close()
     last = SentKeys(host)
     await last.load()
-    assert (last.known("a"), last.note("a"), last.ids) == ("id", None, {"id"})
+    assert (last.known("a"), last.note_of("a"), last.ids) == ("id", None, {"id"})
 
 
 async def test_a_process_that_only_looked_leaves_what_was_sent() -> None:
@@ -183,7 +185,7 @@ async def test_a_process_that_only_looked_leaves_what_was_sent() -> None:
     await SentKeys(host).close()  # as one that connected, and found that another gateway has the account
     other = SentKeys(host)
     await other.load()
-    assert other.note("a") == "7"
+    assert other.note_of("a") == "7"
 
 
 async def test_of_what_is_known_the_newest_are_kept() -> None:
@@ -194,4 +196,6 @@ async def test_of_what_is_known_the_newest_are_kept() -> None:
     assert [sent.known(key) for key in "abc"] == ["", "id-b", "id-c"]
     await sent.begin("d", "note")
     sent.forget("d")
-    assert sent.note("d") is None
+    assert sent.note_of("d") is None
+    with pytest.warns(DeprecationWarning, match="SentKeys.note is an old name: call note_of"):
+        assert sent.note("d") is None

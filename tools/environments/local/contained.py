@@ -282,10 +282,10 @@ class SandboxedEnvironment(_WithOutside):
         await self._up()
         folder, _, name = path.rstrip("/").rpartition("/")
 
-        def look(view: str) -> FileInfo | None:
+        def info_in(view: str) -> FileInfo | None:
             return files.info(f"{files.resolve_under(view, folder or '/', self.cwd)}/{name}".replace("//", "/"), view)
 
-        return self._seen(look, again=True)
+        return self._seen(info_in, again=True)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         await self._up()

@@ -71,7 +71,7 @@ class GitGuard:
         found = self._git_folders()
         return found == list(self._noted) and all(_mark(path, self._links) == self._marks[path] is not None for path in found)
 
-    def note(self) -> None:
+    def accept_current(self) -> None:
         """Take the git folders as they are for what the user wants."""
         noted, self._noted = self._noted, {}
         pinned = {f"{folder}/.git" for folder in self._folders}

@@ -59,7 +59,7 @@ class GuardedSandbox:
                     self._guard.mounted(config)
 
     def _note(self) -> list[tuple[str, str]]:
-        self._guard.note()
+        self._guard.accept_current()
         self._is_noted = True
         return self._guard.links()
 

@@ -145,7 +145,7 @@ class RemoteOneShot:
             raise EnvironmentFailed(f"the command's input cannot be written to {name}, so it was not run: is the disk full?")
         return name
 
-    async def tell(self, number: int, sessions: set[int], *, whole: bool) -> bool:
+    async def signal_sessions(self, number: int, sessions: set[int], *, whole: bool) -> bool:
         """Send a signal to the sessions and return True if any process lived; ``whole``: also to their leaders. Raises Lost."""
         names = {"SESSIONS": " ".join(map(str, sessions)), "NUMBER": str(int(number)), "ALL": "y" if whole else ""}
         text = _END
@@ -166,7 +166,7 @@ class RemoteOneShot:
             await asyncio.sleep(0.01)
         with contextlib.suppress(ChannelLost):  # out of reach: nothing more can be done from here
             for number in (signal.SIGTERM, signal.SIGKILL):
-                if self._sessions and await self.tell(number, self._sessions, whole=True):
+                if self._sessions and await self.signal_sessions(number, self._sessions, whole=True):
                     await asyncio.sleep(_AGAIN)
             if self._root:
                 await self.beside(f"rm -rf {quote(self._root)}")
@@ -219,7 +219,7 @@ class _Running:
         for number, grace in _STEPS:
             give_up = self._loop.time() + grace
             while self._loop.time() < give_up:
-                lives = await self._place.tell(number, {self.session}, whole=False)
+                lives = await self._place.signal_sessions(number, {self.session}, whole=False)
                 again = self._loop.time() + _AGAIN
                 while not self.keeper.pump(self.exchange) and self._loop.time() < again:
                     await self.keeper.next(again)
@@ -231,9 +231,9 @@ class _Running:
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""
 
-        def told() -> None:
+        def mark_interrupted() -> None:
             self.ended = self.ended or "interrupted"
             self.keeper.notify()
 
         with contextlib.suppress(RuntimeError):  # its loop is closed, so nobody awaits it any more
-            self._loop.call_soon_threadsafe(told)
+            self._loop.call_soon_threadsafe(mark_interrupted)

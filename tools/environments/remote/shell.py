@@ -151,8 +151,8 @@ class RemoteShell:
             await asyncio.sleep(_PAUSE)
         return not self.owes
 
-    async def tell(self) -> bool:
-        """Have an idle shell report its state itself, where it could not leave it for us to fetch. Raises Lost."""
+    async def report_state(self) -> bool:
+        """Make an idle shell report its state, if it could not leave it for us to fetch; return True if it did. Raises Lost."""
         said: list[bytes] = []
         exchange = Exchange(said.append, lambda data: None)
         report = driver.report(self._mark, f"&{frame.OUT}")

@@ -127,7 +127,7 @@ class RemoteState(RemoteFiles):
         told = False
         try:
             self._keepers.unpark(shell.keeper)
-            told = await shell.tell()
+            told = await shell.report_state()
         finally:
             if told:
                 self._keepers.park(shell.keeper)
@@ -155,7 +155,7 @@ class RemoteState(RemoteFiles):
         """Give a damaged shell up, which tells its state before."""
         told = False
         with contextlib.suppress(ChannelLost):
-            told = await shell.tell()
+            told = await shell.report_state()
         self._forget(shell, _DAMAGED)
         self._notice = self._notice if told else self._notice.replace(ON, OLD)
 

@@ -77,7 +77,7 @@ class Reaper:
 
 def _looked() -> Sessions | None:
     try:
-        return _census.look()
+        return _census.scan_sessions()
     except OSError:  # no more files can be opened: later
         time.sleep(_LOOK)
         return None

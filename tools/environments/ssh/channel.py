@@ -88,7 +88,7 @@ class SshChannel:
         self._timer: threading.Timer | None = None
         self._closed = False
         channel.settimeout(0.0)
-        end.tell = self._wake.set
+        end.on_data = self._wake.set
         for buffer in (channel.in_buffer, channel.in_stderr_buffer):
             buffer.set_event(self._wake)  # type: ignore[arg-type]  # all that is called of an event it has
         if end.code is not None:
@@ -188,7 +188,7 @@ class SshChannel:
         if self._closed:
             return
         self._closed = True
-        self._end.tell = lambda: None
+        self._end.on_data = lambda: None
         if self._timer is not None:
             self._timer.cancel()
         self._wake.close()

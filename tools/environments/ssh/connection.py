@@ -176,7 +176,7 @@ class Connection:
     def _reason(self) -> str:
         return next((text for each in self._transports if (text := _reason(each))), "")
 
-    def look(self) -> None:
+    def report_if_lost(self) -> None:
         """Report a lost connection to the link."""
         if not self.alive:
             self._why()

@@ -79,7 +79,7 @@ class SshLink:
                 fault = error
         if fault is not None and connection.alive:
             raise fault
-        connection.look()
+        connection.report_if_lost()
         connection.close()
         with self._lock, contextlib.suppress(ValueError):  # others have met its end too
             self._connections.remove(connection)
@@ -151,7 +151,7 @@ class SshLink:
 
     def diagnose(self) -> str:
         for connection in list(self._connections):
-            connection.look()
+            connection.report_if_lost()
         if not self._reason:
             return self.silence().rstrip(".").replace("Nothing", "nothing", 1)
         from tools.environments.ssh.connection import SILENT

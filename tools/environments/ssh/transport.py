@@ -43,7 +43,7 @@ class End:
 
     code: int | None = None
     closed: bool = False
-    tell: Callable[[], None] = lambda: None
+    on_data: Callable[[], None] = lambda: None
 
 
 def _demote(record: logging.LogRecord) -> bool:
@@ -184,7 +184,7 @@ def _requested(channel: paramiko.Channel, message: paramiko.Message) -> None:
         code = 128 + number if isinstance(number, signal.Signals) else None
     end = _end_of(channel)
     end.code = code
-    end.tell()
+    end.on_data()
 
 
 def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:

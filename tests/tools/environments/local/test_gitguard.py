@@ -45,7 +45,7 @@ def guarded(project: Path) -> Callable[[str], list[str]]:
     guard = GitGuard([str(project)])
 
     def guarded(command: str) -> list[str]:
-        guard.note()
+        guard.accept_current()
         run(command, project)
         return [one.removeprefix(f"{project}/") for one in guard.put_back()]
 
@@ -193,7 +193,7 @@ def test_nothing_outside_is_written_through_a_link(project: Path, tmp_path: Path
     outside = tmp_path / "outside"
     run(f"git init -q n && git init -q {outside}", project)
     guard = GitGuard([str(project)])
-    guard.note()
+    guard.accept_current()
     run("git -C n config core.pager evil", project)
     guard._git_folders = lambda: [f"{project}/n/.git"]  # type: ignore[method-assign]  # as found before the link was made
     run(f"rm -r n && ln -s {outside} n && git -C {outside} config core.pager mine", project)
@@ -255,7 +255,7 @@ sys.exit(subprocess.run(["bash", "-c", command]).returncode)
 def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: Path, tmp_path: Path) -> None:
     """A link that is mounted over the configuration leads git's own lock and rename to the copy."""
     guard = GitGuard([str(project)], str(tmp_path))
-    guard.note()
+    guard.accept_current()
     ((config, copy),) = guard.links()
     before = Path(config).read_bytes()
     command = "git config user.name me && git remote add o ../o && git config core.pager evil && git config --get core.pager"
@@ -276,7 +276,7 @@ def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: P
 
 def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path) -> None:
     guard = GitGuard([str(project)], str(tmp_path))
-    guard.note()
+    guard.accept_current()
     ((config, copy),) = guard.links()
     guard.mounted(config)
     with Path(config).open("a") as file:  # in place: the link stays mounted
@@ -290,12 +290,12 @@ def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path
 def test_a_configuration_that_was_replaced_needs_a_new_link(project: Path, tmp_path: Path) -> None:
     """The user's git renames a new file over the old one, by which the kernel unmounts the link."""
     guard = GitGuard([str(project)], str(tmp_path))
-    guard.note()
+    guard.accept_current()
     guard.mounted(guard.links()[0][0])
     assert guard.links() == []
     run("git config user.name me", project)
     assert guard.put_back() == []  # judged as a change of the command's
-    guard.note()
+    guard.accept_current()
     assert [config for config, _ in guard.links()] == [f"{project}/.git/config"]
 
 
@@ -304,7 +304,7 @@ def test_a_name_that_a_command_took_is_not_used(project: Path, tmp_path: Path) -
     copies.mkdir()
     guards = [GitGuard([str(project)], str(copies)) for _ in range(2)]
     for guard in guards:
-        guard.note()
+        guard.accept_current()
     [(config, one)], [(same, other)] = (guard.links() for guard in guards)
     assert config == same
     assert one != other

@@ -80,7 +80,7 @@ class Connections:
             for tunnel in list(self._tunnels):
                 tunnel.close()
 
-    def look(self) -> None:
+    def close_idle(self) -> None:
         """End idle connections, and accept again after an error."""
         now = time.monotonic()
         for tunnel in [tunnel for tunnel in self._tunnels if now - tunnel.used > IDLE]:

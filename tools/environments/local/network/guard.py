@@ -176,13 +176,13 @@ class NetworkGuard:
 
     def _look(self) -> None:
         if (connections := self._connections) is not None:
-            connections.look()
+            connections.close_idle()
         if (joined := self._joined) is not None:
             network, ports = joined
             if network.has_ended():
                 self._detach()
             else:
-                ports.look()
+                ports.update_forwards()
 
     def _ended(self) -> str:
         """End the inner program. Return the last line of its errors."""

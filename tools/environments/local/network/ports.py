@@ -31,7 +31,7 @@ class SandboxPorts:
             return None
         return self._inner.connect(port)
 
-    def look(self) -> None:
+    def update_forwards(self) -> None:
         """Forward the ports that were listened on at the last look too, and close those that no longer are."""
         now = set(self._inner.listening()) - self._offered.keys()
         for port in self._outside.keys() - now:

@@ -63,7 +63,7 @@ async def _place(*allow: str) -> AsyncIterator[_Place]:
 
     def look() -> None:
         for one in made:
-            one.look()
+            one.close_idle()
 
     shared = Mover.shared(look)
     made.append(Connections(shared))
