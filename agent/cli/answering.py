@@ -217,7 +217,7 @@ def _run_call(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
 
 def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
     """Run what was answered, and continue the run as `toolcrib run` does; return its exit code."""
-    from agent.cli.commands.run import closing, say_how_it_ended, tell
+    from agent.cli.commands.run import closing, report_error, say_how_it_ended
     from agent.cli.faults import exit_code
     from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
@@ -233,7 +233,7 @@ def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
             finally:
                 view.end()
     except ToolcribError as error:
-        tell(error, None)
+        report_error(error, None)
         return exit_code(error)
     say_how_it_ended(outcome, None)
     return outcome.code

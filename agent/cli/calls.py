@@ -123,9 +123,9 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: st
                 return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
         if executed.call.name == "delegate_task":
-            from agent.cli.format_delegates import told
+            from agent.cli.format_delegates import outcome_lines
 
-            return [(("  ", ""), *row) for line in told(executed) for row in words_of(line, "dim", columns - 2)]
+            return [(("  ", ""), *row) for line in outcome_lines(executed) for row in words_of(line, "dim", columns - 2)]
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT

@@ -29,7 +29,7 @@ async def paste_image(chat: Conversation) -> None:
         chat.screen.fault(f"✗ {one_line(str(error))}")
         return
     chat.images.append(image)
-    chat.screen.note(f"{image} will go with your next message; /image alone removes it")
+    chat.screen.print_note(f"{image} will go with your next message; /image alone removes it")
     chat.screen.draw(image)
 
 

@@ -143,7 +143,7 @@ class Conversation:
         """Name the project's instructions that the model was told, once."""
         files = describe_files(session.prompt.surroundings.files) if session.model else ""
         if files and files != self._told:
-            self.screen.note(one_line(files))
+            self.screen.print_note(one_line(files))
             self._told = files
 
     def has_server(self) -> bool:
@@ -166,7 +166,7 @@ class Conversation:
         finally:
             await session.close()
         if note:
-            self.screen.note(one_line(note, MOST_NOTE))
+            self.screen.print_note(one_line(note, MOST_NOTE))
 
     # -- lines ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Conversation:
             try:
                 line = await self._with_files(line, typed)
             except BrokenOffMessage as error:
-                self.screen.note(str(error))
+                self.screen.print_note(str(error))
                 if self.reader is not None:
                     self.reader.put_back(typed)
                 return
@@ -233,7 +233,7 @@ class Conversation:
 
             done = await attach(self.session, typed, self.opening.confirm)
             for note in done.notes:
-                self.screen.note(note)
+                self.screen.print_note(note)
             for fault in done.faults:
                 self.screen.fault(f"✗ {fault}")
             for image in done.images:
@@ -345,11 +345,11 @@ class Conversation:
 
             if (full := await room_left(self.session, text)) is not None:
                 self._told_full = True
-                self.screen.note(offer(full))
+                self.screen.print_note(offer(full))
             elif not text:
                 near = await soon_compressed(self.session)
                 if near is not None and not self._told_near:
-                    self.screen.note(near)
+                    self.screen.print_note(near)
                 self._told_near = near is not None
 
     def _tell(self, error: ToolcribError) -> None:
@@ -362,10 +362,10 @@ class Conversation:
             self.screen.fault(f"✗ {tame(str(error))}")
             if not self._told_full:  # what can be compressed was, before this came here
                 may = not self.session.config.compression.enabled
-                self.screen.note(offer("the model can read no more of this session", compress=may))
+                self.screen.print_note(offer("the model can read no more of this session", compress=may))
             return
         self.screen.fault(f"✗ {explained(error)}")
-        self.screen.note(KEPT)
+        self.screen.print_note(KEPT)
 
     def _explain(self, stopped: str) -> None:
         words = {
@@ -376,4 +376,4 @@ class Conversation:
             "parked": "a call waits for an answer; `toolcrib approvals` lists it, and what you say waits until then",
         }
         if stopped in words:
-            self.screen.note(words[stopped])
+            self.screen.print_note(words[stopped])

@@ -25,15 +25,17 @@ async def obey_delegates(chat: Conversation, rest: str) -> None:
             raise ToolcribError("write /delegates, or /delegates stop ID; `all` in the place of the id stops each of them")
         for one in _named(found, named):
             one.stop()
-            chat.screen.note(f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; what it did stays done")
+            chat.screen.print_note(
+                f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; what it did stays done"
+            )
         return
     if not found:
-        chat.screen.note("no delegate works in the background")
+        chat.screen.print_note("no delegate works in the background")
         return
     now = time.time()
     rows = [(one.session_id[:ID_CHARS], one_line(one.name, 40), ago(one.since, now), one_line(one.task, 200)) for one in found]
     table([("ID", "NAME", "BEGAN", "TASK"), *rows], width=chat.screen.width)
-    chat.screen.note("/delegates stop ID stops one; `toolcrib sessions show ID` tells what it did so far")
+    chat.screen.print_note("/delegates stop ID stops one; `toolcrib sessions show ID` tells what it did so far")
 
 
 def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[BackgroundDelegate]:
@@ -55,8 +57,8 @@ async def may_end(chat: Conversation, doing: str) -> bool:
     if not found:
         return True
     names = ", ".join(f"{one_line(one.name, 40)} ({one.session_id[:ID_CHARS]})" for one in found)
-    chat.screen.note(f"{doing} ends the delegate{'' if len(found) == 1 else 's'} at work: {names}")
+    chat.screen.print_note(f"{doing} ends the delegate{'' if len(found) == 1 else 's'} at work: {names}")
     if chat.opening.confirm is None or await chat.opening.confirm("Go ahead?"):
         return True
-    chat.screen.note("stayed; /delegates tells what they do")
+    chat.screen.print_note("stayed; /delegates tells what they do")
     return False

@@ -29,7 +29,7 @@ def deciding(explained: Explanation, finding: Finding, person: str, config: Conf
     return decider, sorted(ApprovalRights(lambda: config.gateway.approvers).roles_for(finding.key)) if decider == person else ()
 
 
-def told(explained: Explanation, person: str, config: Config) -> Iterator[str]:
+def explanation_lines(explained: Explanation, person: str, config: Config) -> Iterator[str]:
     """Yield the verdict, what the command comes to, and each finding with who decides; ``person`` stands for whoever is asked.
 
     Who may agree in chats is said where the configuration has platforms.

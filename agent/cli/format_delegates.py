@@ -32,7 +32,7 @@ def outcome_of(executed: ExecutedCall) -> tuple[str, str] | None:
     return _ENDS.get(str(data["ended"]), ("failed", "red"))
 
 
-def told(executed: ExecutedCall) -> list[str]:
+def outcome_lines(executed: ExecutedCall) -> list[str]:
     """Return what to say below the line of a delegate's call: why it failed, and what it used. Nothing for any other call."""
     if (data := _data(executed)) is None:
         return []

@@ -210,13 +210,13 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
     plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
     if plan.acting:
         chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES))
-    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
+    chat.screen.print_note("\n".join(planned(plan, time.time(), "/undo force")))
     if not plan.acting:
         raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
     if chat.opening.confirm is None:
         raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
     if not await chat.opening.confirm("Apply these changes?"):
-        chat.screen.note("nothing was done")
+        chat.screen.print_note("nothing was done")
         return
     carried = await undo.carry_out(plan, environment)
     chat.screen.text("\n".join(done(plan, carried)))

@@ -58,7 +58,7 @@ def spare_of(by: By) -> tuple[int, ...]:
     return {"tool": (5, 4), "session": (5, 3, 1, 2)}.get(by, (5, 3, 7, 1))
 
 
-def told(one: UsageTotal) -> str:
+def format_total(one: UsageTotal) -> str:
     """Return a total in one line of words."""
     cached = f" ({one.cached:,} cached)" if one.cached else ""
     thought = f" ({one.reasoning:,} reasoning)" if one.reasoning else ""
@@ -69,7 +69,7 @@ def told(one: UsageTotal) -> str:
 
 def told_parts(one: SessionUsage) -> list[str]:
     """Return what a session took with its delegates, and where it had some what these took of it."""
-    return [told(one.whole), *([f"{_part(one)}: {told(one.below)}"] if one.delegates else [])]
+    return [format_total(one.whole), *([f"{_part(one)}: {format_total(one.below)}"] if one.delegates else [])]
 
 
 async def lines_of(store: Store, session_id: str) -> list[str]:

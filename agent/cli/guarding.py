@@ -90,7 +90,7 @@ def _signs(what: str) -> Iterator[None]:
     ended, begun = threading.Event(), time.monotonic()
     rewrites = os.environ.get("TERM", "dumb") not in ("", "dumb")
 
-    def tell() -> None:
+    def show_seconds() -> None:
         if ended.wait(_QUIET):
             return
         while True:
@@ -100,7 +100,7 @@ def _signs(what: str) -> Iterator[None]:
                 break
         print("\r\x1b[K" if rewrites else "", end="", file=sys.stderr, flush=True)
 
-    thread = threading.Thread(target=tell, name="tells of a check", daemon=True)
+    thread = threading.Thread(target=show_seconds, name="tells of a check", daemon=True)
     thread.start()
     try:
         yield

@@ -76,4 +76,6 @@ async def show_keys(chat: Conversation, rest: str) -> None:
         raise ToolcribError("here the keys are those of any command line; display.keys is for the chat's own screen")
     keys = chat.opening.crib.config.display.keys
     listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
-    chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
+    chat.screen.print_note(
+        "Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are."
+    )

@@ -35,7 +35,7 @@ async def init(chat: Conversation, wishes: str) -> None:
     else:
         await _write(chat, shown, draft(facts))
     if not is_there and _is_there_now(path):
-        chat.screen.note(f"{tame(shown)}: the next session is told it; /new begins one")
+        chat.screen.print_note(f"{tame(shown)}: the next session is told it; /new begins one")
 
 
 def _file(cwd: str, project_dir: Path) -> tuple[Path, str, bool]:
@@ -62,19 +62,21 @@ async def _write(chat: Conversation, shown: str, text: str) -> None:
     """Write the draft by an ordinary call of the person's, which passes the gate as any."""
     if "write_file" not in chat.session.names:
         chat.screen.text(text)
-        chat.screen.note(f"a draft of {tame(shown)}; write_file is not granted here, so write it yourself")
+        chat.screen.print_note(f"a draft of {tame(shown)}; write_file is not granted here, so write it yourself")
         return
     await chat.call(ToolCall(ToolCall.new_id(), "write_file", {"path": shown, "content": text}))
 
 
 def _propose(chat: Conversation, path: Path, lacking: str) -> None:
     if not lacking:
-        chat.screen.note(f"{tame(path.name)} is there, and names every command that the build files have; a model could say more")
+        chat.screen.print_note(
+            f"{tame(path.name)} is there, and names every command that the build files have; a model could say more"
+        )
         return
     from difflib import unified_diff
 
     before = _read(path)
     after = f"{before.rstrip()}\n\n## Build and test\n\n{lacking}"
     lines = unified_diff(before.splitlines(), after.splitlines(), path.name, path.name, lineterm="")
-    chat.screen.note(f"{tame(path.name)} is there, and was left as it is. It does not name these commands:")
+    chat.screen.print_note(f"{tame(path.name)} is there, and was left as it is. It does not name these commands:")
     chat.screen.diff("\n".join(lines))

@@ -123,7 +123,7 @@ class InteractiveChat:
         """Lay back into the draft what a process of this session left unsent."""
         if text := self._kept.read(self.conversation.session.id):
             self.keyboard.put_back(self.keyboard.pastes.collapse(text) if len(text) > _LONG_DRAFT else text)
-            self.view.screen.note("what was typed and not sent is back")
+            self.view.screen.print_note("what was typed and not sent is back")
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         self.keyboard.stop()
@@ -200,7 +200,9 @@ class InteractiveChat:
                     self._queue.clear()
             case "ask":
                 at_work = self.conversation.session.delegates.at_work
-                self.view.screen.note(f"Ctrl-C once more leaves, {'and ends the delegates' if at_work else 'as Ctrl-D does'}")
+                self.view.screen.print_note(
+                    f"Ctrl-C once more leaves, {'and ends the delegates' if at_work else 'as Ctrl-D does'}"
+                )
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
@@ -213,7 +215,7 @@ class InteractiveChat:
         """Interrupt what runs after a Ctrl-C that answered a question with no; at the prompt the draft stays."""
         self.broken_off()
         if not self.is_working:
-            self.view.screen.note("  denied")
+            self.view.screen.print_note("  denied")
 
     def pasted(self, text: str) -> str:
         from agent.cli.images import as_mentions
@@ -235,7 +237,7 @@ class InteractiveChat:
 
     def left(self) -> None:
         if self.is_working:
-            self.view.screen.note("it is still at work: Ctrl-C interrupts it")
+            self.view.screen.print_note("it is still at work: Ctrl-C interrupts it")
         elif self.conversation.session.delegates.at_work:
             self.sent("/exit", steers=False)  # which asks first
         else:

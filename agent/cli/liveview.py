@@ -115,7 +115,7 @@ class LiveScreen:
         """Columns of a row."""
         return self._board.columns
 
-    def note(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Print a note about the chat itself."""
         self._words(text, "dim")
 
@@ -145,9 +145,6 @@ class LiveScreen:
     def whole(self, number: int | None) -> str:
         """Raise ToolcribError: the chat shows its items by LiveView."""
         raise ToolcribError("this screen keeps no items")
-
-    def settle(self) -> None:
-        """Do nothing: no line is ever left open."""
 
     def _words(self, text: str, style: str) -> None:
         rows: list[Row] = []
@@ -221,7 +218,7 @@ class LiveView:
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 again = "; the reply begins anew" if self._has_text else ""
                 self.end()
-                self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
                 self._waits("waiting for the model")
             case ToolProgressed(call_id=of) if of in self._running:
                 self._running[of].took(event, self._clock())
@@ -235,26 +232,26 @@ class LiveView:
         match event:
             case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(news_of(event, idle=self.idle))
+                self.screen.print_note(news_of(event, idle=self.idle))
             case ImageMade(image=image):
                 self.end()
-                self.screen.note(str(image))
+                self.screen.print_note(str(image))
                 self.screen.draw(image)
             case TurnFinished(finish=finish, usage=usage, calls=calls):
                 self._calls = self._coming = calls
                 self.end()
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
-                    self.screen.note(CUT_SHORT[finish])
+                    self.screen.print_note(CUT_SHORT[finish])
             case ContextCompressing():
                 self.end()
                 self._waits(COMPRESSING)
             case ContextCompressed() | CompressionFailed():
                 self.end()
-                self.screen.note(compression_said(event))
+                self.screen.print_note(compression_said(event))
             case SessionBusy():
                 self.end()
-                self.screen.note("another process is at work on this session; this waits until it is done")
+                self.screen.print_note("another process is at work on this session; this waits until it is done")
             case _:
                 pass
 
@@ -377,7 +374,7 @@ class LiveView:
         number = self.add_item("thinking", tame(thought))
         self._board.add([((f"💭 thought for {seconds_of(seconds)}", "dim"), (f"  #{number}", "dim"))])
         if self._shows_thinking:
-            self.screen.note(thought.strip("\n"))
+            self.screen.print_note(thought.strip("\n"))
 
     def _waits(self, what: str) -> None:
         if what != self._waits_for:

@@ -132,9 +132,9 @@ def brief_line(executed: ExecutedCall, emoji: str, words: str = "", *, timed: bo
     line = "  ".join(part for part in parts if part)
     if result.is_success:
         if call.name == "delegate_task":
-            from agent.cli.format_delegates import told
+            from agent.cli.format_delegates import outcome_lines
 
-            line = ": ".join([line, *told(executed)[:1]])
+            line = ": ".join([line, *outcome_lines(executed)[:1]])
         return " ".join([line, *map(str, result.images)])
     word, why = parts[3], one_line(" · ".join(filter(None, map(str.strip, result_text(executed).splitlines()))), 160)
     return f"{line}{why.removeprefix(word)}" if why.startswith(f"{word};") else f"{line}: {why}"
@@ -195,7 +195,7 @@ class Screen:
         """Print a line that is no result."""
         print(text, file=sys.stdout if self.interactive else sys.stderr, flush=True)
 
-    def note(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Print a note about the chat itself, which is no part of a result."""
         self.line(text)
 

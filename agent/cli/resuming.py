@@ -38,7 +38,7 @@ async def begin_anew(chat: Conversation, rest: str) -> None:
     mode = chat.session.mode.now  # a mode is the person's, who has not switched it
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
-    chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
+    chat.screen.print_note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
 async def resume(chat: Conversation, rest: str) -> None:
@@ -70,13 +70,13 @@ async def show_last(chat: Conversation) -> None:
     info = await session.info()
     if info is not None:
         count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
-        chat.screen.note(f"session {info.id[:12]}{descent_of(info)}, {count}: {tame(info.title)}")
+        chat.screen.print_note(f"session {info.id[:12]}{descent_of(info)}, {count}: {tame(info.title)}")
         if elsewhere := _elsewhere(chat):
-            chat.screen.note(elsewhere)
+            chat.screen.print_note(elsewhere)
     above, records = await session.transcript.last_exchanges(_LAST)
     if above:
         more = f"{above:,} message{'' if above == 1 else 's'} above"
-        chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
+        chat.screen.print_note(f"… {more}: /show all reads them, /export writes them into a file")
     await _show_again(chat, [*records, *await broken_off(session)])
     await _tell_grants(chat)
 
@@ -95,7 +95,7 @@ async def _tell_grants(chat: Conversation) -> None:
             if len(own) == 1
             else f"{len(own)} grants of this session are in force"
         )
-        chat.screen.note(f"{which}; /approvals lists and revokes")
+        chat.screen.print_note(f"{which}; /approvals lists and revokes")
 
 
 async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
@@ -104,7 +104,7 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
     if not screen.interactive:
         known = {id(call): await _known(session, record, call) for record, call in _calls(records)}
         for line in exchanges(records, session.emoji, lambda call: known[id(call)]):
-            screen.note(line)
+            screen.print_note(line)
         return
     entries: list[str | ExecutedCall | Mapping[str, Any]] = []
     replies = [record for record in records if record["role"] == "assistant" and whole(record)["text"]]
@@ -116,16 +116,16 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
             done = executed_of(found)
             entries.append(done if done is not None else call_line(call, records[place + 1 : place + 2], session.emoji, found))
     if len(entries) > MOST_LINES:
-        screen.note(f"  … {len(entries) - MOST_LINES} lines of it are not shown")
+        screen.print_note(f"  … {len(entries) - MOST_LINES} lines of it are not shown")
     for entry in entries[-MOST_LINES:]:
         if isinstance(entry, str):
-            screen.note(entry)
+            screen.print_note(entry)
         elif isinstance(entry, ExecutedCall):
             chat.show_again(entry)
         else:
             chat.show_reply(str(entry["text"]))
             for label in recorded_labels(entry):
-                screen.note(f"  {label}")
+                screen.print_note(f"  {label}")
 
 
 def _calls(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

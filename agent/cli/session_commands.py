@@ -28,7 +28,7 @@ async def compress_chat(chat: Conversation, wish: str) -> None:
     """Have the middle of the session summarised now; the summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
-    chat.screen.note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
+    chat.screen.print_note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
     chat.show(await compress_now(chat.session, wish, chat.show))
 
 
@@ -48,7 +48,7 @@ async def fork_chat(chat: Conversation, count: str) -> None:
     made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
     await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
     for line in _forked(made, info.id):
-        chat.screen.note(line)
+        chat.screen.print_note(line)
 
 
 def _forked(made: Forked, parent: str) -> Sequence[str]:
@@ -77,7 +77,7 @@ async def export_chat(chat: Conversation, rest: str) -> None:
     path = _whole(named or f"session-{info.id[:12]}.md")
     artifacts = await artifacts_of(chat.session.store, info.id)
     write(path, export(info, await chat.session.records(), form_of(path), artifacts), force=named != rest)
-    chat.screen.note(f"{tame(str(path))}: written")
+    chat.screen.print_note(f"{tame(str(path))}: written")
 
 
 def _whole(name: str) -> Path:
@@ -97,11 +97,11 @@ async def title_chat(chat: Conversation, rest: str) -> None:
         refuse_below_session(chat, "naming a session")
         session = chat.session
         title = await chat.writing(lambda: rename(session.store.sessions, session.id, rest))
-        chat.screen.note(f"this session is called: {tame(title)}")
+        chat.screen.print_note(f"this session is called: {tame(title)}")
     elif info is None or not (info.title or info.tags):
         raise ToolcribError("it has no title yet; /title TEXT names this session")
     else:
-        chat.screen.note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
+        chat.screen.print_note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
 
 
 async def show_sessions(chat: Conversation, rest: str) -> None:
@@ -115,7 +115,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     found = await persons_sessions(chat.opening.crib.store, 10)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
-    chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
+    chat.screen.print_note("type /resume ID to continue one" if found else "nothing was said in any session yet")
 
 
 def refuse_below_session(chat: Conversation, what: str) -> None:

@@ -35,7 +35,7 @@ async def obey(chat: Conversation, line: str) -> bool:
         word = ALIASES[word]
         command = COMMANDS[word]
     if command is None:
-        chat.screen.note(f"there is no {word}; {meant_by(word, words_of(chat.opening.crib))}")
+        chat.screen.print_note(f"there is no {word}; {meant_by(word, words_of(chat.opening.crib))}")
         return True
     try:
         if word in ALONE and rest.strip():
@@ -78,9 +78,9 @@ async def _theme(chat: Conversation, rest: str) -> None:
         raise ToolcribError(f"there is no theme {tame(rest)!r}; {named}")
     now = chat.reader.switch_theme(rest)
     if rest and now == "none" != rest:
-        chat.screen.note("no colours: NO_COLOR is set, or display.color is never")
+        chat.screen.print_note("no colours: NO_COLOR is set, or display.color is never")
     elif rest:
-        chat.screen.note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
+        chat.screen.print_note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
     else:
         listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
 
@@ -95,17 +95,19 @@ async def _model(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.switch(await choose(chat, rest.split()))
-        chat.screen.note(f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself")
+        chat.screen.print_note(
+            f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself"
+        )
         return
     found = await offers(chat)
     if not chat.model and not found:
         from agent.cli.offer import HOW
 
-        chat.screen.note(f"no model: you call the tools yourself.\n{HOW.format(command='chat')}")
+        chat.screen.print_note(f"no model: you call the tools yourself.\n{HOW.format(command='chat')}")
         return
     chat.screen.text(chat.model or "no model: you call the tools yourself")
     for line in also_there(found, chat.model):
-        chat.screen.note(tame(line))  # names are the server's words
+        chat.screen.print_note(tame(line))  # names are the server's words
 
 
 async def _image(chat: Conversation, rest: str) -> None:
@@ -115,17 +117,17 @@ async def _image(chat: Conversation, rest: str) -> None:
         if not chat.model:
             raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
         chat.images.append(read_typed(rest))
-        chat.screen.note(f"{labels(chat.images)} will go with your next message")
+        chat.screen.print_note(f"{labels(chat.images)} will go with your next message")
         chat.screen.draw(chat.images[-1])
     elif chat.images:
-        chat.screen.note(f"{labels(chat.images)} removed from your next message")
+        chat.screen.print_note(f"{labels(chat.images)} removed from your next message")
         chat.images.clear()
     else:
         raise ToolcribError("say which: /image FILE")
 
 
 async def _explain(chat: Conversation, rest: str) -> None:
-    from agent.cli.explained import told
+    from agent.cli.explained import explanation_lines
     from agent.explaining import asked_about
 
     if not rest:
@@ -133,7 +135,7 @@ async def _explain(chat: Conversation, rest: str) -> None:
     session = chat.session
     explained = await session.explain(rest)
     person = asked_about(session.config, session.identity.platform, explained.findings)
-    chat.screen.text("\n".join(told(explained, person, session.config)))
+    chat.screen.text("\n".join(explanation_lines(explained, person, session.config)))
 
 
 async def _mode(chat: Conversation, rest: str) -> None:
@@ -215,7 +217,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         if word != "revoke" or not prefix.strip():
             raise ToolcribError("write /approvals, or /approvals revoke ID")
         refuse_below_session(chat, "changing what was agreed")
-        chat.screen.note(f"revoked: {exact(format_grants.covers(await approvals.revoke(prefix.strip())))}")
+        chat.screen.print_note(f"revoked: {exact(format_grants.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     asked = [chat.session.id, *(one.session_id for one in chat.session.delegates.at_work)]
@@ -224,7 +226,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
     table(format_grants.ticket_rows(waiting) if waiting else [], spare=format_grants.SPARE_OF_TICKETS, whole=(3,), width=width)
     table(format_grants.grant_rows(grants) if grants else [], spare=format_grants.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
-        chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
+        chat.screen.print_note("nothing is granted in this session, and nothing waits for an answer")
 
 
 async def _env(chat: Conversation, rest: str) -> None:

@@ -88,7 +88,7 @@ class View:
                 (self.screen.opened if self.brief else self.screen.started)(call, emoji)
             case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(news_of(event))
+                self.screen.print_note(news_of(event))
             case ToolFinished(executed=executed, emoji=emoji):
                 self.end()
                 self._spoken.ended(executed.call.id)
@@ -99,15 +99,15 @@ class View:
                     self._held.clear()
                 self.end()
                 again = "; the reply begins anew" if begun else ""
-                self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
             case ImageMade(image=image):
                 self.end()
                 saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
-                self.screen.note(f"{image}{saved}")
+                self.screen.print_note(f"{image}{saved}")
             case TurnFinished():
                 self._turn_ended(event)
             case TurnStarted() if self.screen.words:
-                self.screen.note("the model is at work")
+                self.screen.print_note("the model is at work")
             case _:
                 self._rare(event)
 
@@ -119,18 +119,18 @@ class View:
         match event:
             case ContextCompressing() if self.screen.interactive:
                 self.end()
-                self.screen.note(f"{COMPRESSING} ...")
+                self.screen.print_note(f"{COMPRESSING} ...")
             case ContextCompressed() | CompressionFailed():
                 self.end()
-                self.screen.note(compression_said(event))
+                self.screen.print_note(compression_said(event))
             case ToolActivity(call_id=of, activity=activity, content={"text": str(diff)}) if activity == DIFFERENCE:
                 self.screen.differs(of, diff)
             case ToolProgressed() if line := self._spoken.line(event):
                 self.end()
-                self.screen.note(line)
+                self.screen.print_note(line)
             case SessionBusy():
                 self.end()
-                self.screen.note("another process is at work on this session; this waits until it is done")
+                self.screen.print_note("another process is at work on this session; this waits until it is done")
             case _:
                 pass
 
@@ -148,11 +148,11 @@ class View:
     def _turn_ended(self, turn: TurnFinished) -> None:
         if self._only_answer and self._held and turn.calls:
             if said := tame("".join(self._held)).strip():
-                self.screen.note(said)
+                self.screen.print_note(said)
             self._held.clear()
         self.end()
         if turn.finish in CUT_SHORT:
-            self.screen.note(CUT_SHORT[turn.finish])
+            self.screen.print_note(CUT_SHORT[turn.finish])
 
     def _text(self, text: str) -> None:
         if self._mid_line == "thinking":

@@ -35,7 +35,7 @@ def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], foun
 async def saying(database: Access, says: Callable[[str], bool]) -> Sequence[str]:
     """See toolcrib.contract.store.Store.saying."""
 
-    def look(connection: sqlite3.Connection) -> list[str]:
+    def find(connection: sqlite3.Connection) -> list[str]:
         found: dict[str, None] = {}
         for sql in (_PACKED, *_CALLS):
             saying_of(((plain(name), plain(unpacked(stored))) for name, stored in connection.execute(sql)), says, found)
@@ -43,4 +43,4 @@ async def saying(database: Access, says: Callable[[str], bool]) -> Sequence[str]
             saying_of(((plain(name), plain(stored)) for name, stored in connection.execute(sql)), says, found)
         return list(found)
 
-    return await database.read(look)
+    return await database.read(find)

@@ -44,7 +44,7 @@ class ConsoleConnection:
     is_unlocked: bool = False
     wrong: int = 0
 
-    def tell(self, **line: Any) -> None:
+    def write_line(self, **line: Any) -> None:
         """Write a line, unless the connection is closed."""
         if not self.writer.is_closing():
             self.writer.write(packed(line))
@@ -127,7 +127,7 @@ class ConsolePlatform:
         buttons = [[one.choice, one.label] for one in out.buttons]
         files = [one.name for one in out.files]
         for one in (terminal, *(one for one in self._looking if one.chat == out.chat.id)):
-            one.tell(id=shown_as, text=without_controls(out.text), buttons=buttons, files=files)
+            one.write_line(id=shown_as, text=without_controls(out.text), buttons=buttons, files=files)
         try:
             await terminal.writer.drain()
         except ConnectionError as error:
@@ -137,7 +137,7 @@ class ConsolePlatform:
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written."""
         if (terminal := self._terminals.get(chat.id)) is not None:
-            terminal.tell(typing=is_on)
+            terminal.write_line(typing=is_on)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield the text that came as a file."""
@@ -155,11 +155,11 @@ class ConsolePlatform:
         try:
             while (line := await next_line(reader)) != b"":
                 if line is None:
-                    terminal.tell(problem=f"a line of more than {LINE_BYTES // 2**20} MiB is not taken")
+                    terminal.write_line(problem=f"a line of more than {LINE_BYTES // 2**20} MiB is not taken")
                 elif not await self._heard(terminal, json.loads(line)):
                     break
         except (ValueError, KeyError, TypeError, RecursionError, ConnectionError) as error:
-            terminal.tell(problem=f"that was not understood: {error}")
+            terminal.write_line(problem=f"that was not understood: {error}")
         finally:
             self._leave(terminal)
             peer.close()
@@ -172,16 +172,16 @@ class ConsolePlatform:
         if "hello" in said:
             self._leave(terminal)  # it goes to another chat
             terminal.chat = f"{terminal.user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
-            terminal.tell(chat=terminal.chat)
+            terminal.write_line(chat=terminal.chat)
             if terminal.is_persons:
                 self._terminals[terminal.chat] = terminal
             else:
                 self._looking.add(terminal)
-                terminal.tell(notice=_INSIDE)
+                terminal.write_line(notice=_INSIDE)
         elif not terminal.chat:
             return True
         elif terminal in self._looking:
-            terminal.tell(problem="not taken: this terminal only looks", refused=said.get("id", ""))
+            terminal.write_line(problem="not taken: this terminal only looks", refused=said.get("id", ""))
         elif "unlock" in said:
             await self._unlock(terminal, str(said["unlock"]))
         else:
@@ -195,16 +195,16 @@ class ConsolePlatform:
 
     async def _unlock(self, terminal: ConsoleConnection, given: str) -> None:
         if not passphrase.is_set():
-            terminal.tell(problem=_unset())
+            terminal.write_line(problem=_unset())
         elif await self._guard.accepts(given) and terminal.is_persons:
             terminal.is_unlocked, terminal.wrong = True, 0
-            terminal.tell(notice="unlocked: this terminal can decide until it leaves")
+            terminal.write_line(notice="unlocked: this terminal can decide until it leaves")
         else:
             terminal.wrong += 1
             left = (
                 "the next one is checked later" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to try once more"
             )
-            terminal.tell(problem=f"that is not the passphrase; {left}")
+            terminal.write_line(problem=f"that is not the passphrase; {left}")
 
     async def _said(self, terminal: ConsoleConnection, said: Any) -> None:
         chat, user = Chat(terminal.chat, title=terminal.chat), terminal.user
@@ -212,18 +212,18 @@ class ConsolePlatform:
             message_id, choice = said["press"]
             press = Press(chat, user, str(message_id), str(choice), self._next(), user, locked=terminal.locked)
             try:
-                terminal.tell(notice=await self._host.press(press))
+                terminal.write_line(notice=await self._host.press(press))
             except StoreFailed as error:
-                terminal.tell(problem=str(error))
+                terminal.write_line(problem=str(error))
             return
         given = without_controls(str(said.get("id", "")))[:_ID_CHARS]
         reply_to, number = str(said.get("reply_to", "")), given or self._next()
         message = Inbound(chat, user, number, str(said["text"]), user, reply_to=reply_to, locked=terminal.locked)
         if await self._until_taken(message, terminal) == "refused":
             hint = "" if message.locked else ". Let yourself in: toolcrib gateway pair console --role owner"
-            terminal.tell(notice=f"not taken: {user} may not chat here, or said nothing{hint}")
+            terminal.write_line(notice=f"not taken: {user} may not chat here, or said nothing{hint}")
         if given:
-            terminal.tell(taken=given)
+            terminal.write_line(taken=given)
 
     async def _until_taken(self, message: Inbound, terminal: ConsoleConnection) -> str:
         """Offer a message until it could be kept, and return what became of it. What is typed meanwhile waits."""
@@ -233,7 +233,7 @@ class ConsolePlatform:
                 return await self._host.receive(message)
             except StoreFailed as error:
                 if not pause:
-                    terminal.tell(problem=f"{error}: it is tried again")
+                    terminal.write_line(problem=f"{error}: it is tried again")
                 pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE)
                 await asyncio.sleep(pause)
 

@@ -200,7 +200,7 @@ class MatrixPlatform:
         keys.came.clear()
         for room, event_id, session in self._waiting.overdue():
             event = await self._event(room, event_id)
-            await self._waiting.told(session)
+            await self._waiting.mark_asked(session)
             if event.get("type") == ENCRYPTED:
                 sender = event["sender"]
                 await keys.ask(room, sender, event["content"])

@@ -44,7 +44,7 @@ class MatrixWaiting:
             self._since.pop(event_id, None)
             await self._keep()
 
-    async def told(self, session: str) -> None:
+    async def mark_asked(self, session: str) -> None:
         """Note that a session was asked for. Raises StoreFailed."""
         for one in self._waiting.values():
             one["is_told"] |= one["session"] == session

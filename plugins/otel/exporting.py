@@ -36,7 +36,7 @@ class Told:
         for name in ("opentelemetry.exporter", "opentelemetry.sdk"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
-    def note(self, is_exported: bool) -> None:
+    def record_export(self, is_exported: bool) -> None:
         """Note how an export went."""
         with self._lock:
             if self.is_over:
@@ -58,7 +58,7 @@ class _Spans(SpanExporter):
             result = self._inner.export(spans)
         except Exception:  # noqa: BLE001 - somebody else's code, in a thread of its own
             result = SpanExportResult.FAILURE
-        self._told.note(result is SpanExportResult.SUCCESS)
+        self._told.record_export(result is SpanExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:
@@ -76,7 +76,7 @@ class _Metrics(MetricExporter):
             result = self._inner.export(metrics_data, timeout_millis, **kwargs)
         except Exception:  # noqa: BLE001 - as above
             result = MetricExportResult.FAILURE
-        self._told.note(result is MetricExportResult.SUCCESS)
+        self._told.record_export(result is MetricExportResult.SUCCESS)
         return result
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:

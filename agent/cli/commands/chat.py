@@ -250,7 +250,7 @@ def _greet(conversation: Conversation) -> None:
         from agent.cli.offer import offers
 
         for line in offers("chat"):
-            conversation.screen.note(line)
+            conversation.screen.print_note(line)
 
 
 def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:

@@ -72,10 +72,10 @@ def _open(*, no_browser: bool) -> int:
     from agent.config import cache_dir
     from agent.reference.site import current
 
-    def tell() -> None:
+    def announce() -> None:
         print("toolcrib: laying out the pages, once for this version ...", file=sys.stderr, flush=True)
 
-    first = current(cache_dir() / "docs", of_commands(), tell)
+    first = current(cache_dir() / "docs", of_commands(), announce)
     print(first)
     if not no_browser and is_interactive() and not webbrowser.open(first.as_uri()):
         print("toolcrib: no browser could be started; open that file in one, or see `toolcrib docs --list`", file=sys.stderr)

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> int:
-    from agent.cli.explained import told
+    from agent.cli.explained import explanation_lines
     from agent.explainer import Explainer
 
     here = crib.default
@@ -88,7 +88,7 @@ def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> 
     if args.json:
         print(json.dumps(_as_json(explained, explainer), ensure_ascii=False, indent=2))
     else:
-        print("\n".join(told(explained, explainer.person(explained.findings), here.config)))
+        print("\n".join(explanation_lines(explained, explainer.person(explained.findings), here.config)))
     return OK if explained.level == "allow" else FAILED
 
 

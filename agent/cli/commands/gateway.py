@@ -302,17 +302,17 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
 
     refuse_below(folders_of(crib.config), "reloading the gateway")
 
-    async def told() -> Any:
+    async def reloaded() -> Any:
         found = (await crib.store.state.of("profile", GATEWAY)).get(RELOADED)
         return None if found is None else found.value
 
-    runs, before = await _runs(crib), await told()
+    runs, before = await _runs(crib), await reloaded()
     await crib.store.signals.send(RELOAD)  # also where none is seen: it may have other platforms
     if not runs:
         raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
     ends = time.monotonic() + _PATIENCE
     while time.monotonic() < ends:
-        now = await told()
+        now = await reloaded()
         if now is not None and now != before:
             for line in now["told"]:
                 _say(line)

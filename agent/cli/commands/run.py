@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         from agent.cli.faults import exit_code
 
         outcome = TaskOutcome("error", "", exit_code(error))
-        tell(error, lines)
+        report_error(error, lines)
     except Ended as end:
         _finish(lines, TaskOutcome("interrupted", "", 128 + end.number), tally)
         raise
@@ -320,7 +320,7 @@ def _warn(event: Event) -> None:
         print(f"toolcrib: {CUT_SHORT[event.finish]}", file=sys.stderr, flush=True)
 
 
-def tell(error: ToolcribError, lines: JsonLines | None) -> None:
+def report_error(error: ToolcribError, lines: JsonLines | None) -> None:
     from agent.cli.faults import explained
 
     if lines is not None:

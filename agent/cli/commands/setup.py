@@ -172,9 +172,9 @@ def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFoun
         with person.waits("looking for model servers, keys and backends"):
             found = run_async(detect_setup(crib, environment(config), args.ports))
     for server in found.servers:
-        person.tell(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
+        person.print_text(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
     for key in found.keys.values():
-        person.tell(f"found {key}")
+        person.print_text(f"found {key}")
     return found
 
 
@@ -186,8 +186,8 @@ def _agrees(wizard: Wizard) -> bool:
     lines = wizard.lines()
     if wizard.args.dry_run or not (lines or wizard.secret) or not wizard.person.is_there:
         return True
-    wizard.person.tell(f"to be written to {wizard.file}:")
-    wizard.person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+    wizard.person.print_text(f"to be written to {wizard.file}:")
+    wizard.person.print_text("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
     options = [Option("write it", ""), Option("back: answer anew", BACK), Option("stop, and write nothing", STOP)]
     chosen = wizard.person.choose("Write this?", options, 0, "--yes")
     if chosen == STOP:
@@ -209,18 +209,18 @@ def _write(wizard: Wizard, *, first: bool) -> int:
 
     lines, person = wizard.lines(), wizard.person
     if not lines and wizard.secret is None:
-        person.tell(f"nothing to change in {wizard.file}")
+        person.print_text(f"nothing to change in {wizard.file}")
     elif wizard.args.dry_run:
-        person.tell(f"would write to {wizard.file}:")
-        person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+        person.print_text(f"would write to {wizard.file}:")
+        person.print_text("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
     counts = True
     if not wizard.args.dry_run and (lines or wizard.secret):
         if wizard.secret is not None:
             write_secret(*wizard.secret, wizard.file.parent)
         if lines:
             counts = set_all_as_person(wizard.file, wizard.edits(), first=first)
-        person.tell(f"wrote to {wizard.file}:")
-        person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+        person.print_text(f"wrote to {wizard.file}:")
+        person.print_text("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
     begun = f" --profile {wizard.profile}" if wizard.profile else ""
-    person.tell(f"next: toolcrib{begun} chat" if counts else "next: toolcrib config confirm")
+    person.print_text(f"next: toolcrib{begun} chat" if counts else "next: toolcrib config confirm")
     return OK if counts else UNASKED

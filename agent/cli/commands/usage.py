@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.format_usage import session_rows, spare_of, told, told_parts, usage_rows
+    from agent.cli.format_usage import format_total, session_rows, spare_of, told_parts, usage_rows
     from agent.cli.render import table
     from agent.usage import by_session, of_session, sums_of, total, totals
 
@@ -86,7 +86,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     rows = session_rows(each, await _titles(store, found)) if each else usage_rows(found, args.by)
     table(rows, spare=spare_of(args.by), whole=range(1, 7))
     if session is None:
-        print(f"in all: {told(total(sums))}")
+        print(f"in all: {format_total(total(sums))}")
     else:
         whole, *part = told_parts(of_session(session, sums))
         print("\n".join([f"in all: {whole}", *part]))

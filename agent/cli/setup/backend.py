@@ -42,7 +42,7 @@ def choose_backend(wizard: Wizard) -> None:
         if not asks:
             _take_flags(wizard, seen.backend)
         _complete(wizard, seen)
-        wizard.person.tell(f"backend: {seen.backend.name} ({_words(wizard, seen)})")
+        wizard.person.print_text(f"backend: {seen.backend.name} ({_words(wizard, seen)})")
         if wizard.args.no_test or not _tried(wizard) or wizard.after_failure("the backend does not work") != BACK:
             return
         asks = True
@@ -67,7 +67,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     present = wizard.found.backend(now) or _named(wizard, now)
     for one in wizard.found.backends:
         if one.problem and one.backend.name != now:
-            wizard.person.tell(f"  {one.backend.name} can't work here: {one.problem}")
+            wizard.person.print_text(f"  {one.backend.name} can't work here: {one.problem}")
     if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
         return present, mode
     usable.sort(key=lambda one: one.backend.name != now)
@@ -161,7 +161,7 @@ def _tried(wizard: Wizard) -> str:
     waits = wizard.person.waits("trying the backend: a command, a file, an interrupt")
     with wizard.crib() as crib, _start(wizard, crib) as start, waits:
         (tried,) = try_backends(crib.backends, [crib.backends.get(wizard.values["terminal.backend"])], start)
-    wizard.person.tell(tried_line(tried))
+    wizard.person.print_text(tried_line(tried))
     return tried.problem
 
 

@@ -48,7 +48,7 @@ def configure_model(wizard: Wizard) -> None:
         except ConfigError as error:  # nothing that could be kept
             if not wizard.person.is_there:
                 raise
-            wizard.person.tell(f"✗ {error}")
+            wizard.person.print_text(f"✗ {error}")
         asks = True
         wizard.secret = None
 
@@ -106,7 +106,7 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
         options = [Option(f"{one.kind} at {one.base_url}", one) for one in having]
         server = options[0].value if len(having) == 1 else None
         server = server or wizard.person.choose(f"Several servers have {request.model}.", options, None, "give --base-url URL")
-        wizard.person.tell(f"{server.kind} at {server.base_url} has {request.model}")
+        wizard.person.print_text(f"{server.kind} at {server.base_url} has {request.model}")
         return ModelRequest(given.provider, request.model, server.base_url, given.api_key_env)
     if not given.provider and (named := name_for_model(request.model, wizard.variables)) and named != request.provider:
         return ModelRequest(named, request.model, "", given.api_key_env)
@@ -124,7 +124,7 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
     servers = [server for server in wizard.found.servers if server.models]
     sensible = [_of_server(server) for server in servers] + [_of_vendor(name) for name in wizard.found.keys]
     if not asks and not is_set and len(sensible) == 1:
-        wizard.person.tell("this is the only way to a model that was found here, so it is taken")
+        wizard.person.print_text("this is the only way to a model that was found here, so it is taken")
         return sensible[0]
     options: list[Option[ModelRequest | None]] = [Option(f"as now: {_words(wizard, now)}", now)] if is_set else []
     options += [Option(f"{one.kind} at {one.base_url}: {names(one.models)}", _of_server(one)) for one in servers]
@@ -215,7 +215,7 @@ def _typed(wizard: Wizard, name: str) -> None:
         if is_secret(value):
             wizard.secret = (name, value)
             return
-        wizard.person.tell("  that is no key: it is empty, or has spaces, quotes or special characters in it; Ctrl-C ends")
+        wizard.person.print_text("  that is no key: it is empty, or has spaces, quotes or special characters in it; Ctrl-C ends")
 
 
 def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
@@ -224,10 +224,10 @@ def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
     target = find_target(ModelRequest(), probe, wizard.variables)
     listed, fault = _listed(wizard, target)
     if len(listed) == 1:
-        wizard.person.tell(f"its only model is {one_line(listed[0])}")
+        wizard.person.print_text(f"its only model is {one_line(listed[0])}")
         return replace(request, model=listed[0])
     if not listed:
-        wizard.person.tell(f"its models are not known: {fault or 'it lists none'}")
+        wizard.person.print_text(f"its models are not known: {fault or 'it lists none'}")
         return replace(request, model=wizard.person.line(_NAMED, _MODEL))
     now = _now(wizard).model
     options = [Option(name, name) for name in listed[:_LISTED]]
@@ -261,14 +261,16 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
     }
     model: ModelConfig = wizard.config().model  # which says what is wrong with a name or an address
     if request.provider == MANUAL:
-        wizard.person.tell("model: none; you type the calls")
+        wizard.person.print_text("model: none; you type the calls")
         return
     target = choose_provider(wizard.config(), ModelChoice(), wizard.variables)
     where = "" if target.endpoint is None else f"{target.endpoint.model or 'its only model'} at {target.endpoint.server}"
-    wizard.person.tell(f"model: {where or model.provider} ({target.provider})")
+    wizard.person.print_text(f"model: {where or model.provider} ({target.provider})")
     meant = _target(wizard, request)
     if meant is not None and meant != target:
-        wizard.person.tell("  a project's or the environment's settings go before what is chosen here: that is what sessions ask")
+        wizard.person.print_text(
+            "  a project's or the environment's settings go before what is chosen here: that is what sessions ask"
+        )
 
 
 def _tried(wizard: Wizard) -> str:
@@ -283,7 +285,7 @@ def _tried(wizard: Wizard) -> str:
         listed, fault = _listed(wizard, target)
         if len(listed) != 1:
             problem = fault or f"{target.endpoint.server} has {len(listed)} models: choose one with --model ({names(listed)})"
-            wizard.person.tell(f"✗ {problem}")
+            wizard.person.print_text(f"✗ {problem}")
             return problem
         target = replace(target, endpoint=replace(target.endpoint, model=listed[0]))
     with wizard.crib() as crib, wizard.person.waits("asking the model for a call"):
@@ -295,7 +297,7 @@ def _tried(wizard: Wizard) -> str:
     how = f"in text as {tried.protocol}" if tried.protocol else "natively"
     said = f', and wrote "{one_line(tried.text, _SHOWN)}"' if tried.text else ""
     if not tried.problem:
-        wizard.person.tell(f"✓ it called a tool {how}, after {tried.seconds:.1f} s{said}")
+        wizard.person.print_text(f"✓ it called a tool {how}, after {tried.seconds:.1f} s{said}")
     else:
-        wizard.person.tell(f"✗ {tried.problem}{said.removeprefix(', and').replace(' wrote', '; it wrote', 1)}")
+        wizard.person.print_text(f"✗ {tried.problem}{said.removeprefix(', and').replace(' wrote', '; it wrote', 1)}")
     return tried.problem

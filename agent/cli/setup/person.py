@@ -49,7 +49,7 @@ class Person:
         """Return whether questions reach anybody."""
         return self._terminal is not None
 
-    def tell(self, text: str, mark: str = "") -> None:
+    def print_text(self, text: str, mark: str = "") -> None:
         """Print what was found out or done, broken between words where the terminal ends."""
         columns = max(columns_of(sys.stdout) - 1, 20)
         for line in text.splitlines():
@@ -82,9 +82,9 @@ class Person:
                 names = ", ".join(one_line(label, 60) for label in labels[:10])
                 raise UnansweredError(f"{question} Nobody can be asked here: {flag}{f' (there are: {names})' if names else ''}")
             return default
-        self.tell(question)
+        self.print_text(question)
         for number, label in enumerate(labels, 1):
-            self.tell(f"  {number}  {one_line(label, 110)}")
+            self.print_text(f"  {number}  {one_line(label, 110)}")
         hint = f" [{default + 1}]" if default is not None else ""
         while True:
             word = self._typed(f"  a number{f', or {free}' if free else ''}{hint} > ", flag)
@@ -94,7 +94,7 @@ class Person:
                 return int(word[:6]) - 1
             if word and free and not word.isdecimal():
                 return word
-            self.tell(f"  write a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C ends, {STOPPED}")
+            self.print_text(f"  write a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C ends, {STOPPED}")
 
     def line(self, prompt: str, flag: str) -> str:
         """Return a line that is not empty. Raises UnansweredError where nobody is there."""

@@ -32,9 +32,9 @@ def explain(wizard: Wizard) -> None:
     config, held = wizard.before, sandbox_here("workspace")
     lack = f". It does not hold here: {held.why_not_more}. To get it: {held.fix}" if held.mode != "workspace" else ""
     off = "" if lack or config.sandbox.mode == "workspace" else ". To turn it on: --sandbox workspace"
-    wizard.person.tell(f"{_SANDBOX}{lack or off}")
+    wizard.person.print_text(f"{_SANDBOX}{lack or off}")
     off = "" if config.snapshots.enabled else ". To turn them on: toolcrib config set snapshots.enabled true"
-    wizard.person.tell(f"{_SNAPSHOTS}{off}")
+    wizard.person.print_text(f"{_SNAPSHOTS}{off}")
 
 
 def modes_here(wizard: Wizard) -> list[Mode]:
@@ -66,4 +66,4 @@ def check_flag(wizard: Wizard, backend: Backend) -> None:
         raise ToolcribError(f"--sandbox {mode} is for local without another sandbox, and the backend is {backend.target}: {fix}")
     held = sandbox_here(mode)
     if held.mode != mode:
-        wizard.person.tell(f"note: sandbox {mode} does not hold here: {held.why_not_more}. To get it: {held.fix}")
+        wizard.person.print_text(f"note: sandbox {mode} does not hold here: {held.why_not_more}. To get it: {held.fix}")

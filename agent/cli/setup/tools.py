@@ -30,7 +30,7 @@ def choose_toolsets(wizard: Wizard) -> None:
         except ToolcribError as error:
             if not wizard.person.is_there:
                 raise
-            wizard.person.tell(f"✗ {error}")
+            wizard.person.print_text(f"✗ {error}")
         asks = True
 
 
@@ -47,7 +47,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> list[str] | None:
     options: list[Option[list[str] | None]] = [Option(f"as now: {_words(present)}", present)]
     options += [Option(_words(None), None)] if present is not None else []
     options += [Option(f"{name}: {known[name]}", [name]) for name in _SUGGESTED if name in known and present != [name]]
-    wizard.person.tell(f"toolsets: {', '.join(name for name in known if not name.startswith('toolcrib-'))}")
+    wizard.person.print_text(f"toolsets: {', '.join(name for name in known if not name.startswith('toolcrib-'))}")
     chosen = wizard.person.choose_or_type(
         "Which tools does a session get?", options, 0, "give --toolsets A,B", free="names of toolsets with commas"
     )
@@ -82,11 +82,11 @@ def _shown(wizard: Wizard) -> str:
     left_out = f"not among the toolsets of the platform {_PLATFORM!r}"
     missing = [f"  missing: {line.name}: {line.reason}" for line in lines if not line.granted and line.reason != left_out]
     unwanted = [line.name for line in lines if line.reason == left_out]
-    wizard.person.tell(
+    wizard.person.print_text(
         f"tools: {_words(wizard.values['toolsets.enabled'])}; {len(granted)} are granted: {names(granted, 99) or 'none'}"
     )
-    wizard.person.tell("\n".join(missing))
+    wizard.person.print_text("\n".join(missing))
     if unwanted:
-        wizard.person.tell(f"  not asked for: {names(unwanted, 99)}")
+        wizard.person.print_text(f"  not asked for: {names(unwanted, 99)}")
     nothing = not granted and wizard.values["toolsets.enabled"] != []
     return "no tool is granted: choose other toolsets" if nothing else ""

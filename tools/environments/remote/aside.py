@@ -33,7 +33,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
             waited_for = not given_up.is_set()
             if waited_for:
                 try:
-                    loop.call_soon_threadsafe(tell, result, fault)
+                    loop.call_soon_threadsafe(deliver, result, fault)
                 except RuntimeError:  # the loop is closed
                     waited_for = False
         if not waited_for:
@@ -42,7 +42,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
     def drop(result: Result | None) -> None:
         getattr(result, "close", lambda: None)()
 
-    def tell(result: Result | None, fault: BaseException | None) -> None:
+    def deliver(result: Result | None, fault: BaseException | None) -> None:
         if future.done():
             drop(result)
         elif fault is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.explained import told
+from agent.cli.explained import explanation_lines
 from agent.config import Config
 from agent.explaining import Explanation
 from toolcrib import Containment
@@ -92,5 +92,5 @@ def test_what_undo_takes_back_is_explained() -> None:
     finding = Finding("fs.recursive-delete", "ask", "deletes", "rm -rf src", paths=("/p/src",), effect="local")
     layers = Layers(("/p",), covers=lambda path: True, reaches_all_covered=True)
     weighed = Weighed(Judgement([finding]), "/p", layers=layers)
-    lines = list(told(Explanation("rm -rf src", "allow", weighed=weighed), "a person", Config()))
+    lines = list(explanation_lines(Explanation("rm -rf src", "allow", weighed=weighed), "a person", Config()))
     assert lines[-1] == "      undone by /undo"
