@@ -100,7 +100,7 @@ class Backend:
         return "a plugin's"
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """Word the backend for a model; "" for plain local."""
         return f"{self.name}; not the person's machine."
 

@@ -41,7 +41,7 @@ class SandboxBackend(Backend):
         return f"a sandbox on this machine, {'with' if self.options['network'] else 'no'} network"
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """Word the sandbox for a model."""
         folders = ", ".join(["the working folder", *self.options["writable"], "/tmp"])  # noqa: S108 - named, not used
         net = "There is network." if self.options["network"] else "There is no network."

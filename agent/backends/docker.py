@@ -42,7 +42,7 @@ class ContainerBackend(Backend):
         return f"a container of {self.options['image'] or 'no image'}, network {self.options['network']}"
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """Word the container for a model."""
         options = self.options
         mounts = [mount.split(":") for mount in options["mounts"] if mount.endswith(":rw")]

@@ -74,7 +74,7 @@ class LocalBackend(Backend):
         return f"this machine{', in a sandbox' if self.held == 'workspace' else ''}"
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """Word the sandbox for a model; "" without one."""
         settings = self._settings
         if settings is None or self.held != "workspace":

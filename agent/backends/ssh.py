@@ -29,7 +29,7 @@ class SshBackend(Backend):
         return self._address or "no host"
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """Word the host for a model."""
         return f"another host, {self._address}, over ssh; not the person's machine."
 

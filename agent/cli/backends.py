@@ -36,7 +36,7 @@ class RunningContainers:
     faults: Mapping[str, str]
 
 
-def look(crib: Crib) -> RunningContainers:
+def find_containers(crib: Crib) -> RunningContainers:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
     boxes: list[tuple[type[Backend], OurContainer]] = []
     faults: dict[str, str] = {}

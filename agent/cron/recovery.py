@@ -103,7 +103,7 @@ class BegunRuns:
             await self.finish_run(run, *ended_as(RunState.of(record)))
         elif isinstance(outcome, Exception):
             await end_run(self._store, session_id, outcome)
-            await self.settle(run, "failed", str(outcome))
+            await self.finish_run(run, "failed", str(outcome))
 
     async def sweep(self, before: float) -> None:
         """Forget what ended before then (Unix seconds), and sessions of jobs that were not used since, but for those with a tag.

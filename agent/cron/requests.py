@@ -94,5 +94,5 @@ async def end_run(store: Store, session_id: str, error: Exception) -> None:
         await store.runs.commit(state.next(phase="ended", batch=(), shell=None, error=reason).record())
     for ticket in await store.tickets.pending(session_id):
         answer = Answer(ticket.ticket.id, action="cancel", reason=str(error), by="cron", at=time.time())
-        await store.tickets.settle(answer, "expired")
+        await store.tickets.decide_ticket(answer, "expired")
     await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])

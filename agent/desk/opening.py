@@ -86,7 +86,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
         return session
     if old.place != place:
         await store.sessions.update(session_id, place=place)
-    await session.look()
+    await session.refresh()
     if wanted.leaves_open and await session.waits_for_answers() and await store.tickets.pending(session_id):
         session.scope.asker = None  # a refusal would settle what a user may answer elsewhere
     return session

@@ -89,12 +89,9 @@ class Door:
             return "refused"
         if self._is_repeated(message):
             return "known"
-        if (
-            not who.is_owner
-            and self._parts.quotas.over(who.user)
-            and not (await self._ends(message) and self._parts.quotas.may_end(who.user))
-        ):
-            if told := self._parts.quotas.told(who.user):
+        quotas = self._parts.quotas
+        if not who.is_owner and quotas.over(who.user) and not (await self._ends(message) and quotas.may_end(who.user)):
+            if told := quotas.limit_notice(who.user):
                 await self._say(message, "busy", told)
             return "limited"
         body = inbound_json(message) | {"text": _NO_TEXT.sub("\ufffd", message.text[:_TEXT])}

@@ -118,7 +118,7 @@ def _test(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _shell(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.backends import look
+    from agent.cli.backends import find_containers
     from agent.cli.terminal import is_interactive
     from tools.dispatch.bridge import run_async
 
@@ -132,7 +132,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     info = run_async(crib.find_session(args.session))
     backend = crib.backends.get("".join(args.names) or info.place.get("name", ""))
     start = info.cwd if Path(info.cwd).is_dir() else start
-    containers = [one.container for one in look(crib).running if one.container.session == info.id]
+    containers = [one.container for one in find_containers(crib).running if one.container.session == info.id]
     if backend.row.makes_containers and not containers:
         raise ToolcribError(
             f"the session {info.id[:12]} has no container now: `toolcrib env shell {backend.name}` makes a new one"
@@ -141,7 +141,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _stop(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.backends import chosen, look
+    from agent.cli.backends import chosen, find_containers
 
     if bool(args.names) == args.all:
         raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")

@@ -13,7 +13,7 @@ from agent.backend_check import try_backends
 from agent.backends import Backend
 from agent.cli.backends import tried_line
 from agent.cli.setup import sandbox
-from agent.cli.setup.look import BackendSeen
+from agent.cli.setup.detection import BackendSeen
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.policy.self_protection import folders_of
@@ -60,7 +60,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     if (given := wizard.args.backend) and not asks:
         seen, present = _named(wizard, given), wizard.found.backend(now)
         if present is not None and _loosens((present.backend, mode_now), (seen.backend, mode)):
-            wizard.person.tell(f"note: {_looser(present.backend, seen.backend)}")
+            wizard.person.print_text(f"note: {_looser(present.backend, seen.backend)}")
         return seen, mode
     usable = [one for one in wizard.found.backends if not one.problem or one.backend.name == now]
     ready = [one for one in usable if not one.wants or one.values]
@@ -145,7 +145,7 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
         return
     flag = f"give --{needs.key} {needs.metavar}"
     if len(seen.values) == 1:
-        wizard.person.tell(needs.only.format(seen.values[0]))
+        wizard.person.print_text(needs.only.format(seen.values[0]))
         wizard.values[seen.wants] = seen.values[0]
     elif seen.values:
         options = [Option(value, value) for value in seen.values[:20]]

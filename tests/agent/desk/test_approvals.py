@@ -196,7 +196,7 @@ async def test_of_an_approval_and_a_denial_at_once_one_counts(stored: Store) -> 
 
         async def yes(ticket_id: str = ticket_id, won: list[str] = won) -> None:
             answer = Answer(ticket_id, payload={"approved": True}, by="ann")
-            if await stored.tickets.settle(answer, "approved") == "settled":
+            if await stored.tickets.decide_ticket(answer, "approved") == "settled":
                 won.append("approved")
 
         async def no(ticket_id: str = ticket_id, won: list[str] = won) -> None:
