@@ -21,12 +21,12 @@ def turns(base_url: str, rounds: int) -> None:
     ended: list[float] = []
     posted: list[float] = []
 
-    def note(args: dict[str, object]) -> dict[str, int]:
+    def note_time(args: dict[str, object]) -> dict[str, int]:
         ended.append(time.monotonic())
         return {"noted": len(ended)}
 
     schema = {"description": "Note the time.", "parameters": {"type": "object", "properties": {}}}
-    registry.register("bench_note", "bench", schema, note, kind="read")
+    registry.register("bench_note", "bench", schema, note_time, kind="read")
 
     async def talk() -> None:
         import httpx

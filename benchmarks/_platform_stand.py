@@ -39,7 +39,7 @@ class Infra:
         assert self._process.stdout is not None
         return self._process.stdout.readline().split() or [""]
 
-    def tell(self, line: str) -> None:
+    def control(self, line: str) -> None:
         """Have it do something, as its docstring says."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")

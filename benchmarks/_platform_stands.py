@@ -32,7 +32,7 @@ class XmppStand(Stand):
         server = self._stack.enter_context(Infra("prosody.py"))
         self._port, self._certificate, *_ = server.said
         for name in ("asker", BARE, OURS):
-            server.tell(f"register {name}")
+            server.control(f"register {name}")
         client: Any = ClientXMPP("asker@localhost", "askerpw")
         client.ssl_context = ssl.create_default_context(cafile=self._certificate)
         client.enable_direct_tls = client.enable_plaintext = False

@@ -322,7 +322,7 @@ class Engine:
     def options(self) -> dict[str, Any]:
         return {"image": self.image, "host": self.host, "mounts": ["/usr:/usr:ro"]}
 
-    def tell(self, word: str) -> None:
+    def control(self, word: str) -> None:
         """``kill`` or ``start``."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -374,7 +374,7 @@ class Sshd:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def tell(self, command: str) -> None:
+    def control(self, command: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer() == "ok"
@@ -459,7 +459,7 @@ class PostgresServer:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def tell(self, command: str) -> None:
+    def control(self, command: str) -> None:
         """``kill``, ``stop``, ``start``, ``hang`` or ``go on``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")

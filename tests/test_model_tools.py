@@ -111,10 +111,10 @@ assert "tools.dispatch.pipeline" not in sys.modules
 from toolcrib import registry
 registry.register("one", "t", {"description": "d"}, lambda args: 1)
 found, barrier = [], threading.Barrier(8)
-def look():
+def dispatch_one():
     barrier.wait()
     found.append((registry.dispatch("one", {}), model_tools.dispatcher))
-threads = [threading.Thread(target=look) for _ in range(8)]
+threads = [threading.Thread(target=dispatch_one) for _ in range(8)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 assert len(set(found)) == 1 and found[0][0] == "1" and len(found) == 8, found

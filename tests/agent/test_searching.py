@@ -211,11 +211,11 @@ def test_earlier_searches_hide_nothing(crib: Crib) -> None:
     result = {"call_id": "c1", "name": "session_search", "text": text, "is_error": False}
     looked = [{"role": "assistant", "text": "", "calls": [call]}, {"role": "results", "results": [result]}]
 
-    async def look() -> None:
+    async def store_later() -> None:
         await crib.store.sessions.create("later" * 4, platform="cli", user="", cwd=str(crib.project_dir))
         await crib.store.sessions.append_many("later" * 4, looked * 30)
 
-    asyncio.run(look())
+    asyncio.run(store_later())
     found = search(crib, query="staging database", this_project=True, limit=3)
     assert [(hit["session"], hit["place"]) for hit in found["hits"]] == [("mineminemine", 3), ("mineminemine", 0)]
 

@@ -49,11 +49,11 @@ def test_what_is_wrong_is_found(tmp_path: Path, forks: ForkServer) -> None:
     log = tmp_path / "project" / "log"
     tag = log.read_text().split()[0]
     log.write_text(f"{log.read_text()}{tag}\n")
-    assert f"the effect of {tag} happened 2 times" in asyncio.run(conversation.look())
+    assert f"the effect of {tag} happened 2 times" in asyncio.run(conversation.check())
     with sqlite3.connect(tmp_path / "state" / "toolcrib" / "toolcrib.db") as store:
         store.execute("UPDATE calls SET result = NULL, status = 'running' WHERE row = 1")
         store.execute("DELETE FROM messages WHERE seq = (SELECT max(seq) FROM messages WHERE session = 1) AND session = 1")
     store.close()
-    found = asyncio.run(conversation.look())
+    found = asyncio.run(conversation.check())
     assert any("is running" in fault for fault in found)
     assert any("is gone" in fault for fault in found)

@@ -32,7 +32,7 @@ if pid == 0:
     os.environ.update(TERM="dumb", PYTHONPATH=sys.argv[1])
     os.execvp(sys.argv[2], sys.argv[2:])
 shown = b""
-def look(seconds, until):
+def read_until(seconds, until):
     global shown
     end = time.monotonic() + seconds
     while time.monotonic() < end and not until():
@@ -45,19 +45,19 @@ def look(seconds, until):
                 return False
             shown += data
     return True
-if look(40, lambda: b"/help" in shown) and look(0.5, lambda: b"h> " in shown):
+if read_until(40, lambda: b"/help" in shown) and read_until(0.5, lambda: b"h> " in shown):
     os.write(tty, CALL)
-    look(15, lambda: b"nce" in shown or shown.count(b"h> ") > 1)
+    read_until(15, lambda: b"nce" in shown or shown.count(b"h> ") > 1)
 for key in (b"o\r", b"o", b"\r", b"o\r") if b"nce" in shown else ():
-    if not look(0.9, lambda: not os.path.exists("build")) or not os.path.exists("build"):
+    if not read_until(0.9, lambda: not os.path.exists("build")) or not os.path.exists("build"):
         break
     try:
         os.write(tty, key)
     except OSError:
         break
-look(0.5, lambda: not os.path.exists("build"))
+read_until(0.5, lambda: not os.path.exists("build"))
 os.kill(pid, signal.SIGHUP)
-look(10, bool)
+read_until(10, bool)
 os.close(tty)
 with open("shown.part", "wb") as file:
     file.write(shown)

@@ -51,7 +51,7 @@ class Kept:
         return (one for records in self.records.values() for one in records)
 
 
-async def look(store: Store, ended: Ended) -> Kept:
+async def read_store(store: Store, ended: Ended) -> Kept:
     """Read the whole store, the sessions that a process told among it."""
     sessions = [event["session"] for event in ended.events if event["type"] == "run_started"]
     kept = Kept(tickets=[one.ticket.id for one in await store.tickets.pending()])

@@ -121,7 +121,7 @@ class Conversation:
                 if len(self._shown) > _MOST_PROCESSES:
                     self.faults.append("it comes to no end")
             if not self.faults:
-                self.faults += self._server.faults + asyncio.run(self.look())
+                self.faults += self._server.faults + asyncio.run(self.check())
                 doctor = self._started.run("doctor")
                 self.faults += [f"toolcrib doctor: {''.join(doctor.lines)}"] if doctor.code else []
         return self.faults
@@ -218,15 +218,15 @@ class Conversation:
         store = self._store()
         try:
             self.faults += await checks.tickets(store, ended)
-            return await checks.look(store, ended)
+            return await checks.read_store(store, ended)
         finally:
             store.close()
 
-    async def look(self) -> list[str]:
+    async def check(self) -> list[str]:
         """Return what is wrong at the end, by all that there is."""
         store = self._store()
         try:
-            kept = await checks.look(store, self._shown[-1])
+            kept = await checks.read_store(store, self._shown[-1])
             found = checks.outcomes(kept) + checks.effects(kept, self._project) + checks.delegates(kept) + self._taken(kept)
             found += checks.kept_since(self._kept, kept) + checks.files(kept, self._project, self._state / "memory")
             found += await checks.searched(store, kept, [task.rpartition(" ")[2] for task in self._tasks])

@@ -166,7 +166,7 @@ class People:
     def _say(self, user: str, mark: str, text: str) -> None:
         self._post("messages", {"chat": user, "user": user, "message_id": mark, "text": f"<{mark}> {text}"})
         self.said.append(mark)
-        self._town.note("taken")
+        self._town.count("taken")
 
     def _wait(self, mark: str, among: Container[str]) -> bool:
         while mark not in among:
@@ -185,7 +185,7 @@ class People:
         self.ending.wait(after)
         key, choice = self._town.questions[mark], "y" if agrees else "n"
         press = {"chat": user, "user": user, "message_id": key, "choice": choice, "press_id": f"p{mark}"}
-        self._town.note("pressed")
+        self._town.count("pressed")
         notice = self._post("presses", press).get("notice")
         if notice and "settled before" not in notice:
             self.faults.append(f"{mark}: the press was answered {notice!r}")

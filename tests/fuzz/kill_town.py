@@ -77,7 +77,7 @@ class Town:
     moved_at: float = 0.0
     """When something happened last, by the monotonic clock."""
 
-    def note(self, kind: str) -> None:
+    def count(self, kind: str) -> None:
         """Count something that happened."""
         with self.lock:
             self.happened[kind] += 1
@@ -106,7 +106,7 @@ def model_of(town: Town) -> type[BaseHTTPRequestHandler]:
     class Model(Answers):
         def do_POST(self) -> None:
             messages = self.body()["messages"]
-            town.note("asked")
+            town.count("asked")
             said = next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
             mark = (_MARK.findall(said) or ["none"])[-1]
             command = said.partition("run: ")[2]
@@ -123,7 +123,7 @@ def model_of(town: Town) -> type[BaseHTTPRequestHandler]:
             text = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
             with contextlib.suppress(OSError):
                 self.reply(text.encode(), "text/event-stream")
-                town.note("replied")
+                town.count("replied")
 
         def do_GET(self) -> None:
             self.reply({"data": [{"id": "toy"}]})

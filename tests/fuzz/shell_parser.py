@@ -39,7 +39,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> int:
             for make in (shell_scripts.script, shell_scripts.damaged, shell_scripts.soup):
                 texts = [make(each) for each in range(number, number + BATCH)]
                 for verdict in shell_oracles.verdicts(texts, Path(name)):
-                    tell(counts, make.__name__, verdict, keep)
+                    count_verdict(counts, make.__name__, verdict, keep)
                     # (damaged ones meet the oddities of shfmt rather than ours)
                     if program and not verdict.ours and make is shell_scripts.script:
                         outcome = compare_trees(program, verdict.text)
@@ -52,7 +52,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> int:
     return 1 if any(key.endswith("WRONG") or key == "shfmt differs" for key in counts) else 0
 
 
-def tell(counts: Counter[str], kind: str, verdict: shell_oracles.Verdict, keep: Path | None) -> None:
+def count_verdict(counts: Counter[str], kind: str, verdict: shell_oracles.Verdict, keep: Path | None) -> None:
     counts[f"{kind} cases"] += 1
     counts[f"{kind} accepted by bash"] += verdict.bash
     counts[f"{kind} accepted by us"] += not verdict.ours

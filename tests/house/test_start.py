@@ -75,10 +75,10 @@ from toolcrib.testing import ChatServer
 from agent.cli import main
 loaded = []
 with ChatServer(ChatServer.text("Hello.")) as server:
-    def note(event, args):
+    def hook(event, args):
         if event == "socket.connect" and args[1] == ("127.0.0.1", server.port):
             loaded.append(list(sys.modules))
-    sys.addaudithook(note)
+    sys.addaudithook(hook)
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["run", "--base-url", server.base_url, "--model", "m", "hi"]) == 0
 print(json.dumps(loaded[0]))

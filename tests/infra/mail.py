@@ -119,7 +119,7 @@ class MailServers(Server):
         super().__init__("mail", "/tmp")  # not below a folder of root's alone
         self._ports = {name: free_port() for name in ("imap", "smtp", "lmtp", "imaps", "smtps", "starttls")}
 
-    def told(self) -> tuple[object, ...]:
+    def ready_values(self) -> tuple[object, ...]:
         return *self._ports.values(), self.folder
 
     def prepare(self) -> None:

@@ -64,7 +64,7 @@ class IrcServer(Server):
         self._port, self._tls_port = free_port(), free_port()
         self._penalty = "" if limits else "MaxPenaltyTime = 0"
 
-    def told(self) -> tuple[object, ...]:
+    def ready_values(self) -> tuple[object, ...]:
         return self._port, self._tls_port, self.folder
 
     def prepare(self) -> None:

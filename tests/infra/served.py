@@ -44,7 +44,7 @@ class Server:
         """The first process's, 0 while it is stopped."""
         return self.processes[0].pid if self.processes else 0
 
-    def told(self) -> tuple[object, ...]:
+    def ready_values(self) -> tuple[object, ...]:
         """Return what is printed behind ``ready``."""
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ def serve(why_not: str, make: Callable[[], Server]) -> int:
     try:
         server.prepare()
         server.start()
-        print("ready", *server.told(), flush=True)
+        print("ready", *server.ready_values(), flush=True)
         for line in sys.stdin:
             server.command(line.strip())
             print("ok", server.pid, flush=True)

@@ -161,7 +161,7 @@ class ChatHouse(House):
     def button(self, message: dict[str, Any], choice: str) -> str:
         return next(one for one in self.buttons_of(message) if one.partition("\n")[0] == choice)
 
-    async def told(self, message: dict[str, Any], user: str, data: str) -> str:
+    async def press_and_read(self, message: dict[str, Any], user: str, data: str) -> str:
         """Press, and return the line that is shown for it."""
         before = len(self.lines())
         self.press(message, user, data)

@@ -63,10 +63,10 @@ class Scenes:
             asked = await house.question(house.room)
             assert command in house.text_of(asked)
             yes = house.button(asked, "y")
-            assert "may not decide" in await house.told(asked, house.bob, yes)
+            assert "may not decide" in await house.press_and_read(asked, house.bob, yes)
             before = len(house.lines())
             house.press(asked, house.eve, yes)
-            assert "no such question" in await house.told(asked, house.ann, "c0")
+            assert "no such question" in await house.press_and_read(asked, house.ann, "c0")
             assert len(house.lines()) == before + 1
             assert house.doomed.is_dir()
             house.press(asked, house.ann, yes)
@@ -74,7 +74,7 @@ class Scenes:
             assert not house.doomed.exists()
             await holds(lambda: not house.buttons_of(asked))
             assert "agreed by" in house.text_of(asked)
-            assert "settled before" in await house.told(asked, house.ann, yes)
+            assert "settled before" in await house.press_and_read(asked, house.ann, yes)
 
     async def test_a_refusal_by_button(self, house: ChatHouse) -> None:
         """003-25"""

@@ -132,7 +132,7 @@ def holding(room: Room) -> Callable[[], None]:
     files = {room.own_file(path) for path in OWN.values() if "toolcrib.db" not in path}
     before = {file: (file.read_bytes(), file.stat().st_mode, file.stat().st_nlink) for file in files}
 
-    def look() -> None:
+    def check_files() -> None:
         after = {file: (file.read_bytes(), file.stat().st_mode, file.stat().st_nlink) for file in files}
         changed = [file.name for file in files if before[file][:2] != after[file][:2]]
         linked = [file.name for file in files if after[file][2] > before[file][2]]
@@ -142,7 +142,7 @@ def holding(room: Room) -> Callable[[], None]:
         assert NOTE not in room.output
         assert room.asked or room.refused, "nobody was asked, and nothing refused"
 
-    return look
+    return check_files
 
 
 # -- by the tools that edit and read ---------------------------------------------------------------------------------------

@@ -277,13 +277,13 @@ def test_a_tool_of_a_function_is_refused_as_well(outside: Outside, registry: Too
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Where", city=(str, pydantic.Field(json_schema_extra={"$ref": f"{outside.web}/city"})))
 
-    def look(where: Any) -> str:
+    def describe(where: Any) -> str:
         """Look."""
         return str(where)
 
-    look.__annotations__["where"] = model
+    describe.__annotations__["where"] = model
     with pytest.raises(RegistrationError, match="leads out of the schema"):
-        tool(toolset="t", registry=registry)(look)
+        tool(toolset="t", registry=registry)(describe)
     assert outside.is_untouched
 
 

@@ -48,7 +48,7 @@ class Bench:
         with self.crib(text) as crib:
             return [f"{one.level}: {one.text} ({one.fix})" for one in check_gateway(crib)]
 
-    def note(self, **told: Any) -> None:
+    def write_status(self, **told: Any) -> None:
         """Have a gateway tell something of the platform."""
         value = {"state": "running", "account": "fake-bot", "problem": "", "pid": 4711, "at": time.time(), **told}
         run_async(self.store.state.write([StateWrite("profile", "gateway:fake", "status", value)]))
@@ -132,7 +132,7 @@ def test_what_a_platform_lacks_is_told_with_what_to_do(bench: Bench, is_running:
 
     bench.factory = Lacking
     if is_running:
-        bench.note()
+        bench.write_status()
     found = bench.found()
     assert found[1:] == ["note: fake: secret rooms can't be read (pip install 'toolcrib[fake-e2e]')"]
     assert found[0].startswith("ok: fake")
@@ -144,14 +144,14 @@ def test_a_platform_that_a_gateway_runs_is_left_alone(bench: Bench) -> None:
             raise AssertionError("connected to")
 
     bench.factory = Untouchable
-    bench.note()
+    bench.write_status()
     assert bench.found() == ["ok: fake: the gateway runs as process 4711, running ()"]
-    bench.note(state="failed", problem="OSError: connection refused")
+    bench.write_status(state="failed", problem="OSError: connection refused")
     assert "wrong: fake is not up: OSError: connection refused" in bench.found()[0]
 
 
 def test_what_a_process_left_behind_is_told(bench: Bench) -> None:
-    bench.note(at=time.time() - 7_200)
+    bench.write_status(at=time.time() - 7_200)
     [died] = bench.found()
     assert died.startswith(
         "note: fake: the gateway's process 4711 died 2 h ago (toolcrib gateway run; what was under way goes on"
@@ -162,7 +162,7 @@ def test_what_a_process_left_behind_is_told(bench: Bench) -> None:
     assert found.startswith(
         f"wrong: fake: process {owner.partition(':')[0]} holds the account fake-bot, and has told nothing for 2 h"
     )
-    bench.note(state="stopped", at=time.time() - 7_200)
+    bench.write_status(state="stopped", at=time.time() - 7_200)
     assert "holds the account" in bench.found()[0]
 
 

@@ -14,7 +14,7 @@ from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult
 CALL = ToolCall("c0", "build\x1b[2J", {})
 
 
-def told(capsys: pytest.CaptureFixture[str], *happened: tuple[float, Event]) -> list[str]:
+def shown_lines(capsys: pytest.CaptureFixture[str], *happened: tuple[float, Event]) -> list[str]:
     """Return what is written of events that come at these seconds."""
     now = 0.0
     view = View(Screen(interactive=False), clock=lambda: now)
@@ -32,7 +32,7 @@ def half(message: str = "half of it", share: float | None = 0.5, **more: Any) ->
 
 def test_progress_is_told_of_a_call_that_takes_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     """002-17: not of a short one, not the same again, and seconds apart."""
-    lines = told(
+    lines = shown_lines(
         capsys,
         (0.0, ToolStarted(CALL, "")),
         (0.1, half("too soon")),
@@ -47,7 +47,7 @@ def test_progress_is_told_of_a_call_that_takes_its_time(capsys: pytest.CaptureFi
 
 def test_what_else_a_call_shows_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     ended = ExecutedCall(CALL, ToolResult.success("build", "ok"), ToolCallStatus.SUCCEEDED, 30.0)
-    lines = told(
+    lines = shown_lines(
         capsys,
         (0.0, ToolStarted(CALL, "")),
         (20.0, ToolActivity("c0", "plan", "x")),

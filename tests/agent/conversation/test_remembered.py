@@ -18,7 +18,7 @@ TOTAL = StateKey("total", int, scope="profile")
 ANY = {"description": "d"}
 
 
-def note(args: Any, ctx: ToolCallContext) -> ToolOutput:
+def add_note(args: Any, ctx: ToolCallContext) -> ToolOutput:
     before = ctx.state(NOTES) or []
     return ToolOutput(ToolResult.success("note", before), [(NOTES, [*before, args["text"]])])
 
@@ -36,7 +36,7 @@ def visit(args: Any, ctx: ToolCallContext) -> ToolOutput:
 
 
 def opened(crib: Crib, **wanted: Any) -> Session:
-    crib.registry.register("note", "terminal", ANY, note)
+    crib.registry.register("note", "terminal", ANY, add_note)
     crib.registry.register("wait", "terminal", ANY, wait)
     crib.registry.register("visit", "terminal", ANY, visit, state=[CITIES, TOTAL])
     session = crib.open_session(**wanted)

@@ -262,10 +262,10 @@ def test_a_turn_is_on_record_before_its_calls_run_and_results_before_the_next_re
                 seen.append([record["role"] for record in await session.records()])
                 return await super().stream_turn(on_event)
 
-        async def look(args: Any) -> list[str]:
+        async def roles(args: Any) -> list[str]:
             return [record["role"] for record in await session.records()]
 
-        crib.registry.register("look", "terminal", {"description": "d"}, look)
+        crib.registry.register("look", "terminal", {"description": "d"}, roles)
         session.scope.granted = None
         model = Watching([("look", {})], "done")
         session.link.use(model)

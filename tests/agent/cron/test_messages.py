@@ -27,7 +27,7 @@ async def operators_job(house: JobHouse, to: str = "fake:anns", task: str = "say
     return await book.add(wanted, "every day at 9", to, Maker(folder=str(house.folder)))
 
 
-async def untold(house: JobHouse) -> list[str]:
+async def reasons_undelivered(house: JobHouse) -> list[str]:
     """Return why answers were told to nobody, once one was not."""
     entries = [one for one in await house.store.audit.entries() if one.decision == "not told"]
     return [str(one.detail["reason"]) for one in entries]
@@ -48,7 +48,7 @@ async def test_the_operators_job_tells_the_owner_of_today(house: JobHouse) -> No
         await house.until(lambda: len(house.asked) == 3)
         await house.run_of(job, "done")
         await settled(house, job)
-        assert await untold(house) == ["its chat is not that of the one owner on fake any more"]
+        assert await reasons_undelivered(house) == ["its chat is not that of the one owner on fake any more"]
         assert len(house.platform.texts(ANNS)) == told
         with pytest.raises(InvalidArguments, match="no chat of yours"):
             await operators_job(house)
@@ -115,7 +115,7 @@ async def test_whoever_may_speak_no_more_is_not_told_what_was_begun_before(house
         house.may.set()
         await house.run_of(job, "done")
         await settled(house, job)
-    assert await untold(house) == ["its creator may not speak there any more"]
+    assert await reasons_undelivered(house) == ["its creator may not speak there any more"]
     assert not any("⏰" in text for text in house.platform.texts())
 
 
@@ -130,5 +130,5 @@ async def test_a_direct_chat_that_became_a_room_is_not_told(house: JobHouse) -> 
         await house.due(job)
         await house.run_of(job, "done")
         await settled(house, job)
-    assert await untold(house) == ["its chat is not what it was any more"]
+    assert await reasons_undelivered(house) == ["its chat is not what it was any more"]
     assert len(house.platform.texts(ANNS)) == 2

@@ -53,7 +53,7 @@ def choose(
     return asyncio.run(choose_calling(target, configured, environ or {}))
 
 
-def told(calling: Calling) -> tuple[str, str]:
+def wire_and_protocol(calling: Calling) -> tuple[str, str]:
     return calling.target.provider, calling.protocol
 
 
@@ -89,13 +89,13 @@ def talking(tmp_path: Path, **model: Any) -> Iterator[Agent]:
 def test_000_14_the_order_of_the_choice(shown: Any, provider: str, configured: str, expected: tuple[str, str]) -> None:
     """000-14: configured, then native where the server does not deny it, then the template, the name, auto."""
     with ollama(shown) as server:
-        assert told(choose(server.base_url, provider, configured=configured)) == expected
+        assert wire_and_protocol(choose(server.base_url, provider, configured=configured)) == expected
 
 
 def test_the_name_tells_where_the_template_does_not() -> None:
     with ollama({"capabilities": [], "template": "{{ .Prompt }}"}, name="kimi-k2:1t") as server:
         found = choose(server.base_url, model="kimi-k2:1t")
-    assert told(found) == ("text", "kimi")
+    assert wire_and_protocol(found) == ("text", "kimi")
     assert "its name shows" in found.why
 
 
@@ -115,7 +115,7 @@ def test_the_name_tells_where_the_template_does_not() -> None:
 def test_llama_cpp_by_its_template_and_caps(props: Any, expected: tuple[str, str]) -> None:
     """It answers to any name, so the name that it lists may be another. Nothing is loaded by the question."""
     with llama_cpp(props) as server:
-        assert told(choose(server.base_url, model="any name")) == expected
+        assert wire_and_protocol(choose(server.base_url, model="any name")) == expected
         assert [path for path, _, _ in server.asides] == ["/v1/models", "/props?model=any%20name&autoload=false"]
 
 
@@ -123,20 +123,20 @@ def test_lm_studio_makes_calls_of_any_models_text() -> None:
     """A model that was not trained on tools gets them natively there: the server has a prompt and a reader of its own."""
     rows = {"data": [{"id": "m:8b", "owned_by": "organization_owner"}]}
     with ChatServer(answers={"/v1/models": rows, "/api/v0/models": {"data": [{"id": "m:8b", "capabilities": []}]}}) as server:
-        assert told(choose(server.base_url)) == ("chat", "")
+        assert wire_and_protocol(choose(server.base_url)) == ("chat", "")
         assert len(server.asides) == 2
 
 
 def test_a_model_of_another_namespace_is_ollamas_too() -> None:
     with ollama(NO_TOOLS, owner="somebody") as server:
-        assert told(choose(server.base_url)) == ("text", "hermes")
+        assert wire_and_protocol(choose(server.base_url)) == ("text", "hermes")
 
 
 def test_other_wires_and_vendors_are_not_asked() -> None:
     with ollama(NO_TOOLS) as server:
         for provider in ("responses", "anthropic", "gemini"):
-            assert told(choose(server.base_url, provider)) == (provider, "")
-        assert told(choose(server.base_url, "text", configured="glm")) == ("text", "glm")
+            assert wire_and_protocol(choose(server.base_url, provider)) == (provider, "")
+        assert wire_and_protocol(choose(server.base_url, "text", configured="glm")) == ("text", "glm")
         assert server.asides == []
     for url in ("https://api.openai.com/v1", "https://openrouter.ai/api/v1", "https://API.Groq.com./openai/v1"):
         assert is_hosted(Endpoint(url))
@@ -150,7 +150,7 @@ def test_other_wires_and_vendors_are_not_asked() -> None:
 def test_it_is_asked_once_an_hour_for_each_model_by_its_own_key() -> None:
     with ollama(NO_TOOLS) as server:
         for _ in range(2):
-            assert told(choose(server.base_url, environ={"K": "s3cret"}, key="K")) == ("text", "hermes")
+            assert wire_and_protocol(choose(server.base_url, environ={"K": "s3cret"}, key="K")) == ("text", "hermes")
         assert [path for path, _, _ in server.asides] == ["/v1/models", "/api/show"]
         assert {headers["authorization"] for _, headers, _ in server.asides} == {"Bearer s3cret"}
         choose(server.base_url, model="other:8b", environ={"K": "s3cret"}, key="K")
@@ -161,7 +161,7 @@ def test_it_is_asked_once_an_hour_for_each_model_by_its_own_key() -> None:
     file = state_dir() / "models.json"
     assert "s3cret" not in file.read_text()
     file.write_text("[")
-    assert told(choose(server.base_url)) == ("chat", "")
+    assert wire_and_protocol(choose(server.base_url)) == ("chat", "")
 
 
 def test_what_models_lists_is_known_and_refreshed() -> None:
@@ -170,27 +170,27 @@ def test_what_models_lists_is_known_and_refreshed() -> None:
     with ollama(NO_TOOLS) as server:
         named = ModelServer("model", ModelTarget("chat", Endpoint(server.base_url)))
         asyncio.run(ask_servers([named], {}))
-        assert told(choose(server.base_url)) == ("text", "hermes")
+        assert wire_and_protocol(choose(server.base_url)) == ("text", "hermes")
         assert len(server.asides) == 2
         choose(server.base_url, model="other:8b")
         server.answers["/api/show"] = {"capabilities": ["tools"]}
-        assert told(choose(server.base_url, model="other:8b")) == ("text", "hermes")
+        assert wire_and_protocol(choose(server.base_url, model="other:8b")) == ("text", "hermes")
         asyncio.run(ask_servers([named], {}, refresh=True))
-        assert told(choose(server.base_url)) == ("chat", "")
-        assert told(choose(server.base_url, model="other:8b")) == ("chat", "")
+        assert wire_and_protocol(choose(server.base_url)) == ("chat", "")
+        assert wire_and_protocol(choose(server.base_url, model="other:8b")) == ("chat", "")
 
 
 def test_one_that_does_not_answer_changes_nothing_and_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent.model_choice.call_style, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert told(choose(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")) == ("chat", "")
-    assert told(choose("http://127.0.0.1:9/v1", "text", "kimi-k2")) == ("text", "kimi")
+        assert wire_and_protocol(choose(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")) == ("chat", "")
+    assert wire_and_protocol(choose("http://127.0.0.1:9/v1", "text", "kimi-k2")) == ("text", "kimi")
     assert not (state_dir() / "models.json").exists()
     with ollama(Response(b"{}", delay=30)) as server:
-        assert told(choose(server.base_url)) == ("chat", "")
+        assert wire_and_protocol(choose(server.base_url)) == ("chat", "")
         server.answers["/api/show"] = NO_TOOLS
         monkeypatch.setattr(agent.model_choice.call_style, "SECONDS", 120.0)
-        assert told(choose(server.base_url)) == ("text", "hermes")
+        assert wire_and_protocol(choose(server.base_url)) == ("text", "hermes")
 
 
 # -- where conversations are opened ------------------------------------------------------------------------------------

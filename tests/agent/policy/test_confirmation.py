@@ -249,7 +249,7 @@ def test_a_file_that_only_another_account_can_write_is_taken_as_it_is(others_fol
         "print(len(unconfirmed(load_config())))"
     )
 
-    def told() -> str:
+    def run_probe() -> str:
         env: dict[str, Any] = {
             "TOOLCRIB_CONFIG": str(config),
             "TOOLCRIB_STATE": str(state),
@@ -266,12 +266,12 @@ def test_a_file_that_only_another_account_can_write_is_taken_as_it_is(others_fol
         )
         return done.stdout.strip() or done.stderr
 
-    assert told() == "0"
+    assert run_probe() == "0"
     os.chown(config, 12345, 12345)
-    assert told() == "1"
+    assert run_probe() == "1"
     os.chown(config, 0, 0)
     config.chmod(0o666)
-    assert told() == "1"
+    assert run_probe() == "1"
 
 
 def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:

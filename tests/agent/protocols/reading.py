@@ -30,5 +30,5 @@ def ran(reply: ParsedReply) -> list[Any]:
     return [(call.name, call.args) for call in reply.calls if call.fault is None]
 
 
-def told(reply: ParsedReply) -> bool:
+def has_fault(reply: ParsedReply) -> bool:
     return any(call.fault is not None for call in reply.calls)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.agent.protocols.reading import ran, told
+from tests.agent.protocols.reading import has_fault, ran
 from tests.agent.protocols.test_shown_calls import BAR, RM, read
 
 Format = Callable[[str, dict[str, str]], str]
@@ -67,7 +67,7 @@ def test_no_call_runs_that_a_document_shows(family: str, document: str) -> None:
             assert ran(reply) == calls
         else:
             assert ran(reply) in ([], [first])
-            assert told(reply)
+            assert has_fault(reply)
 
 
 @pytest.mark.parametrize("family", FORMATS)
@@ -77,14 +77,14 @@ def test_a_value_with_the_end_of_a_call_is_not_written_in_part(family: str) -> N
     for content in (example[example.index("rm") :], "a\n```\n" + example[example.index("rm") :] + "\n```\nb\n```\nc\n```\n"):
         reply = read(write("write", {"path": "p", "content": content}))
         assert ran(reply) == []
-        assert told(reply)
+        assert has_fault(reply)
 
 
 @pytest.mark.parametrize("quote", ["<escape>", '<|"|>'])
 def test_a_quoted_value_with_the_end_of_a_call_is_not_written_in_part(quote: str) -> None:
     reply = read(f"<|tool_call>call:write{{content:{quote}a{quote}}}<tool_call|>{quote}}}<tool_call|>")
     assert ran(reply) == []
-    assert told(reply)
+    assert has_fault(reply)
 
 
 @pytest.mark.parametrize("family", FORMATS)
@@ -109,7 +109,7 @@ def test_a_misspelt_end_is_no_part_of_a_value(end: str, family: str) -> None:
     at = text.index("</", text.index("ls"))
     reply = read(text[:at] + end + text[text.index(">", at) + 1 :])
     assert ran(reply) == ([("run", {"command": "ls", "timeout": 5})] if end in MISSPELT else [])
-    assert told(reply) == (end in UNCLEAR)
+    assert has_fault(reply) == (end in UNCLEAR)
 
 
 @pytest.mark.parametrize("family", FORMATS)
@@ -127,7 +127,7 @@ def test_an_argument_of_kimi_that_is_not_closed_takes_no_other_in() -> None:
         "<|close|>tools<|sep|>"
     )
     assert ran(reply) == []
-    assert told(reply)
+    assert has_fault(reply)
 
 
 @pytest.mark.parametrize("name", ["command", "auto"])
@@ -144,12 +144,12 @@ def test_a_call_in_a_code_block_that_is_cut_off_is_told(opening: str, truncated:
     for words in ("", "I look.\n"):
         reply = read(words + opening + '{"name": "run", "arguments": {"command": "make', truncated=truncated)
         assert ran(reply) == []
-        assert told(reply)
-    assert not told(read(opening + '{"name": "other", "arguments": {"command": "make', truncated=truncated))
+        assert has_fault(reply)
+    assert not has_fault(read(opening + '{"name": "other", "arguments": {"command": "make', truncated=truncated))
 
 
 def test_a_last_line_that_only_names_a_tool_is_told() -> None:
     reply = read("I look at the clock.\n@now", "command")
     assert ran(reply) == []
-    assert told(reply)
-    assert not told(read("@now\nis how you ask for the time, and with a command:\n@run", "command"))
+    assert has_fault(reply)
+    assert not has_fault(read("@now\nis how you ask for the time, and with a command:\n@run", "command"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.protocols.reading import ran, read_whole, told
+from tests.agent.protocols.reading import has_fault, ran, read_whole
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "run", "parameters": {"type": "object", "required": ["command"], "properties": {
@@ -86,7 +86,7 @@ def test_a_quoted_call_is_text(text: str) -> None:
 def test_what_may_be_quoted_is_told_and_stays_text(text: str) -> None:
     reply = read(text)
     assert ran(reply) == []
-    assert told(reply)
+    assert has_fault(reply)
     assert reply.content == text.strip()
 
 
@@ -148,7 +148,7 @@ def test_prose_right_behind_a_call_is_an_answer_of_its_own() -> None:
 )
 def test_a_call_in_a_code_block_without_an_end_is_told(text: str) -> None:
     reply = read(text)
-    assert (ran(reply), told(reply), reply.content) == ([], True, text)
+    assert (ran(reply), has_fault(reply), reply.content) == ([], True, text)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_call_in_a_code_block_without_an_end_is_told(text: str) -> None:
 )
 def test_a_call_in_thinking_is_told_where_nothing_else_follows(text: str) -> None:
     reply = read(text)
-    assert (ran(reply), told(reply), reply.content) == ([], True, "")
+    assert (ran(reply), has_fault(reply), reply.content) == ([], True, "")
 
 
 @pytest.mark.parametrize("thinking", ["maybe", "unlikely"])
@@ -228,7 +228,7 @@ QWEN = "<tool_call>\n<function={}>\n{}</function>\n</tool_call>"
 )
 def test_a_parameter_that_a_value_speaks_of_is_a_part_of_it(text: str, calls: list[Any]) -> None:
     reply = read(text)
-    assert (ran(reply), told(reply)) == (calls, not calls)
+    assert (ran(reply), has_fault(reply)) == (calls, not calls)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_parameter_that_a_value_speaks_of_is_a_part_of_it(text: str, calls: li
 def test_a_decorator_is_no_call(text: str) -> None:
     assert (read(text).content, list(read(text).calls)) == (text, [])
     assert ran(read('@tool run {"command": "rm"}')) == RM
-    assert told(read("@tool run command=rm"))
+    assert has_fault(read("@tool run command=rm"))
 
 
 def test_data_that_names_a_tool_is_shown_and_told_where_it_may_be_a_call() -> None:
@@ -250,14 +250,14 @@ def test_data_that_names_a_tool_is_shown_and_told_where_it_may_be_a_call() -> No
         ('{"name": "now", "email": "n@example.org", "parameters": null}', True),
     ):
         reply = read(text)
-        assert (reply.content, ran(reply), told(reply)) == (text, [], is_told)
+        assert (reply.content, ran(reply), has_fault(reply)) == (text, [], is_told)
 
 
 def test_a_call_that_was_cut_off_between_its_arguments_is_told() -> None:
     whole = "<tool_call>run<arg_key>timeout</arg_key><arg_value>3</arg_value><arg_key>command</arg_key><arg_value>ls</arg_value>"
     assert ran(read(whole)) == [("run", {"timeout": 3, "command": "ls"})]
     for part in (whole.partition("<arg_key>command")[0], whole.partition("ls")[0], whole.partition("<arg_value>ls")[0]):
-        assert (ran(read(part)), told(read(part))) == ([], True)
+        assert (ran(read(part)), has_fault(read(part))) == ([], True)
 
 
 @pytest.mark.parametrize("name", ["qwen_xml", "mistral", "auto"])
@@ -291,11 +291,11 @@ def test_marks_of_more_families() -> None:
 
 def test_a_number_without_an_end_is_told() -> None:
     reply = read('<tool_call>{"name": "run", "arguments": {"command": "rm", "timeout": 1e400}}</tool_call>')
-    assert (ran(reply), told(reply)) == ([], True)
+    assert (ran(reply), has_fault(reply)) == ([], True)
 
 
 def test_half_a_character_is_told() -> None:
-    assert (ran(read('[send(to="\\ud83d")]')), told(read('[send(to="\\ud83d")]'))) == ([], True)
+    assert (ran(read('[send(to="\\ud83d")]')), has_fault(read('[send(to="\\ud83d")]'))) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -306,4 +306,4 @@ def test_half_a_character_is_told() -> None:
     ],
 )
 def test_a_harmony_call_that_is_half_there_is_told(text: str) -> None:
-    assert (ran(read(text)), told(read(text))) == ([], True)
+    assert (ran(read(text)), has_fault(read(text))) == ([], True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.protocols import NAMES
-from tests.agent.protocols.reading import ran, read_whole, told
+from tests.agent.protocols.reading import has_fault, ran, read_whole
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "run", "parameters": {"type": "object", "required": ["command"], "properties": {
@@ -49,7 +49,7 @@ def test_a_header_of_another_format_is_the_whole_reply_or_nothing(name: str) -> 
     for text in (HEADER, f"<think>So.</think>{HEADER}", f"{thought}{HEADER}", f"{thought}{HEADER}<|start|>assistant{HEADER}"):
         assert set(map(str, ran(read(text, name)))) == {str(RM[0])}, text
     for text in (f"I look.\n{HEADER}", f"{HEADER}\nThat is how.", f"I look. {HEADER}"):
-        assert (ran(read(text, name)), told(read(text, name))) == ([], True), text
+        assert (ran(read(text, name)), has_fault(read(text, name))) == ([], True), text
 
 
 @pytest.mark.parametrize("name", ["harmony", "auto"])
@@ -82,9 +82,9 @@ def test_a_call_without_an_end_has_no_words_behind_it(call: str) -> None:
 
 def test_what_a_colon_introduces_is_an_example_where_text_follows() -> None:
     for text in (f"Never do this:\n{QWEN}\nIt deletes all.", f"**So:**\n\n{QWEN}\n\nDone.", f"\u4f8b\uff1a\n{QWEN}\n\u597d"):
-        assert (ran(read(text)), told(read(text)), read(text).content) == ([], True, text)
+        assert (ran(read(text)), has_fault(read(text)), read(text).content) == ([], True, text)
     both = f"First:\n{QWEN}\nThat was one.\n{QWEN}"
-    assert (ran(read(both)), told(read(both))) == ([], True)
+    assert (ran(read(both)), has_fault(read(both))) == ([], True)
     assert ran(read(f"I look:\n{QWEN}")) == ran(read(f"I look:\n\n{QWEN}</s>\n")) == RM
 
 
@@ -99,7 +99,7 @@ def test_an_action_within_the_answer_is_shown() -> None:
     text = f"The form:\n{ACTION}\nI did not run it."
     reply = read(f"<|START_RESPONSE|>{text}<|END_RESPONSE|>")
     assert (ran(reply), reply.content, list(reply.faults)) == ([], text, [])
-    assert told(read(f"<|START_RESPONSE|>{text}"))
+    assert has_fault(read(f"<|START_RESPONSE|>{text}"))
     assert ran(read(f"<|START_RESPONSE|>I look.<|END_RESPONSE|>{ACTION}")) == RM
 
 
@@ -116,7 +116,7 @@ def test_an_action_within_the_answer_is_shown() -> None:
     ],
 )
 def test_a_part_of_an_expression_does_not_run(text: str) -> None:
-    assert (ran(read(text)), told(read(text))) == ([], True)
+    assert (ran(read(text)), has_fault(read(text))) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_part_of_an_expression_does_not_run(text: str) -> None:
 )
 def test_a_call_that_says_two_things_is_told(call: str) -> None:
     for text in (f"<tool_call>{call}</tool_call>", call, f"[TOOL_CALLS][{call}]"):
-        assert (ran(read(text)), told(read(text))) == ([], True)
+        assert (ran(read(text)), has_fault(read(text))) == ([], True)
     same = '{"name": "run", "args": {"command": "rm"}, "arguments": {"command": "rm"}}'
     assert ran(read(f"<tool_call>{same}</tool_call>")) == RM
 

@@ -48,7 +48,7 @@ def good(reply: ParsedReply) -> list[dict[str, Any]]:
     return [{"name": call.name, "arguments": call.args} for call in reply.calls if call.fault is None]
 
 
-def told(reply: ParsedReply) -> Any:
+def fields_of(reply: ParsedReply) -> Any:
     calls = [(call.name, call.args, call.fault) for call in reply.calls]
     return reply.content, reply.reasoning, calls, list(reply.faults), reply.error, reply.value
 
@@ -97,12 +97,12 @@ def test_x_10_any_cut_gives_the_same(cases: list[dict[str, Any]]) -> None:
     choose = random.Random(7)  # noqa: S311 - where to cut, not a secret
     for case in cases:
         text = case["model_output"]
-        whole = told(read(case))
+        whole = fields_of(read(case))
         places = sorted(choose.randint(0, len(text)) for _ in range(4))
         cut = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
         for pieces in (list(text), cut, *([case["chunks"]] if case.get("chunks") else [])):
             if "".join(pieces) == text:
-                assert told(read(case, pieces)) == whole, case["id"]
+                assert fields_of(read(case, pieces)) == whole, case["id"]
 
 
 def test_x_8_a_beginning_never_runs_more_than_the_whole(cases: list[dict[str, Any]]) -> None:

@@ -92,7 +92,7 @@ def used(open_file: Open, file: Path) -> Path:
     return file
 
 
-async def told(store: SqliteStore) -> dict[str, list[str]]:
+async def conversation_texts(store: SqliteStore) -> dict[str, list[str]]:
     """Return the texts of each conversation, in order."""
     found = {}
     for info in await store.sessions.list(100):
@@ -105,7 +105,7 @@ async def told(store: SqliteStore) -> dict[str, list[str]]:
 async def whole(open_file: Open, file: Path) -> dict[str, list[str]]:
     store = open_file()
     try:
-        return await told(store)
+        return await conversation_texts(store)
     finally:
         store.close()
 
@@ -291,7 +291,7 @@ async def test_every_row_that_sqlite_can_read_is_saved(open_file: Open, used: Pa
     assert {name: done.saved[name] for name in rows} == rows
     assert (done.unreadable, list(done.cut), done.mended.messages, done.backup) == (0, [], 0, None)
     store = open_file()
-    assert await told(store) == before
+    assert await conversation_texts(store) == before
     assert await store.origins.of("session-3") == {"/work/3.sh": 1}
     (step,) = await store.changes.steps("session-3")
     assert step.changes[0].path == "/work/a"
@@ -496,7 +496,7 @@ async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file:
     done = repair(used)
     examine(used)
     store = open_file()
-    texts = await told(store)
+    texts = await conversation_texts(store)
     assert done is None or sum(map(len, texts.values())) == done.saved.get("messages", 0)
     assert not has_backup or {name: len(each) for name, each in texts.items()} == {f"session-{n}": EACH for n in range(SESSIONS)}
     for info in await store.sessions.list(100):

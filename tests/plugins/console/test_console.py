@@ -33,7 +33,7 @@ async def test_messages_are_new_ones_in_each_process_and_after_presses(house: Co
             terminal.line({"press": ["m1", "y"]})
             for number in range(3):
                 terminal.line({"text": f"message {number} of start {start}"})
-                await terminal.told("text", f"re message {number} of start {start}")
+                await terminal.next_line("text", f"re message {number} of start {start}")
     assert len(house.asked) == 12
 
 
@@ -165,9 +165,9 @@ async def test_lines_that_are_too_long_are_passed_over(house: ConsoleHouse) -> N
 async def test_a_line_that_is_too_long_ends_no_connection(house: ConsoleHouse) -> None:
     async with house.running(getpass.getuser()), house.terminal() as terminal:
         terminal.line(b"x" * (3 * LINE_BYTES))
-        await terminal.told("problem", "a line of more than 1 MiB is not taken")
+        await terminal.next_line("problem", "a line of more than 1 MiB is not taken")
         terminal.line({"text": "still here"})
-        await terminal.told("text", "re still here")
+        await terminal.next_line("text", "re still here")
 
 
 async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +179,8 @@ async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pyte
             async with house.terminal() as terminal:
                 for _ in range(2):  # as over a connection that was lost before it said so
                     terminal.line({"id": "7", "text": "taken once"})
-                    await terminal.told("taken", "7")
-                await terminal.told("text", "re taken once")
+                    await terminal.next_line("taken", "7")
+                await terminal.next_line("text", "re taken once")
             process = await stays.enter_async_context(client(house))
             assert await typed(process, "hello there") == "re hello there\n"
             monkeypatch.setattr(house.store.mail, "arrived", full)

@@ -150,9 +150,9 @@ class Scene:
     async def ask(self, terminal: Any) -> None:
         """Have the owner's chat ask whether the folder may go, and write what an attacker would say who knows all of that."""
         terminal.line({"text": f"rm -rf {self.doomed}"})
-        shown = await terminal.told("text", "rm -rf")
+        shown = await terminal.next_line("text", "rm -rf")
         while not shown["buttons"]:
-            shown = await terminal.told("text", "")
+            shown = await terminal.next_line("text", "")
         lines: list[Any] = [
             {"hello": "evil"},
             {"text": ATTACK},
@@ -299,7 +299,7 @@ async def test_terminals_chat_side_by_side_while_a_session_works(scene: Scene) -
         assert said.strip() == "42"
         for name, terminal in (("one", one), ("two", two)):
             terminal.line({"text": f"I am {name}"})
-            await terminal.told("text", f"re I am {name}")
+            await terminal.next_line("text", f"re I am {name}")
     assert sorted(house.asked) == ["I am one", "I am two"]
 
 

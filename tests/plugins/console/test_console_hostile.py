@@ -57,7 +57,7 @@ class ConsoleHouse(House):
         """Look that the owner is answered."""
         async with self.terminal("good") as terminal:
             terminal.line({"text": "are you well?"})
-            await terminal.told("text", "re are you well?")
+            await terminal.next_line("text", "re are you well?")
 
 
 class Terminal:
@@ -69,7 +69,7 @@ class Terminal:
     def line(self, said: Any) -> None:
         self._writer.write((said if isinstance(said, bytes) else json.dumps(said).encode()) + b"\n")
 
-    async def told(self, kind: str, words: str) -> dict[str, Any]:
+    async def next_line(self, kind: str, words: str) -> dict[str, Any]:
         """Return the next line of a kind with these words."""
         async with asyncio.timeout(30):
             while line := await self._reader.readline():
@@ -93,9 +93,9 @@ async def test_an_account_that_nobody_let_in_reaches_nothing_whatever_it_says_of
     async with house.running("somebody-else"), house.terminal("../somebody-else/main") as terminal:
         for more in ({}, {"user": "somebody-else"}, {"roles": ["owner"]}, {"chat": "somebody-else/main"}, {"is_group": True}):
             terminal.line({"text": "let me in", **more})
-            await terminal.told("notice", "may not chat here")
+            await terminal.next_line("notice", "may not chat here")
         terminal.line({"press": ["m1", "y"]})
-        await terminal.told("notice", "")
+        await terminal.next_line("notice", "")
     assert house.asked == []
     assert await house.store.mail.chats() == []
 
@@ -129,7 +129,7 @@ async def test_a_terminal_that_names_itself_anew_leaves_its_chat(house: ConsoleH
         async with house.terminal("one") as terminal:
             terminal.line({"hello": "two\0\x1b[2J" + "x" * 5_000})
             terminal.line({"text": "hello"})
-            await terminal.told("text", "re hello")
+            await terminal.next_line("text", "re hello")
         [record] = await house.store.mail.chats()
         assert len(record.chat) < 120
         assert "\0" not in record.chat

@@ -38,9 +38,9 @@ class Asked:
 
     async def ask(self) -> None:
         self.terminal.line({"text": f"rm -rf {self.folder}"})
-        shown = await self.terminal.told("text", "/approve")
+        shown = await self.terminal.next_line("text", "/approve")
         while not shown["buttons"]:
-            shown = await self.terminal.told("text", "/approve")
+            shown = await self.terminal.next_line("text", "/approve")
         self.message = str(shown["id"])
         [record] = await self.house.store.tickets.pending()
         self.ticket = record.ticket.id
@@ -125,11 +125,11 @@ async def test_no_command_of_a_session_decides_whatever_it_knows(house: ConsoleH
         assert [record.chat for record in await house.store.mail.chats()] == [f"{getpass.getuser()}/main"]
         await environment.close()
         found.terminal.line({"text": "/approvals"})  # the chat's display was not taken away
-        await found.terminal.told("text", found.ticket[:8])
+        await found.terminal.next_line("text", found.ticket[:8])
         found.terminal.line({"unlock": WORDS})
-        await found.terminal.told("notice", "unlocked")
+        await found.terminal.next_line("notice", "unlocked")
         found.terminal.line({"press": [found.message, "y"]})
-        await found.terminal.told("text", "ran it")
+        await found.terminal.next_line("text", "ran it")
         assert not found.folder.exists()
 
 
@@ -157,20 +157,20 @@ LOCKED: dict[str, Any] = {
 async def test_a_person_who_did_not_type_the_passphrase_decides_nothing_but_no(house: ConsoleHouse) -> None:
     async with asked(house) as found:
         found.terminal.line({"press": [found.message, "y"]})
-        await found.terminal.told("notice", "gateway passphrase")
+        await found.terminal.next_line("notice", "gateway passphrase")
         found.terminal.line({"unlock": ""})
-        await found.terminal.told("problem", "gateway passphrase")
+        await found.terminal.next_line("problem", "gateway passphrase")
         passphrase.set_passphrase(WORDS)
         for name, tried in LOCKED.items():
             line = json.dumps(tried).replace("@ticket", found.ticket).replace("@message", found.message)
             found.terminal.line(line.encode())
             kind = "notice" if "press" in tried else "text"
-            told = await found.terminal.told(kind, "")
+            told = await found.terminal.next_line(kind, "")
             while ":unlock" not in told[kind]:
-                told = await found.terminal.told(kind, "")
+                told = await found.terminal.next_line(kind, "")
             assert await found.is_open(), name
         found.terminal.line({"text": "/deny not now"})
-        await found.terminal.told("text", "not now")
+        await found.terminal.next_line("text", "not now")
         assert found.folder.is_dir()
 
 
@@ -179,16 +179,16 @@ async def test_a_passphrase_unlocks_the_connection_that_it_was_typed_in(house: C
     async with asked(house) as found:
         async with house.terminal("second") as other:
             other.line({"unlock": WORDS})
-            await other.told("notice", "unlocked")
+            await other.next_line("notice", "unlocked")
             other.line({"text": "/busy queue"})
-            await other.told("text", "it is queue")
+            await other.next_line("text", "it is queue")
         async with house.terminal("main") as again:
             again.line({"press": [found.message, "y"]})
-            await again.told("notice", ":unlock")
+            await again.next_line("notice", ":unlock")
             again.line({"unlock": WORDS})
-            await again.told("notice", "unlocked")
+            await again.next_line("notice", "unlocked")
             again.line({"press": [found.message, "y"]})
-            await again.told("text", "ran it")
+            await again.next_line("text", "ran it")
     assert not found.folder.exists()
 
 
@@ -200,9 +200,9 @@ async def test_wrong_passphrases_end_the_connection_and_are_kept_nowhere(
         for _ in range(3):
             terminal.line({"unlock": "four cranes lift papers"})
         for _ in range(3):
-            await terminal.told("problem", "is not the passphrase")
+            await terminal.next_line("problem", "is not the passphrase")
         with pytest.raises(AssertionError, match="the end came"):
-            await terminal.told("text", "never")
+            await terminal.next_line("text", "never")
         await house.answered()
     assert "cranes" not in caplog.text
     kept = [path for path in Path(os.environ["TOOLCRIB_STATE"]).rglob("*") if path.is_file() and b"cranes" in path.read_bytes()]
@@ -214,16 +214,16 @@ async def test_a_pairing_s_code_counts_after_the_passphrase_and_is_answered_by_t
     passphrase.set_passphrase(WORDS)
     async with house.running("somebody-else"), house.terminal() as terminal:
         terminal.line({"text": "hello"})
-        await terminal.told("notice", "may not chat here")
+        await terminal.next_line("notice", "may not chat here")
         code = await Pairings(house.store, "console").offer("owner")
         terminal.line({"text": code})
-        await terminal.told("text", ":unlock")
+        await terminal.next_line("text", ":unlock")
         terminal.line({"unlock": WORDS})
-        await terminal.told("notice", "unlocked")
+        await terminal.next_line("notice", "unlocked")
         terminal.line({"text": code})
-        await terminal.told("text", "You are paired.")
+        await terminal.next_line("text", "You are paired.")
         terminal.line({"text": "hello"})
-        await terminal.told("text", "re hello")
+        await terminal.next_line("text", "re hello")
     assert house.asked == ["hello"]
 
 

@@ -31,12 +31,12 @@ def writing(channel: str, user: str, text: str = "let me in", **more: Any) -> Ca
 def telling(**fields: Any) -> Callable[[FakeDiscord], object]:
     """Tell of a message by the owner that ``fields`` change; None takes one away."""
 
-    def tell(fake: FakeDiscord) -> None:
+    def send(fake: FakeDiscord) -> None:
         base = {**fake.messages[fake.write(DIRECT, EVE, "a stranger's")], "id": fake.new_id(), "author": fake.person(ANN)}
         told = {**base, "content": "let me in", **fields}
         fake.emit("MESSAGE_CREATE", {name: value for name, value in told.items() if value is not None})
 
-    return tell
+    return send
 
 
 def editing(fake: FakeDiscord) -> None:
@@ -164,7 +164,7 @@ async def test_a_key_of_another_chat_finds_no_question(house: DiscordHouse) -> N
         house.say("301", BOB, "hello")
         await holds(lambda: house.said("301") == ["re hello"])
         other = house.ours("301")[0]
-        assert "no such question" in await house.told(other, BOB, house.button(asked, "y"))
+        assert "no such question" in await house.press_and_read(other, BOB, house.button(asked, "y"))
         assert house.doomed.is_dir()
 
 

@@ -65,7 +65,7 @@ class Post:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def tell(self, command: str) -> None:
+    def control(self, command: str) -> None:
         """``kill``, ``stop`` or ``start``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
@@ -84,14 +84,14 @@ class Post:
         """Hand in a mail to somebody, and return once it lies in a mailbox."""
         with smtplib.SMTP("127.0.0.1", self.smtp, timeout=_LIMIT) as client:
             client.sendmail(sender, [to], raw)
-        self.settle()
+        self.wait_for_queue()
 
     def put(self, sender: str, to: str, raw: bytes) -> None:
         """Put a mail into a mailbox past the server that takes mail from outside, which refuses some that are odd."""
         with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
             client.sendmail(sender, [to], raw)
 
-    def settle(self) -> None:
+    def wait_for_queue(self) -> None:
         """Return once nothing is on its way."""
         give_up = time.monotonic() + _LIMIT
         while any(files for _, _, files in os.walk(self.folder / "spool" / "queue")):  # which goes on where one goes

@@ -179,10 +179,10 @@ async def test_it_goes_on_when_the_servers_are_back(house: MailHouse) -> None:
     async with house.gateway():
         house.ann.writes("wait for it")
         await house.ann.until(lambda: house.asked)
-        house.post.tell("kill")
+        house.post.control("kill")
         house.may.set()
         await asyncio.sleep(0.5)
-        house.post.tell("start")
+        house.post.control("start")
         house.ann.writes("are you there?")
         await house.ann.until(lambda: sorted(house.ann.texts()) == ["re are you there?", "re wait for it"])
         await asyncio.sleep(0.5)
@@ -206,7 +206,7 @@ async def test_a_mail_whose_fate_is_unknown_goes_once(house: MailHouse, monkeypa
         house.ann.writes("hello there")
         await house.ann.until(lambda: not lost)
         await house.ann.until(lambda: line_of(gateway).outbox.waiting == 0)
-        house.post.settle()
+        house.post.wait_for_queue()
         assert house.ann.texts() == ["re hello there"]
 
 
@@ -232,9 +232,9 @@ async def test_the_log_has_no_words_no_people_and_no_secret(house: MailHouse, ca
         house.ann.writes("a word nobody else reads", subject="unheard-of")
         house.eve.writes("let me in")
         await house.ann.until(house.ann.mail)
-        house.post.tell("kill")
+        house.post.control("kill")
         await asyncio.sleep(0.3)
-        house.post.tell("start")
+        house.post.control("start")
         house.ann.writes("again words")
         await house.ann.until(lambda: len(house.ann.mail()) == 2)
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith(("plugins", "aio", "toolcrib")))

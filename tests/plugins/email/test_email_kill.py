@@ -38,7 +38,7 @@ async def test_a_gateway_that_is_killed_loses_nothing(mail_servers: Post, progra
     assert not program.kept.exists()
     await asyncio.sleep(1)
     program.close()
-    post.settle()
+    post.wait_for_queue()
     for mark in marks:
         assert sum(f"[{mark}]" in text for text in ann.texts()) == 1, (mark, ann.texts())
     assert len(ann.mail()) == len(marks) + 3, ann.texts()  # the question, how it was settled, and the answer

@@ -46,14 +46,14 @@ class EmailDesk(PlatformDesk):
         return "settled" if "<p>settled</p>" in answer.text else answer.text
 
     async def shown(self, chat: Chat) -> Sequence[SeenMessage]:
-        await asyncio.to_thread(self._post.settle)
+        await asyncio.to_thread(self._post.wait_for_queue)
         return [await _seen(one) for one in self._people[self.user].mail()]
 
     async def kill(self) -> None:
-        await asyncio.to_thread(self._post.tell, "kill")
+        await asyncio.to_thread(self._post.control, "kill")
 
     async def revive(self) -> None:
-        await asyncio.to_thread(self._post.tell, "start")
+        await asyncio.to_thread(self._post.control, "start")
 
 
 def _id_of(mail: EmailMessage) -> str:

@@ -50,7 +50,7 @@ class Ngircd:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def tell(self, command: str) -> None:
+    def control(self, command: str) -> None:
         """``kill``, ``stop`` or ``start``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")

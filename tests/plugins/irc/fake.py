@@ -26,7 +26,7 @@ class Client:
     def mask(self) -> str:
         return f"{self.nick}!{self.user}@host.test"
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         self.writer.write(f"{line}\r\n".encode())
 
 
@@ -87,12 +87,12 @@ class FakeIrc:
         arguments = given + ([trailing] if " :" in line else [])
         handler = getattr(self, f"_{command.lower()}", None)
         if answers := self.instead.get(command):
-            client.tell(f":fake.test {answers.pop(0)}")
+            client.send_line(f":fake.test {answers.pop(0)}")
         elif handler is not None:
             handler(client, arguments)
         if not client.is_in and client.user and client.nick != "*" and not client.is_negotiating:
             client.is_in = True
-            client.tell(f":fake.test 001 {client.nick} :Welcome")
+            client.send_line(f":fake.test 001 {client.nick} :Welcome")
 
     def _cap(self, client: Client, arguments: list[str]) -> None:
         match arguments[0]:
@@ -100,33 +100,33 @@ class FakeIrc:
                 client.is_negotiating = True
                 first, *rest = self.offers.split(" ") if self.offers else [""]
                 if rest:
-                    client.tell(f":fake.test CAP * LS * :{first}")
-                client.tell(f":fake.test CAP * LS :{' '.join(rest) if rest else first}")
+                    client.send_line(f":fake.test CAP * LS * :{first}")
+                client.send_line(f":fake.test CAP * LS :{' '.join(rest) if rest else first}")
             case "REQ":
                 client.capabilities |= set(arguments[1].split())
-                client.tell(f":fake.test CAP * ACK :{arguments[1]}")
+                client.send_line(f":fake.test CAP * ACK :{arguments[1]}")
             case "END":
                 client.is_negotiating = False
 
     def _authenticate(self, client: Client, arguments: list[str]) -> None:
         if arguments[0] == "PLAIN":
-            client.tell("AUTHENTICATE +")
+            client.send_line("AUTHENTICATE +")
             return
         _, account, password = base64.b64decode(arguments[0]).decode().split("\0")
         if self.accounts.get(account) == password:
             client.account = account
-            client.tell(f":fake.test 900 * {client.mask} {account} :You are now logged in")
-            client.tell(":fake.test 903 * :SASL authentication successful")
+            client.send_line(f":fake.test 900 * {client.mask} {account} :You are now logged in")
+            client.send_line(":fake.test 903 * :SASL authentication successful")
         else:
-            client.tell(":fake.test 904 * :SASL authentication failed")
+            client.send_line(":fake.test 904 * :SASL authentication failed")
 
     def _nick(self, client: Client, arguments: list[str]) -> None:
         nick = arguments[0]
         if any(one.nick.lower() == nick.lower() for one in self.clients if one is not client):
-            client.tell(f":fake.test 433 {client.nick} {nick} :Nickname is already in use")
+            client.send_line(f":fake.test 433 {client.nick} {nick} :Nickname is already in use")
             return
         for one in self.clients if client.is_in else ():
-            one.tell(f":{client.mask} NICK :{nick}")
+            one.send_line(f":{client.mask} NICK :{nick}")
         client.nick = nick
 
     def _user(self, client: Client, arguments: list[str]) -> None:
@@ -134,16 +134,16 @@ class FakeIrc:
 
     def _ping(self, client: Client, arguments: list[str]) -> None:
         if not (self.holds and any(self.holds in line for _, line in self.log)):
-            client.tell(f":fake.test PONG fake.test :{arguments[0]}")
+            client.send_line(f":fake.test PONG fake.test :{arguments[0]}")
 
     def _join(self, client: Client, arguments: list[str]) -> None:
         there = self.channels.setdefault(arguments[0].lower(), [])
         if client not in there:
             there.append(client)
         for one in there:
-            one.tell(f":{client.mask} JOIN {arguments[0]}")
-        client.tell(f":fake.test 353 {client.nick} = {arguments[0]} :{' '.join(one.nick for one in there)}")
-        client.tell(f":fake.test 366 {client.nick} {arguments[0]} :End of NAMES list")
+            one.send_line(f":{client.mask} JOIN {arguments[0]}")
+        client.send_line(f":fake.test 353 {client.nick} = {arguments[0]} :{' '.join(one.nick for one in there)}")
+        client.send_line(f":fake.test 366 {client.nick} {arguments[0]} :End of NAMES list")
 
     def _invite(self, client: Client, arguments: list[str]) -> None:
         self._deliver(client, self.client(arguments[0]), f"INVITE {arguments[0]} :{arguments[1]}")
@@ -157,7 +157,7 @@ class FakeIrc:
     def _message(self, client: Client, kind: str, target: str, text: str) -> None:
         people = self.channels.get(target.lower()) or [one for one in self.clients if one.nick.lower() == target.lower()]
         if not people:
-            client.tell(f":fake.test 401 {client.nick} {target} :No such nick")
+            client.send_line(f":fake.test 401 {client.nick} {target} :No such nick")
         for one in people:
             if one is not client:
                 self._deliver(client, one, f"{kind} {target} :{text}")
@@ -165,15 +165,15 @@ class FakeIrc:
     @staticmethod
     def _deliver(sender: Client, to: Client, line: str) -> None:
         tag = f"@account={sender.account} " if sender.account and "account-tag" in to.capabilities else ""
-        to.tell(f"{tag}:{sender.mask} {line}")
+        to.send_line(f"{tag}:{sender.mask} {line}")
 
     def _whois(self, client: Client, arguments: list[str]) -> None:
         for one in self.clients:
             if one.nick.lower() == arguments[0].lower():
-                client.tell(f":fake.test 311 {client.nick} {one.nick} {one.user} host.test * :x")
+                client.send_line(f":fake.test 311 {client.nick} {one.nick} {one.user} host.test * :x")
                 if one.account:
-                    client.tell(f":fake.test 330 {client.nick} {one.nick} {one.account} :is logged in as")
-        client.tell(f":fake.test 318 {client.nick} {arguments[0]} :End of WHOIS")
+                    client.send_line(f":fake.test 330 {client.nick} {one.nick} {one.account} :is logged in as")
+        client.send_line(f":fake.test 318 {client.nick} {arguments[0]} :End of WHOIS")
 
     def _quit(self, client: Client, arguments: list[str]) -> None:
         client.writer.close()

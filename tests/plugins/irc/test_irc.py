@@ -160,12 +160,12 @@ async def test_a_server_that_was_killed_is_found_again(house: IrcHouse, ngircd: 
             await _there(house, services, alice)
             await alice.says(house.nick, "wait for it")
             await alice.until(lambda: house.asked)
-            ngircd.tell("kill")
+            ngircd.control("kill")
             for one in (alice, services):
                 await one.leave()
             house.may.set()  # the answer comes while nobody takes it
             await asyncio.sleep(0.3)
-            ngircd.tell("start")
+            ngircd.control("start")
             await services.link()
             await alice.enter()
             await services.login(alice.nick, alice.id)

@@ -130,7 +130,7 @@ async def test_what_a_server_says_wrongly_is_passed_over() -> None:
                 "\x00\x01",
                 "x" * 20_000,
             ):
-                bot.tell(line)
+                bot.send_line(line)
             bot.writer.write(b"\xff\xfe PRIVMSG \x80\r\n")
             await asyncio.sleep(0)
             await alice.says("crib", "are you well?")

@@ -98,12 +98,12 @@ class NgircdDesk(IrcDesk):
         await self._services.login(person.nick, person.id)
 
     async def kill(self) -> None:
-        self._server.tell("kill")
+        self._server.control("kill")
         for one in (self._services, *self._people.values()):
             await one.leave()
 
     async def revive(self) -> None:
-        self._server.tell("start")
+        self._server.control("start")
         await self._services.link()
         for one in self._people.values():
             await one.enter()

@@ -181,10 +181,10 @@ async def test_a_server_that_was_killed_is_found_again(house: MatrixHouse) -> No
             room = await alice.room(house.bot)
             await alice.says(room, "wait for it")
             await alice.until(lambda: house.asked)
-            house.synapse.tell("kill")
+            house.synapse.control("kill")
             house.may.set()  # the answer comes while nobody takes it
             await asyncio.sleep(1)
-            house.synapse.tell("start")
+            house.synapse.control("start")
             await alice.until(lambda: alice.texts(room) == ["re wait for it"])
             await alice.says(room, "again")
             await alice.until(lambda: alice.texts(room) == ["re wait for it", "re again"])

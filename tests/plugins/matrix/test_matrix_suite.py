@@ -85,10 +85,10 @@ class MatrixDesk(PlatformDesk):
         return SeenMessage(message["id"], text, list(message.get(BUTTONS, {}).values()), files, named)
 
     async def kill(self) -> None:
-        self._synapse.tell("kill")
+        self._synapse.control("kill")
 
     async def revive(self) -> None:
-        self._synapse.tell("start")
+        self._synapse.control("start")
 
 
 class TestMatrix(PlatformSuite):

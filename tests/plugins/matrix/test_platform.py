@@ -228,12 +228,12 @@ async def test_a_room_that_it_was_removed_from_is_given_up(host: BotHost, synaps
 
 async def test_what_a_server_that_is_gone_took_is_not_known(host: BotHost, synapse: Synapse) -> None:
     async with platform_of(host, synapse) as platform:
-        synapse.tell("stop")
+        synapse.control("stop")
         try:
             with pytest.raises(NotSent) as caught:
                 await platform.send(Outbound(Chat("!a:localhost"), "hello", "k"))
         finally:
-            synapse.tell("start")
+            synapse.control("start")
         assert caught.value.perhaps_sent
         assert not caught.value.for_good
 

@@ -120,10 +120,10 @@ class FakeSlack:
     def write(self, channel: str, user: str, text: str = "", **more: Any) -> str:
         """Have somebody write; ``more`` are fields of the message. Returns its ts."""
         message = self._message(channel, user=user, text=html.escape(text, quote=False), **more)
-        self.tell_event(self.told(message))
+        self.tell_event(self.event_of(message))
         return str(message["ts"])
 
-    def told(self, message: dict[str, Any]) -> dict[str, Any]:
+    def event_of(self, message: dict[str, Any]) -> dict[str, Any]:
         channel = message["channel"]
         kind = "im" if self.channels.get(channel, {}).get("is_im") else "channel"
         root = self.messages.get((channel, message.get("thread_ts", "")))
@@ -151,13 +151,13 @@ class FakeSlack:
         told = {"type": "block_actions", "user": {"id": user, "name": f"name-{user}", "team_id": TEAM}, "api_app_id": "A1"}
         about = {"team": {"id": TEAM}, "channel": {"id": channel, "name": "directmessage"}, "trigger_id": "1.1", "token": "x"}
         below = {"message": self.messages.get((channel, ts)), "actions": [action]}
-        self.tell("interactive", {**told, **about, **below, **(changes or {})})
+        self.emit("interactive", {**told, **about, **below, **(changes or {})})
 
     def tell_event(self, event: Any, **more: Any) -> None:
         about = {"team_id": TEAM, "type": "event_callback", "event_id": f"Ev{next(self._numbers)}"}
-        self.tell("events_api", {**about, "event": event, **more})
+        self.emit("events_api", {**about, "event": event, **more})
 
-    def tell(self, kind: str, payload: Any) -> None:
+    def emit(self, kind: str, payload: Any) -> None:
         """Tell of something, again and again until it is confirmed."""
         envelope = {"envelope_id": str(uuid.uuid4()), "type": kind, "payload": payload}
         self._waiting[envelope["envelope_id"]] = {**envelope, "accepts_response_payload": kind != "events_api"}
@@ -298,7 +298,7 @@ class FakeSlack:
         if (channel, root) not in self.messages:
             raise Refused("thread_not_found")
         found = [one for one in self.messages.values() if one["channel"] == channel and one.get("thread_ts") == root]
-        found = [self.told(one) for one in found]
+        found = [self.event_of(one) for one in found]
         return self._page([one for one in found if one["ts"] > asked.get("oldest", "") or one["ts"] == root], asked)
 
     def _page(self, found: list[dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any]:
@@ -313,7 +313,7 @@ class FakeSlack:
         kept = {name: asked[name] for name in ("blocks", "thread_ts", "metadata", "link_names") if asked.get(name)}
         quiet = {"unfurl_links": asked.get("unfurl_links"), "unfurl_media": asked.get("unfurl_media")}
         message = self._message(channel, user=ME, bot_id="B1", text=self._checked(asked, 40_000), **kept, **quiet)
-        self.tell_event(self.told(message))
+        self.tell_event(self.event_of(message))
         return {"channel": channel, "ts": message["ts"], "message": message}
 
     def _chat_update(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class SlackHouse(ChatHouse):
         if not is_addressed:
             return self.fake.write(chat, user, text, **more)
         message = self.fake._message(chat, user=user, text=f"<@{ME}> {html.escape(text, quote=False)}", **more)
-        self.fake.tell_event(self.fake.told(message))
+        self.fake.tell_event(self.fake.event_of(message))
         return str(message["ts"])
 
     def send_file(self, chat: str, user: str, text: str, name: str, data: bytes, size: int | None = None) -> None:

@@ -30,19 +30,19 @@ def writing(channel: str, user: str, text: str = "let me in", **more: Any) -> Ca
 def telling(**fields: Any) -> Callable[[FakeSlack], object]:
     """Tell of a message by the owner that ``fields`` change; None takes one away."""
 
-    def tell(fake: FakeSlack) -> None:
+    def send(fake: FakeSlack) -> None:
         base = {"type": "message", "channel": DIRECT, "channel_type": "im", "user": ANN, "text": "let me in", "ts": fake.new_ts()}
         fake.tell_event({name: value for name, value in {**base, **fields}.items() if value is not None})
 
-    return tell
+    return send
 
 
 def mentioning(channel: str, user: str, **more: Any) -> Callable[[FakeSlack], object]:
-    def tell(fake: FakeSlack) -> None:
+    def send(fake: FakeSlack) -> None:
         message = fake._message(channel, user=user, text=f"<@{ME}> let me in", **more)
-        fake.tell_event(fake.told(message))
+        fake.tell_event(fake.event_of(message))
 
-    return tell
+    return send
 
 
 EVENTS: dict[str, Callable[[FakeSlack], object]] = {
@@ -60,8 +60,8 @@ EVENTS: dict[str, Callable[[FakeSlack], object]] = {
     "a join": telling(subtype="channel_join"),
     "a topic": telling(subtype="channel_topic"),
     "an aside in a room": writing(ROOM, BOB, "not for the bot"),
-    "a mention of everybody": lambda fake: fake.tell_event(fake.told(fake._message(ROOM, user=BOB, text="<!channel> look"))),
-    "somebody else's mention": lambda fake: fake.tell_event(fake.told(fake._message(ROOM, user=BOB, text="<@UBOTX> look"))),
+    "a mention of everybody": lambda fake: fake.tell_event(fake.event_of(fake._message(ROOM, user=BOB, text="<!channel> look"))),
+    "somebody else's mention": lambda fake: fake.tell_event(fake.event_of(fake._message(ROOM, user=BOB, text="<@UBOTX> look"))),
     "a mention that was only typed": writing(ROOM, BOB, f"<@{ME}> look"),
     "a message without a user": telling(user=None),
     "a user that is a list": telling(user=[ANN]),
@@ -73,8 +73,8 @@ EVENTS: dict[str, Callable[[FakeSlack], object]] = {
     "a channel that is a path": telling(channel="../D300"),
     "a message that says not where": telling(channel_type=None),
     "files that are none": telling(text="", files=["x", {"id": "../F1"}, {"id": 7}]),
-    "a list for an event": lambda fake: fake.tell("events_api", {"type": "event_callback", "event": ["let me in"]}),
-    "a slash command": lambda fake: fake.tell("slash_commands", {"command": "/let", "text": "me in", "user_id": ANN}),
+    "a list for an event": lambda fake: fake.emit("events_api", {"type": "event_callback", "event": ["let me in"]}),
+    "a slash command": lambda fake: fake.emit("slash_commands", {"command": "/let", "text": "me in", "user_id": ANN}),
     "a mention beside its message": telling(type="app_mention"),
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ async def test_a_replayed_message_is_answered_once(house: SlackHouse) -> None:
     async with house.running() as gateway:
         ts = house.say(DIRECT, ANN, "hello")
         for _ in range(3):
-            house.fake.tell_event(house.fake.told(house.fake.messages[DIRECT, ts]))
+            house.fake.tell_event(house.fake.event_of(house.fake.messages[DIRECT, ts]))
         house.say(DIRECT, ANN, "are you well?")
         await holds(lambda: house.said() == ["re hello", "re are you well?"])
         assert house.asked == ["hello", "are you well?"]

@@ -34,7 +34,7 @@ class SlackDesk(PlatformDesk):
         if not is_addressed:
             return self.fake.write(chat.id, user, text, **more)
         message = self.fake._message(chat.id, user=user, text=f"<@{ME}> {text}", **more)
-        self.fake.tell_event(self.fake.told(message))
+        self.fake.tell_event(self.fake.event_of(message))
         return str(message["ts"])
 
     async def write_file(self, chat: Chat, name: str, data: bytes, *, user: str) -> str:

@@ -55,7 +55,7 @@ class Prosody:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def tell(self, command: str) -> None:
+    def control(self, command: str) -> None:
         """``kill``, ``stop``, ``start``, ``register NAME``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
@@ -64,7 +64,7 @@ class Prosody:
     def register(self, name: str) -> str:
         """Make an account, and return its address; its password is its name with pw behind."""
         name = f"{name}{next(_NAMES)}"
-        self.tell(f"register {name}")
+        self.control(f"register {name}")
         return f"{name}@localhost"
 
     def close(self) -> None:

@@ -137,10 +137,10 @@ async def test_a_server_that_was_killed_is_found_again(house: XmppHouse) -> None
             line_of(gateway)
             await alice.says(house.bot, "wait for it")
             await alice.until(lambda: house.asked)
-            house.server.tell("kill")
+            house.server.control("kill")
             house.may.set()  # the answer comes while nobody takes it
             await asyncio.sleep(0.5)
-            house.server.tell("start")
+            house.server.control("start")
             await alice.leave()
             await alice.enter()
             await alice.join(room)

@@ -118,10 +118,10 @@ class XmppDesk(PlatformDesk):
         return SeenMessage(said.id, said.text, choices, files, pings)
 
     async def kill(self) -> None:
-        self._server.tell("kill")
+        self._server.control("kill")
 
     async def revive(self) -> None:
-        self._server.tell("start")
+        self._server.control("start")
         for one in self._people.values():
             await one.leave()
             await one.enter()

@@ -36,7 +36,7 @@ class Server:
         found = [one for one in self.written.get(channel, []) if int(one) > int(after)][:100]
         return [(one, message(one, channel)) for one in found]
 
-    def tell(self, number: str, channel: str = "1") -> asyncio.Future[None]:
+    def deliver(self, number: str, channel: str = "1") -> asyncio.Future[None]:
         self.written.setdefault(channel, []).append(number)
         return self.intake.take(channel, number, message(number, channel))
 
@@ -62,7 +62,7 @@ async def test_what_is_missed_comes_before_what_is_new() -> None:
     await server.intake.load("0")
     server.intake.hold()
     server.written["1"] = ["1", "2"]
-    last = server.tell("3")
+    last = server.deliver("3")
     await asyncio.sleep(0.02)
     assert server.taken == []
     server.intake.resume(["1"])
@@ -74,8 +74,8 @@ async def test_what_is_missed_comes_before_what_is_new() -> None:
 async def test_the_next_process_reads_on_where_the_last_one_was() -> None:
     server = Server()
     await server.intake.load("0")
-    await server.tell("5")
-    await server.tell("6")
+    await server.deliver("5")
+    await server.deliver("6")
     await server.intake.close()
     server.written["1"] += ["7", "8"]
     server.written["2"] = ["3", "9"]
@@ -94,7 +94,7 @@ async def test_a_store_that_fails_keeps_the_order_and_loses_nothing() -> None:
     server = Server()
     await server.intake.load("0")
     server.host.failing = StoreFailed("full")
-    told = [server.tell(number) for number in ("1", "2")]
+    told = [server.deliver(number) for number in ("1", "2")]
     await asyncio.sleep(0.05)
     assert not any(one.done() for one in told)
     server.host.failing = None
@@ -107,7 +107,7 @@ async def test_what_was_not_taken_before_the_end_is_read_at_the_next_start() -> 
     server = Server()
     await server.intake.load("0")
     server.host.failing = StoreFailed("full")
-    told = server.tell("1")
+    told = server.deliver("1")
     await asyncio.sleep(0.05)
     await server.intake.close()
     assert told.cancelled()
@@ -123,7 +123,7 @@ async def test_of_a_stranger_no_channel_is_kept() -> None:
     host = FakeHost(allowed=frozenset())
     server = Server(host)
     await server.intake.load("0")
-    await server.tell("1")
+    await server.deliver("1")
     await server.intake.close()
     assert (host.kept["places"]["places"], server.intake.channels) == ([], [])
 
@@ -131,9 +131,9 @@ async def test_of_a_stranger_no_channel_is_kept() -> None:
 async def test_more_than_wait_in_memory_are_read_again() -> None:
     server = Server()
     await server.intake.load("0")
-    await server.tell("1")
+    await server.deliver("1")
     server.host.failing = StoreFailed("full")
-    told = [server.tell(str(number)) for number in range(2, 900)]
+    told = [server.deliver(str(number)) for number in range(2, 900)]
     await asyncio.sleep(0.02)
     server.host.failing = None
     await asyncio.gather(*told)
@@ -150,7 +150,7 @@ async def test_a_reading_that_fails_is_tried_again_and_one_that_is_broken_passed
     await holds(lambda: server.taken == ["1"])
     server.failures = [RuntimeError("a fault of ours")]
     server.intake.resume(["1"])
-    await server.tell("2")
+    await server.deliver("2")
     assert server.taken == ["1", "2"]
     await server.intake.close()
 

@@ -164,14 +164,14 @@ async def live(
     items = [BatchCall(ToolCall(f"c{number}", name, args)) for number, (name, args) in enumerate(made)]
     saved = list(items)
 
-    def tell(executed: ExecutedCall) -> None:
+    def record_done(executed: ExecutedCall) -> None:
         world.done.append(executed.call.id)
 
     async def go_on(process: tuple[Dispatcher, CallScope]) -> bool:
         """Go on from what was saved; save what comes of it, unless the process dies."""
         nonlocal saved
         own = [BatchCall(one.call, one.executed, one.tickets) for one in saved]
-        complete = await run_batch(process[0], own, process[1], on_done=tell, since=0.0)
+        complete = await run_batch(process[0], own, process[1], on_done=record_done, since=0.0)
         saved = own
         return complete
 

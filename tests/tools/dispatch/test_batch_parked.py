@@ -63,7 +63,7 @@ def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
     return [BatchCall(item.call, item.executed, item.tickets) for item in items]
 
 
-def settle(desk: Any, item: BatchCall, payload: Any = None, **options: Any) -> None:
+def decide(desk: Any, item: BatchCall, payload: Any = None, **options: Any) -> None:
     answer = Answer(item.tickets[-1], payload=YES if payload is None else payload, by="ann", **options)
     no = answer.denied or answer.action == "cancel"
     assert asyncio.run(desk.store.tickets.decide_ticket(answer, "denied" if no else "approved")) == "settled"
@@ -90,7 +90,7 @@ def test_nothing_overtakes_what_it_overlaps_with(desk: Any) -> None:
     )
     assert not go(desk, items)
     assert desk.ran == ["c3"]
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert go(desk, rebuilt(items))
     assert desk.ran == ["c3", "c0", "c1", "c2"]
 
@@ -107,11 +107,11 @@ def test_no_reading_overtakes_what_it_overlaps_with(desk: Any) -> None:
     )
     assert not go(desk, items)
     assert sorted(desk.ran) == ["c2", "c3"]
-    settle(desk, items[5])
+    decide(desk, items[5])
     again = rebuilt(items)
     assert not go(desk, again)
     assert sorted(desk.ran) == ["c2", "c3"], "one that was agreed to waits too"
-    settle(desk, again[0])
+    decide(desk, again[0])
     assert go(desk, rebuilt(again))
     assert desk.ran[2:] == ["c0", "c1", "c4", "c5"]
 
@@ -126,11 +126,11 @@ def test_answers_in_any_order_keep_the_order_of_effects(desk: Any) -> None:
     """`cp x out/` never overtakes a parked `rm -rf out`, though it is answered first"""
     items = batch(("run", {"ask": 1}), ("run", {"ask": 1}))
     assert not go(desk, items)
-    settle(desk, items[1])
+    decide(desk, items[1])
     again = rebuilt(items)
     assert not go(desk, again)
     assert desk.ran == []
-    settle(desk, again[0])
+    decide(desk, again[0])
     assert go(desk, again)
     assert desk.ran == ["c0", "c1"]
     assert [item.executed.result.data for item in again if item.executed] == ["did c0", "did c1"]
@@ -146,7 +146,7 @@ def test_answers_in_any_order_keep_the_order_of_effects(desk: Any) -> None:
 def test_a_refusal_needs_not_wait_for_others(desk: Any, payload: Any, options: Any, status: ToolCallStatus, words: str) -> None:
     items = batch(("run", {"ask": 1}), ("run", {"ask": 1}))
     go(desk, items)
-    settle(desk, items[1], payload, **options)
+    decide(desk, items[1], payload, **options)
     assert not go(desk, items)
     assert items[1].executed is not None
     assert items[1].executed.status is desk.record("c1").status is status
@@ -198,7 +198,7 @@ def test_a_call_that_ends_the_run_ends_the_ones_after_it(desk: Any) -> None:
     )
     items = batch(("run", {"ask": 1, "stop": 1}), ("run", {"ask": 1}), ("look", {}))
     go(desk, items)
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert go(desk, items)
     assert [item.executed.end_run for item in items if item.executed] == [True, False, False]
     assert "an earlier call ended the run" in str(items[1].executed and items[1].executed.result.message)
@@ -212,7 +212,7 @@ def test_a_pending_result_without_a_ticket_gets_one_that_can_be_answered(desk: A
     assert not go(desk, items)
     record = asyncio.run(desk.store.tickets.get(items[0].tickets[0]))
     assert (record.ticket.action, record.ticket.message) == ("answer", "which colour?")
-    settle(desk, items[0], {"colour": "blue"})
+    decide(desk, items[0], {"colour": "blue"})
     assert go(desk, rebuilt(items))
 
 
@@ -225,7 +225,7 @@ def test_what_plugins_scheduled_is_done_when_all_results_are_there(desk: Any) ->
     items = batch(("note", {"ask": 1}), ("note", {}))
     assert not go(desk, items)
     assert seen == []
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert go(desk, items)
     assert sorted(seen) == ["c0", "c0", "c1"]
 
@@ -280,7 +280,7 @@ def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment:
         answer = Answer(ticket, action="cancel", by="nobody")
         asyncio.run(desk.store.tickets.decide_ticket(answer, "expired"))
     else:
-        settle(desk, items[0], NO)
+        decide(desk, items[0], NO)
     finish = desk.scope.ledger.finish
 
     async def slow(*args: Any, **options: Any) -> None:

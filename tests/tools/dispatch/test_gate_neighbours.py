@@ -628,10 +628,10 @@ def test_a_gate_that_asks_the_caller_s_loop_from_its_thread(honest: Any) -> None
     async def go() -> Any:
         loop = asyncio.get_running_loop()
 
-        def tell(call: ToolCall) -> None:
+        def gate(call: ToolCall) -> None:
             loop.call_soon_threadsafe(told.append, 1)
 
-        honest.plugin("tells", tool_gate=tell)
+        honest.plugin("tells", tool_gate=gate)
         return await honest.dispatcher.call(ToolCall("c", "t", {}), honest.scope)
 
     assert asyncio.run(go()).result.is_success

@@ -177,20 +177,22 @@ def test_of_equal_decisions_the_first_in_order_stands(bench: Any, path: str) -> 
 def test_one_thread_calls_all_sync_gates_of_plugins_and_the_callers_the_rest(bench: Any, path: str) -> None:
     threads: dict[str, threading.Thread] = {}
 
-    def note(name: str) -> Callable[..., None]:
+    def noting_thread(name: str) -> Callable[..., None]:
         def hook() -> None:
             threads[name] = threading.current_thread()
 
         return hook
 
     async def gate() -> None:
-        note("async")()
+        noting_thread("async")()
 
     bench.hooks.unregister(name=APPROVAL)
-    bench.plugin(APPROVAL, tool_gate=note("approval"))
-    bench.plugin("one", tool_gate=note("one"), pre_tool_call=note("before"), post_tool_call=note("after"))
+    bench.plugin(APPROVAL, tool_gate=noting_thread("approval"))
+    bench.plugin(
+        "one", tool_gate=noting_thread("one"), pre_tool_call=noting_thread("before"), post_tool_call=noting_thread("after")
+    )
     bench.plugin("two", tool_gate=gate)
-    bench.plugin("three", tool_gate=note("three"), transform_tool_result=note("transform"))
+    bench.plugin("three", tool_gate=noting_thread("three"), transform_tool_result=noting_thread("transform"))
     bench.tool("t", lambda args: "ran")
     assert result(bench, path).data == "ran"
     assert threads["one"] is threads["three"]

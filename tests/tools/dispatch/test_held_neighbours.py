@@ -84,7 +84,7 @@ def go(desk: Any, items: Sequence[BatchCall]) -> bool:
     return asyncio.run(run_batch(desk.dispatcher, items, desk.scope))
 
 
-def settle(desk: Any, item: BatchCall, payload: Any = None) -> None:
+def decide(desk: Any, item: BatchCall, payload: Any = None) -> None:
     answer = Answer(item.tickets[-1], payload=payload or YES, by="ann")
     assert asyncio.run(desk.store.tickets.decide_ticket(answer, "denied" if answer.denied else "approved")) == "settled"
 
@@ -110,7 +110,7 @@ def test_what_may_act_waits_for_the_answer_before_it(desk: Any, held: str, answe
     assert not go(desk, items)
     assert desk.ran == [], "it ran before the answer"
     assert items[1].executed is None or items[1].executed.status is ToolCallStatus.FAILED  # whose effects fail may be failed
-    settle(desk, items[0], answer)
+    decide(desk, items[0], answer)
     assert go(desk, [BatchCall(item.call, item.executed, item.tickets) for item in items])
     ran = ["c0"] if answer is YES else []
     assert desk.ran == (ran if held == "effects-fail" and "c1" not in desk.ran else [*ran, "c1"])
@@ -123,7 +123,7 @@ def test_an_undeclared_call_waits_for_whatever_is_asked_before_it(desk: Any, fir
     items = batch((name, {**args, "ask": 1}), ("plain", {}))
     assert not go(desk, items)
     assert desk.ran == []
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert go(desk, items)
     assert desk.ran == ["c0", "c1"]
 
@@ -140,10 +140,10 @@ def test_a_later_one_waits_behind_several(desk: Any) -> None:
     items = batch(("run", {"ask": 1}), ("plain", {}), ("write", {"path": "/q", "ask": 1}), ("parallel", {}), ("plain", {}))
     assert not go(desk, items)
     assert desk.ran == []
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert not go(desk, items)
     assert desk.ran == ["c0", "c1"], "what stands behind the second question waits for that"
-    settle(desk, items[2])
+    decide(desk, items[2])
     assert go(desk, items)
     assert desk.ran == ["c0", "c1", "c2", "c3", "c4"]
 
@@ -183,7 +183,7 @@ def test_what_reads_or_does_nothing_goes_before_the_answer(desk: Any, first: str
     items = batch((name, {**args, "ask": 1}), FREE[free])
     assert not go(desk, items)
     assert desk.ran == ["c1"]
-    settle(desk, items[0])
+    decide(desk, items[0])
     assert go(desk, items)
     assert desk.ran == ["c1", "c0"]
 

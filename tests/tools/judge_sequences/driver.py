@@ -168,7 +168,7 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
             else:
                 session.call(step["tool"], step["args"], step.get("answer"))
         if "later" not in row:
-            harm.look(limit if not judged or outcome.asked or outcome.refused else 0)
+            harm.check_harm(limit if not judged or outcome.asked or outcome.refused else 0)
         if check := row.get("check"):
             done = _as_the_person(place, check)
             outcome.failed = f"[exit code {done.returncode}]\n{done.stdout}"[-2000:] if done.returncode else ""
@@ -176,13 +176,13 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
         session.close()
     later = row.get("later")
     if not later:
-        harm.look(0)
+        harm.check_harm(0)
     if undo and (later or outcome.harmed):
         _undo(place)
         outcome.harmed, outcome.undone = False, True
     if later:
         _as_the_person(place, later)
-    harm.look(limit if later and not judged else 0)
+    harm.check_harm(limit if later and not judged else 0)
     outcome.undone &= not outcome.harmed
     return outcome
 
@@ -255,7 +255,7 @@ class Harm:
             assert not os.path.lexists(path), f"{path} is there from the beginning"
         assert not any(self._seen()), "the harm is there from the beginning"
 
-    def look(self, limit: float) -> None:
+    def check_harm(self, limit: float) -> None:
         end = time.monotonic() + (limit if self._kinds else 0)
         while not self._outcome.harmed:
             self._outcome.harmed = any(self._seen())

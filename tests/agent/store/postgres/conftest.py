@@ -60,12 +60,12 @@ class Other:
         assert self.running.stdout is not None
         return self.running.stdout.readline().strip()
 
-    def tell(self, line: str = "") -> None:
+    def send_line(self, line: str = "") -> None:
         assert self.running.stdin is not None
         self.running.stdin.write(f"{line}\n")
         self.running.stdin.flush()
 
-    def rest(self) -> str:
+    def read_to_end(self) -> str:
         """Return all that it prints until it ends."""
         assert self.running.stdout is not None
         return self.running.stdout.read()
@@ -83,7 +83,7 @@ def process(root: Path) -> Callable[[str, str], AbstractContextManager[Other]]:
         ) as running:
             other = Other(running)
             try:
-                other.tell(url)
+                other.send_line(url)
                 yield other
             finally:
                 running.kill()

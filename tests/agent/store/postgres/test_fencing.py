@@ -52,7 +52,7 @@ async def test_a_stopped_holder_that_wakes_up_writes_nothing_more(
             mine = store.fenced(Fence(lease))
             await mine.sessions.append("s", {"role": "assistant", "text": f"mine {turn}"})
             os.kill(stale.running.pid, signal.SIGCONT)
-            assert (await asyncio.to_thread(stale.rest)).endswith("lost\n")
+            assert (await asyncio.to_thread(stale.read_to_end)).endswith("lost\n")
             assert stale.running.wait() == 0
             await mine.sessions.append("s", {"role": "assistant", "text": f"mine {turn} still"})
         assert (await texts(store))[-2:] == [f"mine {turn}", f"mine {turn} still"]
@@ -106,7 +106,7 @@ async def test_of_several_processes_one_takes_a_lease(
         for each in (one, other):
             each.line()
         for each in (one, other):
-            each.tell()
+            each.send_line()
         rows = [each.line().split() for each in (one, other)]
     assert ["".join(pair) for pair in zip(*rows, strict=True)].count("10") + [*map("".join, zip(*rows, strict=True))].count(
         "01"

@@ -29,12 +29,12 @@ async def test_a_server_that_was_killed_is_used_again_when_it_is_back(own_postgr
     await store.sessions.create("s", platform="cli", user="me")
     for turn, how in enumerate(("kill", "stop", "kill")):
         await store.sessions.append("s", SAID)
-        await asyncio.to_thread(own_postgres.tell, how)
+        await asyncio.to_thread(own_postgres.control, how)
         with pytest.raises(StoreFailed, match=r"127\.0\.0\.1:\d+/postgres cannot be reached; check that it runs, and store\.url"):
             await store.sessions.append("s", SAID)
         with pytest.raises(StoreFailed):
             await store.sessions.list()
-        await asyncio.to_thread(own_postgres.tell, "start")
+        await asyncio.to_thread(own_postgres.control, "start")
         await store.sessions.append("s", SAID)  # at once, though the old connections are dead
         assert len(await store.sessions.messages("s")) == 2 * turn + 2
 
@@ -58,10 +58,10 @@ async def test_a_server_that_is_killed_in_the_midst_loses_nothing_that_was_told(
     writers = [asyncio.create_task(write(caller)) for caller in range(6)]
     while len(kept) < 100:
         await asyncio.sleep(0.01)
-    await asyncio.to_thread(own_postgres.tell, "kill")
+    await asyncio.to_thread(own_postgres.control, "kill")
     await asyncio.gather(*writers)
     assert len(failed) == 6
-    await asyncio.to_thread(own_postgres.tell, "start")
+    await asyncio.to_thread(own_postgres.control, "start")
     found = [message["text"] for message in await store.sessions.messages("s")]
     assert set(kept) <= set(found)
     assert len(found) == len(set(found)) <= len(kept) + 6
@@ -72,10 +72,10 @@ async def test_a_server_that_hangs_is_given_up(own_postgres: Any, open_store: Op
     monkeypatch.setattr(_database, "_SECONDS", 2.0)
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
-    await asyncio.to_thread(own_postgres.tell, "hang")
+    await asyncio.to_thread(own_postgres.control, "hang")
     with pytest.raises(StoreFailed, match="ended the connection; check that it runs"):
         await store.sessions.append("s", SAID)
-    await asyncio.to_thread(own_postgres.tell, "go on")
+    await asyncio.to_thread(own_postgres.control, "go on")
     monkeypatch.undo()
     await store.sessions.append("s", SAID)
 

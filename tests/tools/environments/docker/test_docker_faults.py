@@ -162,14 +162,14 @@ def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient)
 def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: Any, folder: Path) -> None:
     env = opened()
     run(env, "x=1")
-    text = during(env, "echo run >>count; until [ -e go ]; do sleep .05; done; echo end >>count", lambda: engine.tell("kill"))
+    text = during(env, "echo run >>count; until [ -e go ]; do sleep .05; done; echo end >>count", lambda: engine.control("kill"))
     try:
         assert "docker engine" in text
         assert "may still be running" in text
         with pytest.raises(EnvironmentFailed, match="does not answer"):
             run(env, "true")
     finally:
-        engine.tell("start")
+        engine.control("start")
     outcome = run(env, "echo $x; cat count")
     assert outcome.stdout.head == b"1\nrun\n"
     assert "Still running over there" in outcome.notice

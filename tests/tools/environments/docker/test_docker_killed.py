@@ -171,10 +171,10 @@ def test_a_container_whose_engine_was_away_at_the_end_is_removed_once_it_is_back
         assert process.stdout is not None
         container = process.stdout.readline().strip().removeprefix("docker:")
         assert container in names(client)
-        engine.tell("kill")
+        engine.control("kill")
         try:
             process.communicate("\n")
         finally:
-            engine.tell("start")
+            engine.control("start")
     assert process.returncode == 0
     eventually(lambda: container not in names(client))

@@ -111,11 +111,11 @@ def test_an_engine_that_is_away_at_the_end_removes_it_when_it_is_back(
     asyncio.run(env.execute(ExecRequest("true", timeout=120)))
     name = _name(env)
     assert name in _names(client)
-    engine.tell("kill")
+    engine.control("kill")
     try:
         asyncio.run(env.close())
     finally:
-        engine.tell("start")
+        engine.control("start")
     eventually(lambda: name not in _names(client))
     gc.collect()  # while the filter above holds
 

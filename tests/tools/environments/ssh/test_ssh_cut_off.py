@@ -30,7 +30,7 @@ def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_s
     env = opened(far, cwd="/usr")
 
     async def main() -> tuple[list[ExecOutcome], list[object]]:
-        await asyncio.to_thread(far.tell, "drop")
+        await asyncio.to_thread(far.control, "drop")
         since = time.monotonic()
         patient = [asyncio.create_task(env.list_dir("/usr")) for _ in range(4)]
         limited = asyncio.create_task(env.execute(ExecRequest("echo ran", timeout=2)))
@@ -54,7 +54,7 @@ def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_s
         assert isinstance(each, EnvironmentFailed)
         assert "did not answer within" in str(each)
         assert "the file was not reached" in str(each)
-    far.tell("heal")
+    far.control("heal")
     _until_it_is_back(env)
 
 
@@ -79,7 +79,7 @@ def test_a_file_operation_that_is_cut_off_is_told_in_time(start_sshd: Callable, 
         await env.execute(ExecRequest("true", timeout=100))
         large = asyncio.create_task(env.write_file(f"{home}/large", os.urandom(1 << 20) * 300))
         await asyncio.to_thread(eventually, lambda: list(home.glob(".large.*.tmp")))
-        await asyncio.to_thread(far.tell, "drop")
+        await asyncio.to_thread(far.control, "drop")
         since = time.monotonic()
         small = [asyncio.create_task(env.write_file(f"{home}/small{number}", b"x")) for number in range(3)]
         said = await asyncio.gather(large, *small, return_exceptions=True)
@@ -93,7 +93,7 @@ def test_a_file_operation_that_is_cut_off_is_told_in_time(start_sshd: Callable, 
         assert ("may have run: it is not known whether the file was reached" in str(each)) != ("was not reached" in str(each))
     assert "may have run" in str(large)
     assert any("the file was not reached" in str(each) for each in small)  # those that found no channel
-    far.tell("heal")
+    far.control("heal")
 
 
 def _parent(pid: int) -> int:

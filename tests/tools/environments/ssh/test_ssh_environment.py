@@ -146,7 +146,7 @@ def _server_of(pid: int) -> int:
 
 def test_the_disk_over_there_is_full(start_sshd: Callable, opened) -> None:
     server = start_sshd()
-    server.tell("small")
+    server.control("small")
     full = server.folder / "small"
     env = opened(server, cwd=str(full))
     _run(env, "kept=1; printf before >old")
@@ -226,9 +226,9 @@ def test_the_servers_listener_may_stop(start_sshd: Callable, opened) -> None:
     server = start_sshd()
     env = opened(server)
     _run(env, "kept=1")
-    server.tell("stop")
+    server.control("stop")
     assert _run(env, "echo $kept").stdout.head == b"1\n"
-    server.tell("start")
+    server.control("start")
     assert _run(env, "echo $kept").stdout.head == b"1\n"
 
 
@@ -238,7 +238,7 @@ def test_an_interrupt_where_bash_is_missing_is_not_lost(start_sshd: Callable, op
     with (server.folder / "sshd_config").open("a") as file:
         file.write(f"SetEnv PATH={server.folder}/bin\n")
     for word in ("stop", "start"):
-        server.tell(word)
+        server.control(word)
     (server.folder / "bin").mkdir()
     for name in ("sh", "cat", "mkdir", "rm", "sleep", "touch"):
         (server.folder / "bin" / name).symlink_to(str(shutil.which(name)))

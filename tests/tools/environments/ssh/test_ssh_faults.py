@@ -55,7 +55,7 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
     assert link.diagnose().endswith("127.0.0.1 takes connections now")
     eventually(lambda: not server.pids("sleep"))  # nothing is left over there
     assert finish(link.open(["echo", "again"])) == (b"again\n", b"", 0)
-    server.tell("stop")
+    server.control("stop")
     link.close()
     assert link.diagnose().endswith("127.0.0.1 does not answer now")
 
@@ -97,15 +97,15 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path, how: 
 
     async def heals() -> list[ExecOutcome]:
         calls = [await begin(env, name) for env, name in zip(envs[0], NAMES, strict=True)]
-        await asyncio.to_thread(healed.tell, how)
+        await asyncio.to_thread(healed.control, how)
         (healed.folder / "home" / "go").touch()
         await asyncio.sleep(6.5)
-        await asyncio.to_thread(healed.tell, "heal")
+        await asyncio.to_thread(healed.control, "heal")
         return await asyncio.gather(*calls)
 
     async def stays_cut() -> None:
         calls = [await begin(env, name) for env, name in zip(envs[1], NAMES, strict=True)]
-        await asyncio.to_thread(cut.tell, how)
+        await asyncio.to_thread(cut.control, how)
         since = time.monotonic()
         said_by_all = await asyncio.gather(*calls, return_exceptions=True)
         assert time.monotonic() - since < 12
@@ -115,7 +115,7 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path, how: 
                 assert part in str(said)
         with pytest.raises(EnvironmentFailed, match=r"did not answer within \d+ seconds|cannot be reached"):
             await envs[1][0].execute(ExecRequest("echo ran >>~/again", timeout=100))
-        await asyncio.to_thread(cut.tell, "heal")
+        await asyncio.to_thread(cut.control, "heal")
         await asyncio.gather(*(_goes_on(env) for env in envs[1]))
 
     async def main() -> list[ExecOutcome]:
@@ -159,9 +159,9 @@ def test_a_cut_link_does_not_hold_up_a_time_limit_for_long(start_sshd: Callable,
         request = ExecRequest("echo begun; sleep 5008", timeout=2, on_output=lambda *_: begun.set())
         call = asyncio.create_task(env.execute(request))
         await begun.wait()
-        await asyncio.to_thread(far.tell, "cut")
+        await asyncio.to_thread(far.control, "cut")
         await asyncio.sleep(6)
-        await asyncio.to_thread(far.tell, "heal")
+        await asyncio.to_thread(far.control, "heal")
         return await call
 
     asyncio.run(env.execute(ExecRequest("kept=1", timeout=60)))
@@ -175,13 +175,13 @@ def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventual
     link = open_link(far.wish())
     channel = link.open(["sleep", "5003"])
     eventually(lambda: channel.write(b"x"))
-    far.tell("reset")
+    far.control("reset")
     with contextlib.suppress(ChannelBroken):  # the kernel asks the other side by itself, now and then
         channel.write(b"x")
     assert "the connection was reset" in _until_broken(channel)
     with pytest.raises(EnvironmentFailed, match="refuses connections"):
         link.open(["true"])
-    far.tell("heal")
+    far.control("heal")
     assert finish(link.open(["true"]))[2] == 0
 
 

@@ -39,7 +39,7 @@ def test_a_changed_key_is_refused(start_sshd: Callable, open_link, finish) -> No
     link = open_link(server.wish())
     assert finish(link.open(["echo", "one"]))[0] == b"one\n"
     for command in ("stop", "newkey", "start"):
-        server.tell(command)
+        server.control(command)
     assert finish(link.open(["echo", "two"]))[0] == b"two\n"  # the connection that is there was checked
     with pytest.raises(EnvironmentFailed) as refused:
         open_link(server.wish()).open(["true"])
@@ -165,7 +165,7 @@ def test_through_jump_hosts_of_the_config(sshd, start_sshd: Callable, open_link,
         text += f"Host {name}\n  {where}\n"
     (home / ".ssh" / "config").write_text(text)
     assert finish(open_link(Wish("inner")).open(["whoami"])) == (f"{inner.user}\n".encode(), b"", 0)
-    gate.tell("stop")
+    gate.control("stop")
     with pytest.raises(EnvironmentFailed, match=f"port {gate.port}, refuses connections"):
         open_link(Wish("inner")).open(["true"])
 

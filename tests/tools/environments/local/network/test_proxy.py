@@ -61,11 +61,11 @@ async def _place(*allow: str) -> AsyncIterator[_Place]:
     policy = HostPolicy([f"localhost:{port}", *allow])
     made: list[Connections] = []
 
-    def look() -> None:
+    def close_idle() -> None:
         for one in made:
             one.close_idle()
 
-    shared = Mover.shared(look)
+    shared = Mover.shared(close_idle)
     made.append(Connections(shared))
     listener = socket.create_server(("127.0.0.1", 0))
     made[0].serve(listener, HostProxy(policy, _no_own_port).answer)
@@ -73,7 +73,7 @@ async def _place(*allow: str) -> AsyncIterator[_Place]:
         yield _Place(listener.getsockname()[1], port, accepted, policy)
     finally:
         made[0].close()
-        shared.release(look)
+        shared.release(close_idle)
         host.close()
 
 
