@@ -74,8 +74,7 @@ class SessionManager:
         self._crib = crib
         self._store = crib.store
         self._platform = platform
-        self._choice = choice
-        self._instructions = instructions
+        self._plain: dict[str, Any] = {"choice": choice, "instructions": instructions, **opening}
         self._watch = watch
         self._done = done
         self._prepare = prepare
@@ -83,7 +82,6 @@ class SessionManager:
         self._most = most
         self._request = request or self._plain_request
         self._opens = opens or self._requested
-        self._opening = opening
         self._open: OrderedDict[str, Session] = OrderedDict()
         """The one used longest ago first."""
         self._used: dict[str, float] = {}
@@ -235,8 +233,7 @@ class SessionManager:
         return await self._crib.open_by(await self._request(session_id))
 
     async def _plain_request(self, session_id: str) -> SessionRequest:
-        given = {"choice": self._choice, "instructions": self._instructions, **self._opening}
-        return SessionRequest(platform=self._platform, named=session_id, suspends=True, **given)
+        return SessionRequest(platform=self._platform, named=session_id, suspends=True, **self._plain)
 
     def _touch(self, session_id: str) -> None:
         self._open.move_to_end(session_id)

@@ -59,7 +59,7 @@ def open_environment(name: str, **options: Any) -> Environment:
         module, _, attribute = row_of(name).opener.partition(":")
         if not module:
             raise EnvironmentFailed(f"unknown environment {name!r}; known: {', '.join(known_environments())}")
-        factory = getattr(importlib.import_module(module), attribute)
+        factory = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
     try:
         opened = factory(**options)
     except TypeError as error:

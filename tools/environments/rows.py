@@ -55,7 +55,7 @@ class BackendRow:
 
     name: str
     opener: str = ""
-    """The function that opens it, as ``module:function``; "" if another backend's opens it."""
+    """The function that opens it, as ``folder:function`` below this package; "" if another backend's opens it."""
     gets: frozenset[str] = frozenset()
     """What toolcrib passes to the opener besides the configuration: own, protected, session."""
     about: str = ""
@@ -90,7 +90,7 @@ class BackendRow:
 
 _LOCAL = BackendRow(
     name=LOCAL,
-    opener="tools.environments.local:open_local",
+    opener="local:open_local",
     gets=frozenset(["own"]),
     about="this machine",
     manual="""\
@@ -118,7 +118,7 @@ program besides toolcrib. `toolcrib doctor` says whether the kernel allows it. T
 )
 _DOCKER = BackendRow(
     name="docker",
-    opener="tools.environments.docker:open_docker",
+    opener="docker:open_docker",
     gets=frozenset(["own", "protected", "session"]),
     manual="""\
 Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
@@ -150,7 +150,7 @@ prune` removes what is left of them. It needs an engine that this account may us
 )
 _SSH = BackendRow(
     name="ssh",
-    opener="tools.environments.ssh:open_ssh",
+    opener="ssh:open_ssh",
     manual="""\
 Commands run on another host, over one connection that stays. Host keys are checked against `known_hosts`. A link that heals
 goes on; one that does not is reported, with the words that a command may have run.""",
