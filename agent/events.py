@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import Json, ToolCall
@@ -54,6 +55,8 @@ class ToolStarted:
 
     call: ToolCall
     emoji: str
+    display: ToolDisplay | None = None
+    """How the tool's registration has its calls shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class ToolFinished:
 
     executed: ExecutedCall
     emoji: str
+    display: ToolDisplay | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from toolcrib.contract.containment import Contained, Containment, HasOutside, Li
 from toolcrib.contract.context import ActivityEvent, AgentSpec, EventSink, Principal, ProgressStatus, RunIdentity, ToolCallContext
 from toolcrib.contract.decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib.contract.derive import tool
+from toolcrib.contract.display import ShownLine, ToolDisplay
 from toolcrib.contract.effects import (
     DeletesFile,
     Effect,
@@ -175,6 +176,7 @@ __all__ = [
     "SendsMessage",
     "SetResult",
     "ShellState",
+    "ShownLine",
     "StateConflict",
     "StateKey",
     "StateScope",
@@ -193,6 +195,7 @@ __all__ = [
     "ToolCallContext",
     "ToolCallStatus",
     "ToolDescriptor",
+    "ToolDisplay",
     "ToolEntry",
     "ToolError",
     "ToolOutput",

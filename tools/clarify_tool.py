@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.types import SuspendTicket, ToolResult
 from tools.registry import registry
@@ -56,7 +57,8 @@ registry.register(
     },
     handler=handle,
     kind="other",
-    effects=lambda args, ctx: (),  # it changes nothing but the conversation, so it need not wait for suspended calls
+    changes="nothing",
     interactive=True,
     emoji="❓",
+    display=ToolDisplay(verb="asks", subject=("question",)),
 )

@@ -104,4 +104,14 @@ def _schema() -> dict[str, Json]:
     }
 
 
-registry.register(name="cronjob", toolset="cronjob", schema=_schema(), handler=None, kind="other", effects=effects, emoji="⏰")
+registry.register(
+    name="cronjob",
+    toolset="cronjob",
+    schema=_schema(),
+    handler=None,
+    kind="other",
+    effects=effects,
+    lasting="may change what is done later, by itself",
+    needs="jobs",
+    emoji="⏰",
+)

@@ -2,7 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.contract.display import LineStyle, ShownLine, ToolDisplay
 from tools.registry import registry
+
+ENDS: Mapping[str, tuple[str, LineStyle]] = {
+    "done": ("ok", "ok"),
+    "works on": ("works in the background", "warn"),
+    "max_turns": ("out of turns", "warn"),
+    "time": ("out of time", "warn"),
+    "interrupted": ("stopped", "warn"),
+    "ended": ("ended by a gate", "warn"),
+}
+"""How a delegate ended, by what its result says: in words, and their style."""
+_ID_CHARS, _PROBLEM_CHARS = 12, 400
+
+
+def used_words(turns: int, tokens: int) -> str:
+    """Word what a delegate used: ``3 turns, 1,234 tokens``."""
+    return f"{turns} turn{'' if turns == 1 else 's'}, {tokens:,} token{'' if tokens == 1 else 's'}"
+
+
+def _subject(args: Mapping[str, Any]) -> str | None:
+    task = args.get("task")
+    return f"{args['name']}: {task or ''}" if args.get("name") else str(task) if task else None
+
+
+def _outcome(data: Mapping[str, Any]) -> tuple[str, LineStyle] | None:
+    return ENDS.get(str(data["ended"]), ("failed", "bad")) if "ended" in data else None
+
+
+def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
+    """Return what to say below a call: why the delegate failed, and what it used."""
+    if "ended" not in data:
+        return []
+    if data["ended"] == "works on":
+        return [ShownLine(f"{str(data.get('delegate', ''))[:_ID_CHARS]}: /delegates tells what it does")]
+    usage = data.get("usage")
+    tokens = sum(int(usage.get(key, 0)) for key in ("input", "output")) if isinstance(usage, Mapping) else 0
+    problem = " ".join(str(data.get("problem") or "").split())
+    problem = problem if len(problem) <= _PROBLEM_CHARS else f"{problem[: _PROBLEM_CHARS - 1]}…"
+    return [*([ShownLine(problem)] if problem else []), ShownLine(used_words(int(data.get("turns", 0)), tokens))]
+
 
 MOST_SECONDS = 86_400.0
 """Seconds after which the dispatcher ends the call, whatever the configuration lets a delegate take."""
@@ -57,5 +100,8 @@ registry.register(
     parallel_safe=True,
     repeatable=True,
     timeout=MOST_SECONDS,
+    changes="declared",
+    needs="delegates",
     emoji="🤝",
+    display=ToolDisplay(verb="works on", subject=_subject, brief=True, outcome=_outcome, below=_lines),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolcrib.contract.display import ToolDisplay
 from tools.registry import registry
 
 TARGETS = ("memory", "user", "project")
@@ -42,5 +43,8 @@ registry.register(
     },
     handler=None,
     kind="other",
+    lasting="changes what later sessions are told",
+    needs="memory",
     emoji="🧠",
+    display=ToolDisplay(verb="notes", subject=("content", "old_text")),
 )

@@ -32,5 +32,7 @@ registry.register(
     },
     handler=None,
     kind="other",
+    changes="declared",
+    needs="chats",
     emoji="✉️",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolcrib.contract.display import ToolDisplay
 from tools.registry import registry
 
 registry.register(
@@ -47,6 +48,7 @@ registry.register(
     },
     handler=None,
     kind="other",
-    effects=lambda args, ctx: (),  # it changes nothing but the conversation, so it need not wait for suspended calls
+    changes="nothing",
     emoji="🔎",
+    display=ToolDisplay(verb="looks back for", subject=("query", "session")),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.effects import Effect, RunsCommand, ShellState
 from toolcrib.contract.environment import Captured, Environment, ExecOutcome, ExecRequest, SearchesPath
 from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments
@@ -380,4 +381,6 @@ registry.register(
     # Beyond the command's own limit, so that a command is ended by its environment, with what it printed.
     timeout=MAX_TIMEOUT + 30,
     max_result_chars=64_000,
+    changes="command",
+    display=ToolDisplay(verb="runs", subject=("command",), below="output"),
 )

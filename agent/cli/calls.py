@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.render import about, outcome, result_text, seconds_of
+from agent.cli.render import about, data_of, lines_below, outcome, result_text, seconds_of
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.display import ShownLine, ToolDisplay
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import ToolCall
 from tools.contained.outside import is_elsewhere
@@ -16,26 +16,6 @@ from tools.contained.outside import is_elsewhere
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_STYLES: Mapping[str, str] = {"green": "ok", "red": "bad", "yellow": "warn"}
-_TASKS: Mapping[str, tuple[str, str]] = {
-    "pending": ("○", ""),
-    "in_progress": ("▸", "strong"),
-    "completed": ("✓", "ok"),
-    "cancelled": ("-", "strike"),
-}
-_WORDS: Mapping[str, str] = {
-    "terminal": "runs",
-    "read_file": "reads",
-    "write_file": "writes",
-    "patch": "edits",
-    "search_files": "searches",
-    "todo": "plans",
-    "clarify": "asks",
-    "you": "run",
-    "memory": "notes",
-    "session_search": "looks back for",
-    "delegate_task": "works on",
-}
 
 
 @dataclass(slots=True)
@@ -47,53 +27,59 @@ class ShownItem:
     diff: str = ""
 
 
-def call_words(call: ToolCall, emoji: str, limit: int) -> str:
+def call_words(call: ToolCall, display: ToolDisplay, limit: int) -> str:
     """Return ``💻 terminal runs ls -la``, of at most about ``limit`` characters."""
-    verb = f"{_WORDS[call.name]} " if call.name in _WORDS else ""
-    return f"{emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call), limit)}".rstrip()
+    verb = f"{one_line(display.verb, 40)} " if display.verb else ""
+    return f"{display.emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call, display), limit)}".rstrip()
 
 
 _NARROW = 10
 """Cells below which nothing is said of what a call is about."""
 
 
-def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], columns: int) -> Row:
+def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str]], columns: int) -> Row:
     """Return ``💻 terminal runs ls -la  0.1 s  ok``: its end is never cut."""
     name = one_line(call.name, 40) or "?"
-    head = f"{emoji or '🔧'} {name} "
-    word = f"{_WORDS[call.name]} " if call.name in _WORDS else " "
+    head = f"{display.emoji or '🔧'} {name} "
+    word = f"{one_line(display.verb, 40)} "
     room = columns - row_width(((head, ""), *tail))
     if room < _NARROW:
         return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
-    subject = about(call)
+    subject = about(call, display)
     if room - width(word) < min(width(subject), _NARROW):  # what it is about says more than the word
         word = ""
     return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
-def running_row(call: ToolCall, emoji: str, seconds: float, columns: int, *, ended: bool = False) -> Row:
+def running_row(call: ToolCall, display: ToolDisplay, seconds: float, columns: int, *, ended: bool = False) -> Row:
     """Return the line of a call that runs, or that has said its end and waits for those beside it."""
     spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
-    return ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
+    return ((f"{spinner} ", "bullet"), *call_row(call, display, tail, columns - 2))
 
 
 def finished_rows(
-    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None, timed: bool = True
+    executed: ExecutedCall,
+    display: ToolDisplay,
+    number: int,
+    columns: int,
+    *,
+    whole: bool,
+    differs: str | None = None,
+    timed: bool = True,
 ) -> list[Row]:
     """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
     diff of a file that it replaced. Without ``timed`` nobody knows how long it took.
     """
-    word, colour = outcome(executed)
-    style = _STYLES.get(colour, "")
+    word, style = outcome(executed, display)
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
     took = [(f"  {seconds_of(executed.duration)}", "dim")] if timed else []
     tail = [*took, (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
-    first = call_row(executed.call, emoji, tail, columns)
+    first = call_row(executed.call, display, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]
-    return [first, *_what_matters(executed, number, columns, differs)]
+    return [first, *_what_matters(executed, display, number, columns, differs)]
 
 
 def _exit_code(executed: ExecutedCall) -> int:
@@ -109,24 +95,20 @@ def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
     return []
 
 
-def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: str | None) -> list[Row]:
-    result, data = executed.result, executed.result.data
+def _what_matters(executed: ExecutedCall, display: ToolDisplay, number: int, columns: int, differs: str | None) -> list[Row]:
+    result, data = executed.result, data_of(executed)
     if not result.is_success:
         return _some(_reason(result_text(executed), columns), MOST_REASON, number)
-    if isinstance(data, Mapping):
+    if data is not None:
         if isinstance(diff := data.get("diff"), str) and diff:
             return _some(diff_rows(diff, columns), MOST_DIFF, number)
-        if executed.call.name == "todo" and isinstance(todos := data.get("todos"), Sequence):
-            return [row for todo in todos if isinstance(todo, Mapping) for row in _task(todo, columns)]
-        if executed.call.name == "write_file" and isinstance(executed.call.args, Mapping):
+        if below := lines_below(executed, display):
+            return [row for line in below for row in _line_below(line, columns)]
+        if display.below == "content" and isinstance(executed.call.args, Mapping):
             if differs is not None:
                 return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
-        if executed.call.name == "delegate_task":
-            from agent.cli.format_delegates import outcome_lines
-
-            return [(("  ", ""), *row) for line in outcome_lines(executed) for row in words_of(line, "dim", columns - 2)]
-        if executed.call.name == "terminal":
+        if display.below == "output":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT
             more: list[Row] = [_more(cut, number)] if cut > 0 else []
@@ -167,10 +149,12 @@ def _written(content: str, number: int, columns: int) -> list[Row]:
     return _some(rows, MOST_OUTPUT, number)
 
 
-def _task(todo: Mapping[str, Any], columns: int) -> list[Row]:
-    sign, style = _TASKS.get(str(todo.get("status")), ("?", ""))
-    rows = words_of(one_line(str(todo.get("content", "")), 1000), style, columns - 4)
-    return [((f"  {sign} " if place == 0 else "    ", style), *row) for place, row in enumerate(rows)]
+def _line_below(line: ShownLine, columns: int) -> list[Row]:
+    """Return a line that a tool's row puts below a call, broken between words."""
+    margin = f"{line.sign} " if line.sign else ""
+    rows = words_of(line.text, line.style, columns - 2 - width(margin))
+    head = line.style if margin else ""
+    return [((f"  {margin if place == 0 else ' ' * width(margin)}", head), *row) for place, row in enumerate(rows)]
 
 
 def _some(rows: list[Row], most: int, number: int) -> list[Row]:

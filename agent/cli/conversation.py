@@ -217,7 +217,7 @@ class Conversation:
     def show_again(self, executed: ExecutedCall) -> None:
         """Show a call of a resumed session, as it ended."""
         self._view.brief = True
-        self._view.show_again(executed, self.session.emoji(executed.call.name))
+        self._view.show_again(executed, self.session.display(executed.call.name))
 
     def show_reply(self, text: str) -> None:
         """Show a reply of a resumed session, laid out as it was."""
@@ -255,8 +255,8 @@ class Conversation:
         try:
             await session.calls(
                 [call],
-                on_start=lambda one: self.show(ToolStarted(one, session.emoji(one.name))),
-                on_done=lambda one: self.show(ToolFinished(one, session.emoji(one.call.name))),
+                on_start=lambda one: self.show(ToolStarted(one, session.emoji(one.name), session.display(one.name))),
+                on_done=lambda one: self.show(ToolFinished(one, session.emoji(one.call.name), session.display(one.call.name))),
             )
         except ToolcribError as error:
             self._view.end()

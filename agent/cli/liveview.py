@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_row
 from agent.cli.escape import one_line, tame
-from agent.cli.render import seconds_of
+from agent.cli.render import display_of, seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.show_item import diff_of, whole_of
@@ -43,6 +43,7 @@ from tools.dispatch.json_results import images_of
 
 if TYPE_CHECKING:
     from agent.cli.screen.frame import Board
+    from toolcrib.contract.display import ToolDisplay
 
 _KEPT = 200
 """Items whose wholes are remembered."""
@@ -54,10 +55,10 @@ _LIVE_SHARE, _LEAST_LIVE = 4, 4
 class _Running:
     """A call that runs, ``place`` of its reply's. ``asked`` are the seconds that a person was asked about it."""
 
-    def __init__(self, call: ToolCall, emoji: str, begin: float, place: int) -> None:
+    def __init__(self, call: ToolCall, display: ToolDisplay, begin: float, place: int) -> None:
         self.call = call
         self.place = place
-        self.emoji = emoji
+        self.display = display
         self.begin = begin
         self.asked = 0.0
         self.asking_since: float | None = None
@@ -97,7 +98,7 @@ class _Running:
         below += [((shortened(line, columns - 4), "dim"),) for line in self.output]
         for name, content in self.shows.items():
             below += activity_rows(name, content, columns - 4)
-        first = running_row(self.call, self.emoji, self.seconds(now), columns, ended=self.ended is not None)
+        first = running_row(self.call, self.display, self.seconds(now), columns, ended=self.ended is not None)
         return [first, *((("    ", ""), *row) for row in below[: MOST_ROWS + 1])]
 
 
@@ -208,13 +209,13 @@ class LiveView:
             case ToolCallDelta(name=name):
                 self._end_thought()
                 self._waits(f"the model writes a call of {one_line(name, 40)}" if name else "the model writes a call")
-            case ToolStarted(call=call, emoji=emoji):
+            case ToolStarted(call=call):
                 self._coming -= 1
                 self.end()
                 if call.fault is None:
-                    self._running[call.id] = _Running(call, emoji, self._clock(), self._calls - self._coming)
-            case ToolFinished(executed=executed, emoji=emoji):
-                self._finished(executed, emoji)
+                    self._running[call.id] = _Running(call, display_of(event), self._clock(), self._calls - self._coming)
+            case ToolFinished(executed=executed):
+                self._finished(executed, display_of(event))
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 again = "; the reply begins anew" if self._has_text else ""
                 self.end()
@@ -341,21 +342,21 @@ class LiveView:
             self.numbers = {call_id: number for call_id, number in self.numbers.items() if number in self.items}
         return self._number
 
-    def _finished(self, executed: ExecutedCall, emoji: str) -> None:
+    def _finished(self, executed: ExecutedCall, display: ToolDisplay) -> None:
         self.end()
         running = self._running.pop(executed.call.id, None)
         differs = None if running is None else running.differs
-        number = self.add_item(executed.call.name, whole_of(executed), diff_of(executed, differs))
+        number = self.add_item(executed.call.name, whole_of(executed, display), diff_of(executed, differs))
         self.numbers[executed.call.id] = number
-        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief, differs=differs))
+        self._board.add(finished_rows(executed, display, number, self._board.columns, whole=not self.brief, differs=differs))
         for image in images_of(executed):
             self.screen.draw(image)
 
-    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+    def show_again(self, executed: ExecutedCall, display: ToolDisplay) -> None:
         """Show a call of a resumed session; it gets a number here. How long it took is not known."""
-        number = self.add_item(executed.call.name, whole_of(executed), diff_of(executed))
+        number = self.add_item(executed.call.name, whole_of(executed, display), diff_of(executed))
         self.numbers[executed.call.id] = number
-        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=False, timed=False))
+        self._board.add(finished_rows(executed, display, number, self._board.columns, whole=False, timed=False))
 
     def _think(self, text: str) -> None:
         if not self._thought_length:

@@ -11,6 +11,7 @@ from agent.cli.beside import Beside
 from agent.cli.fullscreen import drawing
 from agent.events import ToolFinished, ToolStarted
 from toolcrib.contract.context import ActivityEvent
+from toolcrib.contract.display import ToolDisplay
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult, ToolStatus
@@ -27,7 +28,7 @@ SHARED_BYTES = 256 << 10
 """Bytes of outputs that wait for the next message; the oldest give way."""
 NAME = "you"
 """Stands for a tool's name where a call is shown."""
-_EMOJI = "💻"
+_DISPLAY = ToolDisplay(emoji="💻", verb="run", subject=("command",))
 _TAG = "command-output"
 
 
@@ -62,7 +63,7 @@ async def _shown(session: Session, command: str, show: Callable[[Event], None]) 
 
     call = ToolCall(ToolCall.new_id(), NAME, {"command": command})
     printed = LastOutput(_reporter(session, call))
-    show(ToolStarted(call, _EMOJI))
+    show(ToolStarted(call, _DISPLAY.emoji, _DISPLAY))
     session.watch = show
     begun, data = time.monotonic(), dict[str, Any]()
     opened = session.scope.opened
@@ -87,7 +88,7 @@ async def _shown(session: Session, command: str, show: Callable[[Event], None]) 
     finally:
         printed.end()
         session.reports.end(call.id)
-    show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _EMOJI))
+    show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _DISPLAY.emoji, _DISPLAY))
     return data or None
 
 

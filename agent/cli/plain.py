@@ -12,6 +12,7 @@ from agent.cli.show_item import diff_of, whole_of
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
+    from toolcrib.contract.display import ToolDisplay
     from toolcrib.contract.session import ExecutedCall
     from toolcrib.contract.types import ToolCall
 
@@ -31,24 +32,24 @@ class PlainScreen(Screen):
         self._differs: dict[str, str] = {}
         """Diff of the file that a call at work replaced, by the call's id."""
 
-    def opened(self, call: ToolCall, emoji: str) -> None:
-        self.line(f"{call_words(call, self._sign(emoji, 'begins:'), self.width)} ...")
+    def opened(self, call: ToolCall, display: ToolDisplay) -> None:
+        self.line(f"{call_words(call, self._sign(display, 'begins:'), self.width)} ...")
 
     def differs(self, call_id: str, diff: str) -> None:
         self._differs[call_id] = diff
 
-    def closed(self, executed: ExecutedCall, emoji: str, *, timed: bool = True) -> None:
+    def closed(self, executed: ExecutedCall, display: ToolDisplay, *, timed: bool = True) -> None:
         self._number += 1
         differs = self._differs.pop(executed.call.id, None)
         diff = diff_of(executed, differs)
-        self._wholes[self._number] = f"{whole_of(executed)}\n{diff}".rstrip()
+        self._wholes[self._number] = f"{whole_of(executed, display)}\n{diff}".rstrip()
         self._wholes.pop(self._number - _KEPT, None)
-        sign = self._sign(emoji, "ended:")
+        sign = self._sign(display, "ended:")
         self.line(f"{brief_line(executed, sign, call_words(executed.call, sign, self.width), timed=timed)}  #{self._number}")
         if executed.result.is_success:
             columns = max(self.width - 1, 20)
-            rows = finished_rows(executed, emoji, self._number, columns, whole=False, differs=differs)[1:]
-            is_diff = bool(diff) or executed.call.name == "write_file"
+            rows = finished_rows(executed, display, self._number, columns, whole=False, differs=differs)[1:]
+            is_diff = bool(diff) or display.below == "content"
             for line in map(plain, rows):
                 self.line(self._worded(line, is_diff=is_diff))
 

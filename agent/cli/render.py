@@ -3,54 +3,74 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.display import NO_DISPLAY, LineStyle, ShownLine, ToolDisplay
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
-from toolcrib.contract.types import ToolCall, ToolCallStatus
+from toolcrib.contract.types import Json, ToolCall, ToolCallStatus
 from tools.contained.outside import is_elsewhere
 from tools.dispatch.json_results import as_json, images_of
 
-_OUTCOMES = {
-    ToolCallStatus.SUCCEEDED: ("ok", "green"),
-    ToolCallStatus.FAILED: ("failed", "red"),
-    ToolCallStatus.CANCELLED: ("interrupted", "yellow"),
-    ToolCallStatus.SUSPENDED: ("waits for an answer", "yellow"),
+if TYPE_CHECKING:
+    from agent.events import ToolFinished, ToolStarted
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_OUTCOMES: Mapping[ToolCallStatus, tuple[str, LineStyle]] = {
+    ToolCallStatus.SUCCEEDED: ("ok", "ok"),
+    ToolCallStatus.FAILED: ("failed", "bad"),
+    ToolCallStatus.CANCELLED: ("interrupted", "warn"),
+    ToolCallStatus.SUSPENDED: ("waits for an answer", "warn"),
 }
 
-_SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "terminal": ("command",),
-    "you": ("command",),
-    "read_file": ("path",),
-    "write_file": ("path",),
-    "patch": ("path",),
-    "search_files": ("pattern", "path"),
-    "clarify": ("question",),
-    "memory": ("content", "old_text"),
-    "session_search": ("query", "session"),
-    "delegate_task": ("task",),
-}
-"""The arguments that say what a call is about."""
+
+def display_of(event: ToolStarted | ToolFinished) -> ToolDisplay:
+    """Return how the tool of an event is shown."""
+    return event.display or ToolDisplay(emoji=event.emoji)
 
 
-def outcome(executed: ExecutedCall) -> tuple[str, str]:
-    """(one word or few, colour). A call whose end is not on record is never shown as one that succeeded."""
+def from_row(function: Callable[[Mapping[str, Json]], T] | None, given: object) -> T | None:
+    """Return what a function of a tool's row makes of a call's arguments or data; None if it fails, or they are no mapping."""
+    if function is None or not isinstance(given, Mapping):
+        return None
+    try:
+        return function(given)
+    except Exception as error:  # noqa: BLE001 - a plugin's function: the call is shown all the same
+        _log.warning("a call is shown as any other: %s of its tool failed: %s: %s", function, type(error).__name__, error)
+        return None
+
+
+def data_of(executed: ExecutedCall) -> Mapping[str, Json] | None:
+    """Return the data of a successful call if it is a mapping."""
+    data = executed.result.data
+    return data if executed.result.is_success and isinstance(data, Mapping) else None
+
+
+def lines_below(executed: ExecutedCall, display: ToolDisplay) -> list[ShownLine]:
+    """Return the lines that the tool's row puts below a call, each safe to print."""
+    found = from_row(display.below, data_of(executed)) if callable(display.below) else None
+    return [line._replace(text=one_line(line.text, 1000), sign=one_line(line.sign, 4)) for line in found or ()]
+
+
+def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[str, LineStyle]:
+    """(one word or few, style). A call whose end is not on record is never shown as one that succeeded."""
     if executed.unrecorded and executed.status is ToolCallStatus.SUCCEEDED:
-        return "it ran; its end could not be recorded", "red"
+        return "it ran; its end could not be recorded", "bad"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
-        return "denied", "red"
-    if executed.call.name == "delegate_task":
-        from agent.cli.format_delegates import outcome_of
-
-        if (ended := outcome_of(executed)) is not None:
-            return ended
-    return _OUTCOMES.get(executed.status, (executed.status.value, "red"))
+        return "denied", "bad"
+    if (ended := from_row(display.outcome, data_of(executed))) is not None:
+        return one_line(ended[0], 60), ended[1]
+    return _OUTCOMES.get(executed.status, (executed.status.value, "bad"))
 
 
 def result_text(executed: ExecutedCall) -> str:
@@ -68,9 +88,10 @@ def result_text(executed: ExecutedCall) -> str:
     return "\n".join([tame(view).rstrip("\n"), *map(str, images_of(executed))])
 
 
-def call_line(executed: ExecutedCall, emoji: str) -> str:
+def call_line(executed: ExecutedCall, display: ToolDisplay) -> str:
     """``💻 terminal  0.12 s  ok``"""
-    return f"{emoji or '🔧'} {tame(executed.call.name) or '?'}  {seconds_of(executed.duration)}  {outcome(executed)[0]}"
+    head = f"{display.emoji or '🔧'} {tame(executed.call.name) or '?'}"
+    return f"{head}  {seconds_of(executed.duration)}  {outcome(executed, display)[0]}"
 
 
 def seconds_of(duration: float, *, whole: bool = False) -> str:
@@ -89,52 +110,40 @@ def short_args(args: Any, limit: int = 60) -> str:
     return one_line(" ".join(f"{name}={_short(value)}" for name, value in args.items()), limit)
 
 
-def about(call: ToolCall) -> str:
+def about(call: ToolCall, display: ToolDisplay) -> str:
     """Say in a few words what a call does."""
     if isinstance(call.args, Mapping):
-        if call.name == "todo":
-            todos = call.args.get("todos")
-            return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
-        if call.name == "delegate_task" and call.args.get("name"):
-            return one_line(f"{call.args['name']}: {call.args.get('task', '')}", 400)
-        named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
+        if callable(display.subject):
+            said = from_row(display.subject, call.args)
+            return short_args(call.args, 400) if said is None else one_line(said, 400)
+        named = [one_line(str(call.args[name]), 400) for name in display.subject if call.args.get(name)]
         if named:
             return " in ".join(named)
-        if call.name == "patch" and call.args.get("diff"):
-            return one_line(" ".join(_files_of(str(call.args["diff"]))), 400)
     return short_args(call.args, 400)
 
 
-def _files_of(diff: str) -> list[str]:
-    return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
+def about_in_short(call: ToolCall, display: ToolDisplay) -> str:
+    """Say in a few words what a call is about: its arguments, or its subject alone."""
+    return one_line(about(call, display), 60) if display.brief else short_args(call.args)
 
 
-def about_in_short(call: ToolCall) -> str:
-    """Say in a few words what a call is about: its arguments, or a delegate's name and task."""
-    if call.name != "delegate_task":
-        return short_args(call.args)
-    return one_line(about(call), 60)
-
-
-def brief_line(executed: ExecutedCall, emoji: str, words: str = "", *, timed: bool = True) -> str:
+def brief_line(executed: ExecutedCall, display: ToolDisplay, words: str = "", *, timed: bool = True) -> str:
     """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong. ``words`` are
     those that it begins with, as ``💻 terminal runs ls -la``.
     """
     call, result = executed.call, executed.result
     parts = [
-        words or f"{emoji or '🔧'} {tame(call.name) or '?'}",
-        "" if words else about_in_short(call),
+        words or f"{display.emoji or '🔧'} {tame(call.name) or '?'}",
+        "" if words else about_in_short(call, display),
         seconds_of(executed.duration) if timed else "",
-        outcome(executed)[0],
+        outcome(executed, display)[0],
     ]
     if isinstance(result.data, dict) and is_elsewhere(where := result.data.get("where", "")):
         parts.append(one_line(str(where), 60))
     line = "  ".join(part for part in parts if part)
     if result.is_success:
-        if call.name == "delegate_task":
-            from agent.cli.format_delegates import outcome_lines
-
-            line = ": ".join([line, *outcome_lines(executed)[:1]])
+        if display.brief:
+            line = ": ".join([line, *(below.text for below in lines_below(executed, display)[:1])])
         return " ".join([line, *map(str, result.images)])
     word, why = parts[3], one_line(" · ".join(filter(None, map(str.strip, result_text(executed).splitlines()))), 160)
     return f"{line}{why.removeprefix(word)}" if why.startswith(f"{word};") else f"{line}: {why}"
@@ -161,35 +170,35 @@ class Screen:
         """Columns of the terminal."""
         return shutil.get_terminal_size().columns
 
-    def started(self, call: ToolCall, emoji: str) -> None:
+    def started(self, call: ToolCall, display: ToolDisplay) -> None:
         """Tell of a call by hand that begins."""
         if self.interactive:
-            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)} ...")
+            self.line(f"{self._sign(display, 'begins:').emoji} {one_line(call.name)} ...")
 
-    def call(self, executed: ExecutedCall, emoji: str) -> None:
+    def call(self, executed: ExecutedCall, display: ToolDisplay) -> None:
         """Print the line about a call, and its result."""
-        self.line(call_line(executed, self._sign(emoji, "ended:")))
+        self.line(call_line(executed, self._sign(display, "ended:")))
         if text := result_text(executed):
             self.text(text)
 
-    def opened(self, call: ToolCall, emoji: str) -> None:
+    def opened(self, call: ToolCall, display: ToolDisplay) -> None:
         """Tell of a model's call that begins."""
         if self.interactive:
-            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {about_in_short(call)} ...")
+            self.line(f"{self._sign(display, 'begins:').emoji} {one_line(call.name)}  {about_in_short(call, display)} ...")
 
     def differs(self, call_id: str, diff: str) -> None:
         """Take the diff of a file that a call at work has replaced; only a chat shows it."""
 
-    def closed(self, executed: ExecutedCall, emoji: str, *, timed: bool = True) -> None:
+    def closed(self, executed: ExecutedCall, display: ToolDisplay, *, timed: bool = True) -> None:
         """Print the line about a model's call. Without ``timed`` nobody knows how long it took."""
-        self.line(brief_line(executed, self._sign(emoji, "ended:"), timed=timed))
+        self.line(brief_line(executed, self._sign(display, "ended:"), timed=timed))
 
     def whole(self, number: int | None) -> str:
         """Return the whole of an item by its number. Raises ToolcribError: here none has one."""
         raise ToolcribError("what a pipe gets has no numbers; /show all prints the session, and /show N is for a terminal")
 
-    def _sign(self, emoji: str, word: str) -> str:
-        return word if self.words else emoji or "🔧"
+    def _sign(self, display: ToolDisplay, word: str) -> ToolDisplay:
+        return replace(display, emoji=word if self.words else display.emoji or "🔧")
 
     def line(self, text: str) -> None:
         """Print a line that is no result."""

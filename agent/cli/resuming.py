@@ -103,7 +103,7 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
     session, screen = chat.session, chat.screen
     if not screen.interactive:
         known = {id(call): await _known(session, record, call) for record, call in _calls(records)}
-        for line in exchanges(records, session.emoji, lambda call: known[id(call)]):
+        for line in exchanges(records, session.display, lambda call: known[id(call)]):
             screen.print_note(line)
         return
     entries: list[str | ExecutedCall | Mapping[str, Any]] = []
@@ -114,7 +114,7 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
         for call in record.get("calls") or ():
             found = await _known(session, record, call)
             done = executed_of(found)
-            entries.append(done if done is not None else call_line(call, records[place + 1 : place + 2], session.emoji, found))
+            entries.append(done if done is not None else call_line(call, records[place + 1 : place + 2], session.display, found))
     if len(entries) > MOST_LINES:
         screen.print_note(f"  … {len(entries) - MOST_LINES} lines of it are not shown")
     for entry in entries[-MOST_LINES:]:

@@ -19,6 +19,7 @@ from agent.conversation.compressed import compression_words
 from agent.conversation.transcript import speaker
 from agent.cron import PLATFORM as JOBS
 from agent.providers._history import whole
+from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolCall, ToolCallStatus
@@ -68,7 +69,7 @@ def descent_of(info: SessionInfo) -> str:
 
 def exchanges(
     records: Sequence[Mapping[str, Any]],
-    emoji: Callable[[str], str] = lambda name: "",
+    display: Callable[[str], ToolDisplay] = lambda name: NO_DISPLAY,
     known: Callable[[Mapping[str, Any]], CallRecord | None] = lambda call: None,
 ) -> list[str]:
     """Return lines of what was said and of the calls that were made, each with its outcome; of very many the last ones.
@@ -78,19 +79,23 @@ def exchanges(
     lines: list[str] = []
     for place, record in enumerate(records):
         lines += said_lines(record)
-        lines += [call_line(call, records[place + 1 : place + 2], emoji, known(call)) for call in record.get("calls") or ()]
+        lines += [call_line(call, records[place + 1 : place + 2], display, known(call)) for call in record.get("calls") or ()]
     left_out = len(lines) - MOST_LINES
     return lines if left_out <= 0 else [f"  … {left_out} lines of it are not shown", *lines[left_out:]]
 
 
 def call_line(
-    call: Mapping[str, Any], following: Sequence[Mapping[str, Any]], emoji: Callable[[str], str], known: CallRecord | None
+    call: Mapping[str, Any],
+    following: Sequence[Mapping[str, Any]],
+    display: Callable[[str], ToolDisplay],
+    known: CallRecord | None,
 ) -> str:
     """Return a line about a recorded call and its end, which the ledger knows, or the record with the results behind it."""
-    doing = call_words(ToolCall(call["id"], call["name"], call["args"]), emoji(call["name"]), _CLIP)
+    shown = display(call["name"])
+    doing = call_words(ToolCall(call["id"], call["name"], call["args"]), shown, _CLIP)
     results = {result["call_id"]: result for record in following for result in record.get("results") or ()}
     if (done := executed_of(known)) is not None:
-        words = _outcome(done)
+        words = _outcome(done, shown)
     else:
         words = _ended(results[call["id"]]) if call["id"] in results else _unfinished(known)
     return f"  {doing}  {words}".rstrip()
@@ -103,8 +108,8 @@ def executed_of(known: CallRecord | None) -> ExecutedCall | None:
     return ExecutedCall(known.call, known.result, known.status)
 
 
-def _outcome(executed: ExecutedCall) -> str:
-    word = outcome(executed)[0]
+def _outcome(executed: ExecutedCall, display: ToolDisplay) -> str:
+    word = outcome(executed, display)[0]
     if executed.result.is_success:
         return word
     why = one_line(result_text(executed), _REASON)

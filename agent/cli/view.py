@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
-from agent.cli.render import Screen
+from agent.cli.render import Screen, display_of
 from agent.cli.terminal import is_terminal
 from agent.cli.working import DIFFERENCE, Spoken
 from agent.events import (
@@ -34,6 +34,7 @@ from agent.events import (
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
     from agent.conversation.session import Session
+    from toolcrib.contract.display import ToolDisplay
     from toolcrib.contract.session import ExecutedCall
 
 COMPRESSING = "compressing the context"
@@ -82,17 +83,17 @@ class View:
                 self._text(text)
             case ThinkingDelta(text=text) if self._thinking:
                 self._think(text)
-            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
+            case ToolStarted(call=call) if call.fault is None:
                 self.end()
                 self._spoken.started(call.id, call.name)
-                (self.screen.opened if self.brief else self.screen.started)(call, emoji)
+                (self.screen.opened if self.brief else self.screen.started)(call, display_of(event))
             case ModelAnswered() | DelegateEnded():
                 self.end()
                 self.screen.print_note(news_of(event))
-            case ToolFinished(executed=executed, emoji=emoji):
+            case ToolFinished(executed=executed):
                 self.end()
                 self._spoken.ended(executed.call.id)
-                (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
+                (self.screen.closed if self.brief else self.screen.call)(executed, display_of(event))
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 begun = bool(self._said)
                 if self._held:
@@ -111,9 +112,9 @@ class View:
             case _:
                 self._rare(event)
 
-    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+    def show_again(self, executed: ExecutedCall, display: ToolDisplay) -> None:
         """Show a call of a resumed session."""
-        self.screen.closed(executed, emoji, timed=False)
+        self.screen.closed(executed, display, timed=False)
 
     def _rare(self, event: Event) -> None:
         match event:

@@ -19,6 +19,7 @@ from agent.plugin_host.run_hooks import call_hook
 from toolcrib.contract.context import Principal, RunIdentity
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.deprecated import old_name
+from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
 from toolcrib.contract.environment import ReleasesIdle, Restable
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderTurn
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.providers.factory import Plugins
     from agent.reports import Reports
+    from toolcrib.contract.entry import ToolEntry
     from toolcrib.contract.registry import ToolRegistry
     from toolcrib.contract.session import ProviderSession
     from tools.dispatch.hooks import HookManager
@@ -225,8 +227,22 @@ class SessionCore:
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""
+        return self.display(name).emoji
+
+    def display(self, name: str) -> ToolDisplay:
+        """Return how calls of the tool are shown."""
         entry = self._share.registry.get(name)
-        return entry.emoji if entry is not None else ""
+        return NO_DISPLAY if entry is None else entry.display
+
+    @property
+    def file_arguments(self) -> dict[str, str]:
+        """The argument that names a file, by the tools that work on one, granted or not."""
+        return {entry.name: entry.file for entry in self._share.registry.entries() if entry.file}
+
+    @property
+    def entries(self) -> list[ToolEntry]:
+        """The rows of the tools that it is granted."""
+        return [entry for name in self.names if (entry := self._share.registry.get(name)) is not None]
 
     # -- its life ------------------------------------------------------------------------------------------------
 

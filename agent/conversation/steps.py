@@ -308,11 +308,13 @@ class Steps:
 
     def _started(self, call: ToolCall) -> None:
         self._session.reports.begin(call.id)
-        self._emit(ToolStarted(call, self._session.emoji(call.name)))
+        display = self._session.display(call.name)
+        self._emit(ToolStarted(call, display.emoji, display))
 
     def _finished(self, executed: ExecutedCall) -> None:
         self._session.reports.end(executed.call.id)
-        self._emit(ToolFinished(executed, self._session.emoji(executed.call.name)))
+        display = self._session.display(executed.call.name)
+        self._emit(ToolFinished(executed, display.emoji, display))
 
     async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
         """Store the step. One that was stored before a crash stays as it was stored then."""

@@ -17,6 +17,7 @@ from agent.cli.render import brief_line
 from agent.config import load_config
 from agent.process import Crib
 from toolcrib import ConfigError, ExecRequest, ToolCallStatus, ToolcribError
+from toolcrib.contract.display import NO_DISPLAY
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
 from tools.dispatch.json_results import as_json
@@ -157,7 +158,7 @@ def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
             executed = session.call("terminal", {"command": "pwd"})
             assert executed.result.data["where"] == "local:bubblewrap"
             assert "local:bubblewrap]" in executed.result.views["person"]
-            assert brief_line(executed, "").endswith("ok  local:bubblewrap")
+            assert brief_line(executed, NO_DISPLAY).endswith("ok  local:bubblewrap")
             for call in (("read_file", {"path": "a"}), ("read_file", {"path": "none"}), ("search_files", {"pattern": "b"})):
                 assert "[where: local:bubblewrap]" in as_json(session.call(*call))
             assert "[where" not in as_json(session.call("todo", {}))

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, get_args
 
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.entry import ToolEntry, is_async_callable
+from toolcrib.contract.display import ToolDisplay
+from toolcrib.contract.entry import Changes, Invoke, Need, ToolEntry, bind_handler, is_async_callable
 from toolcrib.contract.errors import RegistrationError
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.state import SCOPES, StateKey
-from toolcrib.contract.types import EMPTY_PARAMETERS, Json, Kind
+from toolcrib.contract.types import EMPTY_PARAMETERS, Handler, Json, Kind
 
 _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
 """Keys under which other formats keep the parameters: left out silently, the tool would seem to take no arguments."""
@@ -31,11 +32,24 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
             raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
         if option != "effects" and is_async_callable(function):  # nobody would await it, and it would seem to agree
             raise RegistrationError(f"{where}: {option} must be a plain function, not async")
+    _refuse_bad_traits(entry, where)
     for key in entry.state:
         if not isinstance(key, StateKey) or key.scope not in SCOPES or not isinstance(key.type, type):
             raise RegistrationError(f"{where}: state is a list of StateKey(name, type, scope), got {key!r}")
     if entry.check_fn is not None and entry.check_fn.__hash__ is None:
         raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
+
+
+def _refuse_bad_traits(entry: ToolEntry, where: str) -> None:
+    for option, known in (("changes", get_args(Changes)), ("needs", get_args(Need))):
+        if (value := getattr(entry, option)) not in known:
+            raise RegistrationError(f"{where}: {option} is one of {', '.join(map(repr, known))}; got {value!r}")
+    if entry.kind in ("edit", "execute") and entry.changes in ("nothing", "declared"):
+        raise RegistrationError(f"{where}: a tool of the kind {entry.kind!r} changes something; got changes={entry.changes!r}")
+    if not isinstance(entry.display, ToolDisplay):
+        raise RegistrationError(f"{where}: display is a ToolDisplay(...), got {entry.display!r}")
+    if entry.file and entry.file not in entry.schema["parameters"].get("properties", {}):
+        raise RegistrationError(f"{where}: file names an argument of the schema, got {entry.file!r}")
 
 
 if TYPE_CHECKING:  # each start of a process would pay for it
@@ -72,6 +86,14 @@ def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEnt
             raise RegistrationError(f"{where}: dynamic_schema_overrides must be a plain function, got {overrides!r}")
         entry = replace(entry, dynamic_schema=lambda schema, available: {**schema, **(overrides() or {})})
     return entry
+
+
+def bound(handler: Handler | None, where: str) -> Invoke | None:
+    """Return a tool's handler in one form, None for a tool that the agent loop runs. Raises RegistrationError."""
+    try:
+        return None if handler is None else bind_handler(handler)
+    except RegistrationError as error:
+        raise RegistrationError(f"{where}: {error}") from None
 
 
 def text(value: object, where: str) -> str:

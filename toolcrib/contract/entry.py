@@ -6,10 +6,11 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
 from toolcrib.contract.effects import Effect
 from toolcrib.contract.errors import RegistrationError
 from toolcrib.contract.state import StateKey
@@ -22,10 +23,19 @@ EffectsFn: TypeAlias = Callable[[dict[str, Json], ToolCallContext], "Sequence[Ef
 DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str, Json]]
 """(a copy of the tool's function schema, the names of all tools that passed) -> the schema to show."""
 
+Changes: TypeAlias = Literal["unknown", "nothing", "declared", "kept", "command"]
+"""What a call may change. ``nothing``: nothing outside of the conversation. ``declared``: only what its effects say; other calls
+that follow from it are judged themselves. ``kept``: only files whose old content is kept for an undo. ``command``: what the
+command in its argument ``command`` changes.
+"""
+Need: TypeAlias = Literal["", "memory", "jobs", "delegates", "chats"]
+
+_BUILT_IN = "tools."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """A tool in the registry.
+    """A tool in the registry. All that is special about a tool stands here: nothing else in toolcrib knows it by its name.
 
     ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task).
     """
@@ -60,6 +70,26 @@ class ToolEntry:
     validate: Callable[[Mapping[str, Json]], None] | None = field(default=None, repr=False)
     module: str = ""
     """Module that registered the tool."""
+    display: ToolDisplay = NO_DISPLAY
+    """How screens show its calls."""
+    file: str = ""
+    """The argument that names the file on which a call works: a summary of the conversation names such files."""
+    changes: Changes = "unknown"
+    """What a call may change: see ``Changes``.
+
+    In the modes ``plan`` and ``confirm-edits`` a call of the kind ``other`` without effects passes if this is ``nothing`` or
+    ``declared``. A plugin's tool is believed here: it could claim the kind ``read`` instead, which permits no less, and a person
+    who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both are refused at registration.
+    """
+    lasting: str = ""
+    """Why such a call does not pass, behind the tool's name: "changes what later sessions are told"."""
+    needs: Need = ""
+    """A part of toolcrib without which the tool has no work. If the configuration switches that off, the tool is not granted."""
+
+    @property
+    def is_built_in(self) -> bool:
+        """True for a tool that a module of toolcrib itself registered, which acts through its session's environment alone."""
+        return self.module.startswith(_BUILT_IN)
 
     @property
     def definition(self) -> dict[str, Json]:

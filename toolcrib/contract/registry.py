@@ -15,9 +15,10 @@ from contextvars import ContextVar
 from typing import Any, Protocol, Unpack
 
 from toolcrib.contract.available import let_pass, why_not
-from toolcrib.contract.dataclass import dataclass
-from toolcrib.contract.declared import HermesOptions, function_schema, refuse_bad_options, text, with_hermes
-from toolcrib.contract.entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.declared import HermesOptions, bound, function_schema, refuse_bad_options, text, with_hermes
+from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
+from toolcrib.contract.entry import Changes, DynamicSchema, EffectsFn, Need, ToolEntry, is_async_callable
 from toolcrib.contract.errors import RegistrationError
 from toolcrib.contract.frozen import freeze
 from toolcrib.contract.state import StateKey
@@ -93,6 +94,11 @@ class ToolRegistry:
         dynamic_schema: DynamicSchema | None = None,
         validate: Callable[[Mapping[str, Json]], None] | None = None,
         state: Sequence[StateKey[Any]] = (),
+        display: ToolDisplay = NO_DISPLAY,
+        file: str = "",
+        changes: Changes = "unknown",
+        lasting: str = "",
+        needs: Need = "",
         **hermes: Unpack[HermesOptions],
     ) -> ToolEntry:
         """Declare a tool.
@@ -110,10 +116,7 @@ class ToolRegistry:
         where = f"{module}: tool {name!r}"
         function = function_schema(name, schema, description, where)
         self._check(function["parameters"], where)
-        try:
-            invoke = None if handler is None else bind_handler(handler)
-        except RegistrationError as error:
-            raise RegistrationError(f"{where}: {error}") from None
+        invoke = bound(handler, where)
         entry = ToolEntry(
             name=name, toolset=text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
             id=id or name, check_fn=check_fn, requires_env=tuple(requires_env),
@@ -121,9 +124,11 @@ class ToolRegistry:
             description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
             effects=effects, state=tuple(state), dynamic_schema=dynamic_schema, validate=validate, module=module,
+            display=display, file=file, changes=changes, lasting=lasting, needs=needs,
         )  # fmt: skip
         entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)
+        entry = replace(entry, display=display.with_emoji(emoji))
         self._put(entry, on_purpose=bool(hermes.get("override")))
         return entry
 

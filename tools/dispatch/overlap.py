@@ -14,7 +14,7 @@ class Reach:
     """Effects that a call would have. ``effects`` is None where that is not known, which counts as anything at all.
 
     ``acts``: its tool changes the world, so that no effects does not mean nothing: its kind is edit or execute, or its kind is
-    other and it declares no effects.
+    other and it declares neither effects nor that it changes nothing.
     """
 
     effects: Sequence[Effect] | None
@@ -23,7 +23,7 @@ class Reach:
     @classmethod
     def of(cls, entry: ToolEntry | None, effects: Sequence[Effect] | None) -> Reach:
         """Return the reach of a call of this tool with these effects."""
-        undeclared = entry is None or (entry.kind == "other" and entry.effects is None)
+        undeclared = entry is None or (entry.kind == "other" and entry.effects is None and entry.changes != "nothing")
         return cls(effects, undeclared or (entry is not None and entry.kind in ("edit", "execute")))
 
     @property

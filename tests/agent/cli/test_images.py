@@ -16,6 +16,7 @@ from agent.cli.images import ImageFolder, recorded_labels
 from agent.cli.render import brief_line, result_text
 from agent.cli.session_format import exchanges
 from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError, ToolResult
+from toolcrib.contract.display import NO_DISPLAY
 from toolcrib.testing import ChatServer, Response
 
 PNG = Image.of(b"\x89PNG\r\n\x1a\n" + bytes(504))
@@ -148,7 +149,7 @@ def test_the_path_of_an_image_is_completed(file: Path) -> None:
 def test_a_tool_s_images_are_a_line_and_no_text() -> None:
     result = ToolResult.success_with_images("plot", {"points": 3}, [PNG, GIF])
     executed = ExecutedCall(ToolCall("c", "plot"), result, ToolCallStatus.SUCCEEDED, 0.5)
-    assert brief_line(executed, "").endswith("ok [image/png, 512 B] [image/gif, 100 B]")
+    assert brief_line(executed, NO_DISPLAY).endswith("ok [image/png, 512 B] [image/gif, 100 B]")
     assert result_text(executed) == '{\n  "points": 3\n}\n[image/png, 512 B]\n[image/gif, 100 B]'
 
 

@@ -23,8 +23,27 @@ from agent.cli.show_item import whole_of
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
-from toolcrib import ExecutedCall, InvalidArguments, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus
+from toolcrib import (
+    ExecutedCall,
+    InvalidArguments,
+    RateLimited,
+    ToolCall,
+    ToolCallStatus,
+    ToolDisplay,
+    ToolResult,
+    ToolStatus,
+    registry,
+)
+from toolcrib.contract.display import NO_DISPLAY
 from tools.judge.characters import is_hidden, look_alikes, stacked
+
+SHOWN = ToolDisplay(emoji="💻")
+
+
+def display_of(tool: str) -> ToolDisplay:
+    entry = registry.get(tool)
+    assert entry is not None
+    return entry.display
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -78,9 +97,9 @@ def test_results_for_people() -> None:
 
 
 def test_the_line_of_a_call() -> None:
-    assert call_line(executed(ToolResult.success("x", 1)), "💻") == "💻 x  0.5 s  ok"
-    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.FAILED), "").endswith("failed")
-    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.CANCELLED), "").endswith("interrupted")
+    assert call_line(executed(ToolResult.success("x", 1)), SHOWN) == "💻 x  0.5 s  ok"
+    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.FAILED), NO_DISPLAY).endswith("failed")
+    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.CANCELLED), NO_DISPLAY).endswith("interrupted")
 
 
 def test_tables_align_wide_characters() -> None:
@@ -163,13 +182,13 @@ def test_completion_in_the_chat() -> None:
 
 def test_a_reason_of_several_lines_stands_on_one_with_marks_between() -> None:
     denied = ToolResult.error("x", "x: rm -rf build\ndeletes folders\n\n  Ask a person.")
-    line = brief_line(executed(denied, ToolCallStatus.FAILED), "💻")
+    line = brief_line(executed(denied, ToolCallStatus.FAILED), SHOWN)
     assert line.endswith("failed: x: rm -rf build · deletes folders · Ask a person.")
 
 
 def test_what_an_interrupted_command_had_printed_stands_on_lines() -> None:
     text = "interrupted; it may have done part of its work\none two\nthree four\n" + "x" * 30
-    rows = finished_rows(executed(ToolResult.error("x", text), ToolCallStatus.CANCELLED), "💻", 1, 29, whole=False)
+    rows = finished_rows(executed(ToolResult.error("x", text), ToolCallStatus.CANCELLED), SHOWN, 1, 29, whole=False)
     assert [plain(row) for row in rows[1:]] == [
         *("  interrupted; it may have", "  done part of its work", "  one two", "  three four"),
         *("  " + "x" * 27, "  xxx"),
@@ -186,7 +205,7 @@ def test_a_diff_of_several_files_names_each() -> None:
 
 def test_results_are_broken_between_words() -> None:
     result = ToolResult.success("x", "a result with words that are longer than a row")
-    rows = finished_rows(executed(result), "💻", 1, 20, whole=True)
+    rows = finished_rows(executed(result), SHOWN, 1, 20, whole=True)
     assert [plain(row) for row in rows[1:]] == ["a result with words", "that are longer than", "a row"]
 
 
@@ -196,7 +215,7 @@ def test_an_error_names_its_kind_once() -> None:
 
 def test_an_interrupt_is_told_once() -> None:
     cancelled = ToolResult.error("x", "interrupted; it may have done part of its work")
-    line = brief_line(executed(cancelled, ToolCallStatus.CANCELLED), "💻")
+    line = brief_line(executed(cancelled, ToolCallStatus.CANCELLED), SHOWN)
     assert line == "💻 x  0.5 s  interrupted; it may have done part of its work"
 
 
@@ -237,16 +256,17 @@ def test_arguments_in_a_few_words() -> None:
 @pytest.mark.parametrize("columns", range(20, 90))
 def test_the_line_of_a_call_fits_and_keeps_its_end(columns: int) -> None:
     call = ToolCall("1", "write_file", {"path": "some/long/path/of/a/file.py", "content": ""})
-    row = call_row(call, "✍️", [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
+    row = call_row(call, display_of("write_file"), [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
     assert row_width(row) <= columns
     assert plain(row).endswith("  1.2 s  ok  #4")
 
 
 def test_a_delegate_is_named_with_its_task() -> None:
     call = ToolCall("c", "delegate_task", {"task": "look at the change", "name": "reviewer"})
-    assert call_words(call, "", 100) == "🔧 delegate_task works on reviewer: look at the change"
-    assert about_in_short(call) == "reviewer: look at the change"
-    assert about_in_short(ToolCall("c", "delegate_task", {"task": "look"})) == "look"
+    display = display_of("delegate_task")
+    assert call_words(call, display, 100) == "🤝 delegate_task works on reviewer: look at the change"
+    assert about_in_short(call, display) == "reviewer: look at the change"
+    assert about_in_short(ToolCall("c", "delegate_task", {"task": "look"}), display) == "look"
 
 
 def test_the_whole_of_a_result_is_text_and_no_json() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agent.api import Agent, assemble
-from agent.cli.format_delegates import used
 from agent.cli.view import news_of, went_on
 from agent.delegates.background import BackgroundDelegates
 from agent.delegates.delegates import Delegates
@@ -20,6 +19,7 @@ from agent.model_choice.models import ModelChoice
 from tests.agent.delegates.conftest import configured
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
+from tools.delegate_tool import used_words
 
 Start = Callable[..., Any]
 DONE = ChatServer.text("done")
@@ -108,7 +108,7 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
                 await agent.aask("And?")
                 assert "has ended (interrupted)" in server.said("go")[2]
                 assert [(event.name, event.ended) for event in events] == [("sleep", "interrupted")]
-                about = f"the delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used(events[0].turns, 0)}; "
+                about = f"the delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used_words(events[0].turns, 0)}; "
                 about += "the model reads its answer"
                 assert news_of(events[0]) == f"{about} next"
                 assert news_of(events[0], idle=True) == f"{about} with your next message"

@@ -16,7 +16,7 @@ from agent.cli.screen.markdown import Markdown
 from agent.cli.screen.painter import BEGIN, END, Painter
 from agent.cli.screen.themes import Theme
 from agent.events import Event, TextDelta, ToolActivity, ToolFinished, ToolProgressed, ToolStarted, TurnFinished
-from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult
+from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolDisplay, ToolResult
 
 SIZE = (60, 20)
 TEXT = "".join(
@@ -97,14 +97,14 @@ def test_a_call_lives_and_then_stays() -> None:
         scene = Scene()
         scene.board.begin()
         call = ToolCall("1", "terminal", {"command": "make"})
-        scene.view(ToolStarted(call, "💻"))
+        scene.view(ToolStarted(call, "💻", TERMINAL))
         scene.now = 3.0
         scene.view(ToolActivity("1", "terminal-output", {"text": "one\x1b[2J\ntwo\n"}))
         scene.board.frame()
         living, _ = replayed(scene.frames)
         data = {"output": "", "exit_code": 0, "where": "local"}
         result = ToolResult.success("terminal", data)
-        scene.view(ToolFinished(ExecutedCall(call, result, ToolCallStatus.SUCCEEDED, 3.2), "💻"))
+        scene.view(ToolFinished(ExecutedCall(call, result, ToolCallStatus.SUCCEEDED, 3.2), "💻", TERMINAL))
         scene.board.frame()
         return scene, living
 
@@ -127,6 +127,7 @@ async def shown(*events: Event) -> list[str]:
     return lines[1 : lines.index(">")]
 
 
+TERMINAL = ToolDisplay(emoji="💻", verb="runs", subject=("command",), below="output")
 BAR = "██████████░░░░░░░░░░"
 
 

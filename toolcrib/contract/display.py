@@ -1,0 +1,63 @@
+"""How screens show the calls of a tool: a part of its registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.types import Json
+
+LineStyle: TypeAlias = Literal["", "dim", "strong", "ok", "warn", "bad", "strike"]
+Subject: TypeAlias = "Sequence[str] | Callable[[Mapping[str, Json]], str | None]"
+
+
+class ShownLine(NamedTuple):
+    """A line below a call. ``sign`` is a character before it."""
+
+    text: str
+    style: LineStyle = "dim"
+    sign: str = ""
+
+
+Below: TypeAlias = "Literal['', 'output', 'content'] | Callable[[Mapping[str, Json]], Sequence[ShownLine]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDisplay:
+    """How screens show the calls of a tool. Without it they show its name, its arguments, and its result on request.
+
+    Functions get the arguments of a call, or the ``data`` of its successful result if that is a mapping. If one returns None or
+    raises, the call is shown as that of any other tool.
+    """
+
+    emoji: str = ""
+    """The ``emoji`` of the registration, unless it is given here."""
+    verb: str = ""
+    """A word between the tool's name and the subject of the call, such as "reads"."""
+    subject: Subject = ()
+    """The arguments that say what a call is about, joined by "in", or a function of the arguments."""
+    below: Below = ""
+    """What stands below a call: "output" is the end of the result as text, "content" the difference that the call made, or the
+    lines of its argument ``content``. A function of the data returns lines.
+    """
+    outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
+    """How a successful call ended, in place of "ok": a word or few, and their style."""
+    brief: bool = False
+    """Whether the one line that a pipe gets for a call has the subject and the first line of ``below``, not all arguments."""
+    result: Callable[[Mapping[str, Json]], str | None] | None = None
+    """The data as text, for whoever asks for the whole result."""
+    in_result: Sequence[str] = ()
+    """Arguments that the result has too: they are left out beside a successful one."""
+    in_difference: Sequence[str] = ()
+    """Arguments of which the difference in files that the effects make says all: an approval prompt leaves them out beside it.
+    This counts for built-in tools only: if a plugin's tool declared too much here, a person would agree to what they can't see.
+    """
+
+    def with_emoji(self, emoji: str) -> ToolDisplay:
+        """Return the display with this emoji if it has none of its own."""
+        return self if self.emoji or not emoji else replace(self, emoji=emoji)
+
+
+NO_DISPLAY = ToolDisplay()
