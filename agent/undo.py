@@ -243,9 +243,12 @@ class Undo:
 
     def _is_harmless(self, call: Mapping[str, Any]) -> bool:
         entry, args = self._registry.get(call["name"]), call.get("args")
-        if call["name"] in _HARMLESS or (entry is not None and entry.kind == "read"):
+        if entry is None:
+            return False
+        # An edit that is kept has a step of its own; without one it replaced nothing.
+        if entry.kind == "read" or entry.changes in ("nothing", "kept"):
             return True
-        if call["name"] != "terminal" or not isinstance(args, Mapping):
+        if entry.changes != "command" or not isinstance(args, Mapping):
             return False
         from tools.judge.passive import command_acts
         from tools.judge.setting import Setting
@@ -265,10 +268,6 @@ class Undo:
                 found.append([])
             found[-1] += record.get("calls") or ()
         return found
-
-
-_HARMLESS = ("todo", "clarify", "session_search", "write_file", "patch")
-"""The first three have no effects; the last two keep what they replace, so that without it they replaced nothing."""
 
 
 def _words(call: Mapping[str, Any]) -> str:

@@ -13,16 +13,13 @@ if TYPE_CHECKING:
     from tools.approval.policy import Policy
     from tools.judge.layers import Layers
 
-_IN_SANDBOX = "tools."
-"""Beginning of the modules whose tools act through the environment alone. A plugin's tool may act beside it."""
-
 
 def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
     """Return the layers that hold this call back, or None if it is judged as if there were none.
 
     There are none in a mode that asks more than the default one, and if the environment can't describe its sandbox.
     """
-    if policy.mode != DEFAULT or not entry.module.startswith(_IN_SANDBOX):
+    if policy.mode != DEFAULT or not entry.is_built_in:
         return None
     held = containment_of(environment)
     if held is None or held.mode != "workspace":

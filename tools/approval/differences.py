@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.effects import DeletesFile, Effect, WritesFile
+from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.files.differing import NOWHERE, unified
 
 MOST_CHARS = 400_000
 """Characters of the old and the new content of a file up to which they are compared."""
-_STANDS_FOR: Mapping[str, frozenset[str]] = {
-    "write_file": frozenset({"path", "content"}),
-    "patch": frozenset({"path", "old", "new", "old_string", "new_string", "replace_all", "diff"}),
-}
-"""Arguments of our own tools of which a difference says all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Differences:
 
 
 async def differences(
-    name: str, effects: Sequence[Effect], environment: Environment, redact: Callable[[str], str]
+    entry: ToolEntry, effects: Sequence[Effect], environment: Environment, redact: Callable[[str], str]
 ) -> Differences | None:
     """Return what the call of this tool would change in files that are there.
 
@@ -58,7 +54,8 @@ async def differences(
     shown = redact(text)
     if is_new or _added(shown) != _added(text):
         return None
-    return Differences(shown, _STANDS_FOR.get(name, frozenset()), digests)
+    stands_for = entry.display.in_difference if entry.is_built_in else ()
+    return Differences(shown, frozenset(stands_for), digests)
 
 
 async def _held(environment: Environment, path: str) -> str | None:

@@ -227,7 +227,7 @@ class ApprovalGate:
         if open_findings:
             from tools.approval.differences import differences
 
-            changed = await differences(call.name, ctx.effects, ctx.environment, policy.redact)
+            changed = await differences(case.entry, ctx.effects, ctx.environment, policy.redact)
             binds = digest(
                 call, ctx, open_findings, files.digests() if changed is None else {**files.digests(), **changed.digests}
             )

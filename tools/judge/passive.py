@@ -23,16 +23,6 @@ from tools.judge.rules.environment import loads
 from tools.judge.setting import Setting
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
 
-TALKS_ONLY = frozenset({"todo", "clarify", "session_search", "delegate_task", "send_message"})
-"""Tools of ours of the kind ``other`` that change nothing outside of the conversation, where they declare no effect; what a
-delegate calls is judged itself."""
-
-KEEPS = {
-    "memory": "memory changes what later sessions are told",
-    "cronjob": "cronjob may change what is done later, by itself",
-}
-"""Tools of ours that change something that lasts, though no file or command of the person's."""
-
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
 _NETWORK = ("/dev/tcp/", "/dev/udp/")
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
@@ -52,9 +42,9 @@ _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - looked for, not
 def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, files: Snapshot | None = None) -> str:
     """Return why a call may change something, "" where it is judged to write nothing. Reads no file but through ``files``."""
     if not effects:
-        if entry.kind == "read" or (entry.kind == "other" and entry.name in TALKS_ONLY):
+        if entry.kind == "read" or (entry.kind == "other" and entry.changes in ("nothing", "declared")):
             return ""
-        return KEEPS.get(entry.name) or f"{entry.name} does not say what it does"
+        return f"{entry.name} {entry.lasting or 'does not say what it does'}"
     if any(isinstance(effect, SendsMessage) for effect in effects):
         return f"{entry.name} sends a message"
     if entry.kind not in ("read", "execute"):

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tools.file_tools  # noqa: F401 - it registers the tools
 from tests.tools.approval.conftest import PROJECT
-from toolcrib import DeletesFile, WritesFile
+from toolcrib import DeletesFile, ToolEntry, WritesFile, registry
 from toolcrib.testing import FakeEnvironment
 from tools.approval.differences import MOST_CHARS, differences
 from tools.files.changing import apply_hunks
@@ -41,8 +42,12 @@ def test_a_difference_between_long_files_takes_no_time() -> None:
     assert len(unified(old, old.replace("6\n", "x\n", 1), "/f", "/f").splitlines()) == 11
 
 
+def entry_of(name: str) -> ToolEntry:
+    return registry.get(name) or ToolEntry(name=name, toolset="t", schema={}, handler=None, invoke=None)
+
+
 def of(effects: list[Any], files: dict[str, bytes], redact: Callable[[str], str] = str, name: str = "write_file") -> Any:
-    return asyncio.run(differences(name, effects, FakeEnvironment(files), redact))
+    return asyncio.run(differences(entry_of(name), effects, FakeEnvironment(files), redact))
 
 
 def test_what_cannot_be_compared_is_shown_as_it_is() -> None:
