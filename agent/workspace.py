@@ -117,15 +117,19 @@ class Workspace:
     def definitions(self, names: Sequence[str], backend: Backend) -> list[Any]:
         """Return the schemas of these tools that a model is shown in a session of this backend."""
         shown = self.registry.get_definitions(names)
-        terminal, sandbox = self.registry.get("terminal"), self.config.sandbox
-        if terminal is None or backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
+        sandbox = self.config.sandbox
+        if backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
             return shown
-        from tools.contained.outside import without
+        from tools.contained.outside import plain_schema, without
 
         offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts}
-        schema = without(terminal.schema, *(name for name, is_offered in offered.items() if not is_offered))
-        full = freeze({**terminal.definition, "function": schema})
-        return [full if one["function"]["name"] == "terminal" else one for one in shown]
+        left_out = [name for name, is_offered in offered.items() if not is_offered]
+        full = {
+            entry.name: freeze({**entry.definition, "function": without(entry.schema, *left_out)})
+            for entry in self.registry.entries()
+            if entry.dynamic_schema is plain_schema
+        }
+        return [full.get(one["function"]["name"], one) for one in shown]
 
     # -- what is granted -----------------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ ID_CHARS = 12
 MOST_FILES = 12
 _MESSAGE_CHARS = 24_000
 """Characters that are kept of a message of the person's from before; ``CompressionCut.message`` may bound it further."""
-_FILE_TOOLS = frozenset({"read_file", "write_file", "patch"})
 _DATA = Regex(r"^<(\S+) ([0-9a-f]{12})>$", re.MULTILINE)
 """Line that begins data in a message: what was attached, what was piped in, a delegate's answer."""
 _GOES_ON = "I have read the summary, and go on from there."
@@ -190,14 +189,16 @@ def _number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "?"
 
 
-def last_files(records: Sequence[Record]) -> list[str]:
-    """Return the files that calls in these records named last, the last one first: what the model had open."""
+def last_files(records: Sequence[Record], named_by: Mapping[str, str]) -> list[str]:
+    """Return the files that calls in these records named last, the last one first: what the model had open. ``named_by`` has the
+    argument that names the file, by tool.
+    """
     found: dict[str, None] = {}
     for record in reversed(records):
         for call in reversed(record.get("calls") or ()):
-            args = call.get("args")
-            path = args.get("path") if isinstance(args, Mapping) else None
-            if isinstance(path, str) and path and call.get("name") in _FILE_TOOLS:
+            args, name = call.get("args"), named_by.get(str(call.get("name")))
+            path = args.get(name) if name and isinstance(args, Mapping) else None
+            if isinstance(path, str) and path:
                 found.setdefault(path[:300])
             if len(found) == MOST_FILES:
                 return list(found)

@@ -14,6 +14,7 @@ from agent.context.summarising import NotSummarised, Summariser, outline, told_o
 from agent.context.window import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record, is_persons
+from agent.delegates import SEARCH
 from agent.model_choice.prices import Prices
 from agent.providers.abilities import prices_of
 from toolcrib.contract.dataclass import dataclass, replace
@@ -107,8 +108,8 @@ async def compress(
         "text": before,
         "cut": cut.to_json(),
         "why": why,
-        "search": "session_search" in session.names,
-        "kept": {"todos": list(session.scope.state.get("todos") or ()), "files": _files(talk)},
+        "search": SEARCH in session.names,
+        "kept": {"todos": list(session.scope.state.get("todos") or ()), "files": _files(session, talk)},
         "at": time.time(),
     }
     least = window * _GAIN if why == "threshold" else 1
@@ -164,11 +165,11 @@ def _won(session: SessionCore, talk: _Conversation, record: Record, talked: int)
     return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
 
 
-def _files(talk: _Conversation) -> list[str]:
+def _files(session: SessionCore, talk: _Conversation) -> list[str]:
     """Return the files that were worked on last, those of the compression before among them."""
     kept = talk.last.get("kept")
     earlier = kept.get("files") or () if isinstance(kept, Mapping) else ()
-    return list(dict.fromkeys([*last_files([one for _, one in talk.records]), *earlier]))[:MOST_FILES]
+    return list(dict.fromkeys([*last_files([one for _, one in talk.records], session.file_arguments), *earlier]))[:MOST_FILES]
 
 
 def _prices(session: SessionCore) -> TokenPrices | None:

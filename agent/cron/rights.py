@@ -16,6 +16,7 @@ from agent.gateway.chat_requests import ChatRequests
 from agent.gateway.forms import chat_of
 from agent.gateway.pairing import Pairings
 from agent.gateway.recipients import owners_of, records_of
+from agent.gateway.sending import TOOL as SEND_FILE
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ToolcribError
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import Handler
 
 _MAX_TURNS = 50
-_NEVER = frozenset({"cronjob", "clarify", "send_file"})
-"""Tools that no job has: it makes no jobs, and nobody reads along."""
 PROMPT = (
     "You work on a scheduled job: nobody reads along or answers questions. Do what is asked as far as your tools allow, then"
     " answer with what the person is to read, and nothing about how you did it. {told}"
@@ -63,7 +62,7 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
         if not await asyncio.to_thread(folder.is_dir):
             raise MayNotRun(f"its folder {plan.folder} is not there any more")
         here = crib.default if folder == crib.project_dir else crib.workspace(folder)
-        return Standing(who, here, plan.backend, _NEVER)
+        return Standing(who, here, plan.backend, _never(here))
     if who.platform not in crib.platforms or plan.made_in is None:
         raise MayNotRun(f"the platform {who.platform} is not enabled now")
     config = crib.config.platforms.get(who.platform, PlatformConfig())
@@ -75,7 +74,12 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
         raise MayNotRun(f"its creator may not speak {'there' if found == 'group' else f'on {who.platform}'} any more")
     requests = ChatRequests(crib, who.platform, config)
     here, never = requests.place_of(chat, found.roles)
-    return Standing(requests.principal(chat, found), here, config.backend, _NEVER | never)
+    return Standing(requests.principal(chat, found), here, config.backend, _never(here) | never)
+
+
+def _never(here: Workspace) -> frozenset[str]:
+    """Return the tools that no job has: it makes no jobs, and nobody reads along."""
+    return frozenset({SEND_FILE, *(one.name for one in here.registry.entries() if one.interactive or one.needs == "jobs")})
 
 
 async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:

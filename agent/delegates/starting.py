@@ -41,7 +41,7 @@ class DelegateStarter:
     def tools_for(self, order: Order) -> list[str]:
         """Return the tools that the order's delegate has. Raises InvalidArguments for one that its parent does not have."""
         deeper = self._start.depth + 1 < self._settings.max_depth
-        return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
+        return allowed_tools(order, self.session.entries, asks=self.session.scope.asker is not None, delegates=deeper)
 
     def new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
         """Return a delegate that has not begun, and the seconds that it has."""

@@ -7,15 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.delegates import TOOL
 from toolcrib.contract.context import Principal
+from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import InvalidArguments
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import Json
 from tools.judge.findings import visible
-
-PERSONAL = "clarify"
-"""The tool that asks a person: for delegates only where one can be asked now."""
 
 PROMPT = """\
 You are a delegate: another agent gave you one task, and reads nothing of your work but your last answer.
@@ -100,14 +97,15 @@ def delegate_id(parent: str, turn: str, call: str) -> str:
     return hashlib.sha256(f"{parent}\0{turn}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def allowed_tools(order: Order, names: Sequence[str], *, asks: bool, delegates: bool) -> list[str]:
+def allowed_tools(order: Order, entries: Sequence[ToolEntry], *, asks: bool, delegates: bool) -> list[str]:
     """Return the delegate's tools, of those of who delegates: never one more. ``asks``: a person can be asked now; ``delegates``:
     it may have delegates of its own. Raises InvalidArguments for a tool that who delegates does not have.
     """
+    names = [entry.name for entry in entries]
     if order.tools is not None and (more := [name for name in order.tools if name not in names]):
         raise InvalidArguments(f"tools: {', '.join(map(repr, more))} not among yours ({', '.join(names)})")
-    without = {*(() if asks else (PERSONAL,)), *(() if delegates else (TOOL,))}
-    return [name for name in names if name not in without and (order.tools is None or name in order.tools)]
+    given = [one for one in entries if (asks or not one.interactive) and (delegates or one.needs != "delegates")]
+    return [entry.name for entry in given if order.tools is None or entry.name in order.tools]
 
 
 def delivered(name: str, session_id: str, ended: str, answer: str) -> str:

@@ -194,7 +194,9 @@ def _names(here: Workspace, wanted: SessionRequest, place: Mapping[str, str]) ->
         return list(wanted.descent.names)
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
     names = [name for name in names if name not in wanted.without and (wanted.within is None or name in wanted.within)]
-    return names if depth_of(place) < here.config.delegates.max_depth else [name for name in names if name != "delegate_task"]
+    if depth_of(place) < here.config.delegates.max_depth:
+        return names
+    return [name for name in names if (entry := here.registry.get(name)) is None or entry.needs != "delegates"]
 
 
 def _give_prompt(here: Workspace, session: Session, location: Location) -> None:

@@ -70,7 +70,7 @@ class Media:
 
     async def _stored(self, session_id: str, name: str, data: bytes) -> str:
         session = await self._opened(session_id)
-        if not {"read_file", "terminal"}.intersection(session.names):
+        if not any(one.changes == "command" or (one.kind == "read" and one.file) for one in session.entries):
             raise ToolcribError("this chat has no tool that could read it")
         environment = session.scope.environment
         path = await environment.resolve(f"{_FOLDER}/{name}")

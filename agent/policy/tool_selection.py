@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agent.config import Config
 from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.entry import Need
 from toolcrib.contract.errors import ToolsetError
 from toolcrib.contract.identity import LOCAL_PLATFORMS
 from toolcrib.contract.registry import ToolRegistry
@@ -14,13 +15,29 @@ from toolsets import ToolsetCatalog
 PREFIX = "toolcrib-"
 """A platform's preset is the toolset of this and its name."""
 
-_SWITCHES: Mapping[str, str] = {
-    "memory": "set both to true: toolcrib config set memory.enabled true; toolcrib config set store.enabled true",
-    "cronjob": "toolcrib config set store.enabled true",
-    "delegate_task": "toolcrib config set delegates.max_depth 1",
-    "send_message": "set a platform up: toolcrib docs gateway",
+_NEEDS: Mapping[Need, tuple[Callable[[Config], bool], str, str]] = {
+    "memory": (
+        lambda config: config.remembers,
+        "memory.enabled, store.enabled",
+        "set both to true: toolcrib config set memory.enabled true; toolcrib config set store.enabled true",
+    ),
+    "jobs": (
+        lambda config: config.store.enabled,
+        "store.enabled: jobs outlive the process",
+        "toolcrib config set store.enabled true",
+    ),
+    "delegates": (
+        lambda config: config.delegates.max_depth > 0,
+        "delegates.max_depth is 0",
+        "toolcrib config set delegates.max_depth 1",
+    ),
+    "chats": (
+        lambda config: bool(set(config.platforms) - LOCAL_PLATFORMS),
+        "no chat platform is set up: platforms",
+        "set a platform up: toolcrib docs gateway",
+    ),
 }
-"""Fixes for tools that the configuration gives no work."""
+"""Parts of toolcrib that a tool may need: whether a configuration has it, the settings that switch it off, and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +84,9 @@ class Granting:
         lines = []
         for entry in self._tools.entries():
             reason, fix = reasons[entry.name], ""
-            if (setting := off.get(entry.name)) is not None:
-                reason, fix = f"switched off in the configuration ({setting})", _SWITCHES.get(entry.name, "")
+            if (need := off.get(entry.name)) is not None:
+                _, setting, fix = _NEEDS[need]
+                reason = f"switched off in the configuration ({setting})"
             elif entry.name in switched_off:
                 reason, fix = "switched off in the configuration (disabled tools)", self._switched_on(entry.name, platform)
             elif entry.name in narrowed:
@@ -131,21 +149,14 @@ class Granting:
         here = self._config.platforms.get(platform)
         return {*self._config.tools.disabled, *(here.disabled_tools if here else ()), *self._off()}
 
-    def _off(self) -> Mapping[str, str]:
-        """Return the tools that would have nothing to work with, and the settings by which."""
-        off = self._off_without_chats()
-        off |= {} if self._config.remembers else {"memory": "memory.enabled, store.enabled"}
-        off |= {} if self._config.store.enabled else {"cronjob": "store.enabled: jobs outlive the process"}
-        return off if self._config.delegates.max_depth else {**off, "delegate_task": "delegates.max_depth is 0"}
-
-    def _off_without_chats(self) -> dict[str, str]:
-        if set(self._config.platforms) - LOCAL_PLATFORMS:
-            return {}
-        return {"send_message": "no chat platform is set up: platforms"}
+    def _off(self) -> Mapping[str, Need]:
+        """Return the tools that would have nothing to work with, and what they lack."""
+        lacking = {need for need, (has, _, _) in _NEEDS.items() if not has(self._config)}
+        return {entry.name: entry.needs for entry in self._tools.entries() if entry.needs in lacking}
 
     def _preset(self, platform: str) -> list[str]:
         """A preset also grants what enabled plugins registered: the person enabled them for that."""
-        built_in = {entry.toolset for entry in self._tools.entries() if entry.module.startswith("tools.")}
+        built_in = {entry.toolset for entry in self._tools.entries() if entry.is_built_in}
         return [f"{PREFIX}{platform}", *(name for name in self._tools.toolsets() if name not in built_in)]
 
     def _check(self, platform: str) -> None:

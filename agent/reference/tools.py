@@ -20,6 +20,10 @@ _KINDS = {
     "execute": "It runs commands: the gate looks at each call first.",
     "other": "",
 }
+_CHANGES = {
+    "nothing": "It changes nothing outside of the conversation.",
+    "kept": "Undo keeps the files as they were before.",
+}
 
 
 def pages() -> Iterator[Page]:
@@ -39,6 +43,7 @@ def _text(entry: ToolEntry) -> str:
     facts = [f"Toolset: {code(entry.toolset)}.", _KINDS[entry.kind]]
     if entry.handler is None:
         facts.append("The session itself runs it, not the dispatcher.")
+    facts.append(_CHANGES.get(entry.changes, ""))
     if entry.parallel_safe:
         facts.append("It may run beside other such calls of a turn.")
     if entry.interactive:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent.delegates.task import Order, allowed_tools, delegate_id, delivered
-from toolcrib import InvalidArguments, Principal
+from model_tools import get_tool_definitions  # noqa: F401 - it registers the tools
+from toolcrib import InvalidArguments, Principal, registry
 
 
 def test_an_order_is_kept_as_its_session_has_it() -> None:
@@ -34,11 +35,12 @@ def test_a_name_of_blanks_is_none() -> None:
 
 def test_tools_are_the_parents_or_less() -> None:
     names = ["read_file", "clarify", "delegate_task", "todo"]
+    entries = [entry for name in names if (entry := registry.get(name)) is not None]
     order = Order.of({"task": "x"}, Principal())
-    assert allowed_tools(order, names, asks=True, delegates=True) == names
-    assert allowed_tools(order, names, asks=False, delegates=False) == ["read_file", "todo"]
+    assert allowed_tools(order, entries, asks=True, delegates=True) == names
+    assert allowed_tools(order, entries, asks=False, delegates=False) == ["read_file", "todo"]
     with pytest.raises(InvalidArguments, match="'terminal' not among yours"):
-        allowed_tools(order._replace(tools=["terminal", "todo"]), names, asks=True, delegates=True)
+        allowed_tools(order._replace(tools=["terminal", "todo"]), entries, asks=True, delegates=True)
 
 
 def test_a_call_begins_one_session_and_no_other() -> None:
