@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolcrib.contract.display import ToolDisplay
 from tools.files import PAGE_LINES, late
 from tools.registry import registry
 
@@ -22,6 +24,57 @@ def _number(default: int, most: int, least: int = 1, description: str = "") -> d
     return {**number, "description": description} if description else number
 
 
+def _content(data: Mapping[str, Any]) -> str | None:
+    """Return what read_file returned as text: a file, or the entries of a folder."""
+    if isinstance(content := data.get("content"), str):
+        total = "" if data.get("total_lines") is None else f" of {data['total_lines']}"
+        lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}" if content else "empty"
+        return f"{data.get('path')}: {lines}{_note(data)}\n{content}"
+    if isinstance(entries := data.get("entries"), Sequence):
+        return "\n".join([f"{data.get('path')}: {data.get('total')} entries", *map(str, entries)])
+    return None
+
+
+def _found(data: Mapping[str, Any]) -> str | None:
+    """Return what search_files returned as text: a line for each match or file."""
+    if isinstance(found := data.get("matches"), Sequence):
+        rows = [_match(one) for one in found if isinstance(one, Mapping)]
+    elif isinstance(files := data.get("files"), Sequence):
+        rows = [*map(str, files)]
+    else:
+        return None
+    return "\n".join(rows or ["nothing found"]) + _note(data)
+
+
+def _match(found: Mapping[str, Any]) -> str:
+    path = " ".join(str(found.get("path")).split())
+    return f"{path}:{found.get('line')}{'-' if found.get('context') else ':'} {found.get('text')}"
+
+
+def _written(data: Mapping[str, Any]) -> str | None:
+    if "action" not in data:
+        return None
+    return f"{data['action']} {data.get('path')}: {data.get('lines')} lines, {data.get('bytes')} bytes{_note(data)}"
+
+
+def _patched(data: Mapping[str, Any]) -> str | None:
+    if not isinstance(files := data.get("files"), Sequence):
+        return None
+    done = [f"{one.get('action')} {one.get('path')}" for one in files if isinstance(one, Mapping)]
+    return "\n".join([*done, *(f"note: {note}" for note in data.get("notes") or ())])
+
+
+def _note(data: Mapping[str, Any]) -> str:
+    return f"  [{data['note']}]" if data.get("note") else ""
+
+
+def _files_of(args: Mapping[str, Any]) -> str | None:
+    """Return the files that a call of patch changes."""
+    if args.get("path") or not args.get("diff"):
+        return str(args.get("path") or "") or None
+    return " ".join(line[4:].removeprefix("b/") for line in str(args["diff"]).splitlines() if line.startswith("+++ "))
+
+
 registry.register(
     name="read_file",
     toolset="file",
@@ -38,7 +91,9 @@ registry.register(
     parallel_safe=True,
     repeatable=True,
     max_result_chars=60_000,
+    file="path",
     emoji="📖",
+    display=ToolDisplay(verb="reads", subject=("path",), result=_content),
 )
 
 registry.register(
@@ -54,7 +109,10 @@ registry.register(
     kind="edit",
     effects=late("writing", "effects"),
     repeatable=True,
+    file="path",
+    changes="kept",
     emoji="✍️",
+    display=ToolDisplay(verb="writes", subject=("path",), below="content", result=_written, in_difference=("path", "content")),
 )
 
 registry.register(
@@ -75,7 +133,16 @@ registry.register(
     handler=late("patching", "handle"),
     kind="edit",
     effects=late("patching", "effects"),
+    file="path",
+    changes="kept",
     emoji="🩹",
+    display=ToolDisplay(
+        verb="edits",
+        subject=_files_of,
+        result=_patched,
+        in_result=("diff",),
+        in_difference=("path", "old", "new", "old_string", "new_string", "replace_all", "diff"),
+    ),
 )
 
 registry.register(
@@ -99,4 +166,5 @@ registry.register(
     repeatable=True,
     max_result_chars=120_000,
     emoji="🔎",
+    display=ToolDisplay(verb="searches", subject=("pattern", "path"), result=_found),
 )

@@ -1,0 +1,84 @@
+"""What is special about a tool stands in its own row: no other code knows it by its name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import model_tools  # noqa: F401 - it finds the built-in tools
+from agent.gateway import sending
+from toolcrib.contract.registry import registry
+from tools import filepair_tool
+
+pytestmark = pytest.mark.untraced  # it reads the sources
+
+OWN = {
+    "create_file": "agent/filepair/",
+    "cronjob": "agent/cron/",
+    "delegate_task": "agent/delegates/",
+    "edit_file": "agent/filepair/",
+    "memory": "agent/memory/",
+    "search_files": "tools/files/",
+    "send_file": "agent/gateway/sending.py",
+    "send_message": "agent/gateway/messages.py",
+    "session_search": "agent/searching.py",
+    "todo": "agent/todo.py",
+}
+"""Where a tool's handler is, beside the module that registers it."""
+
+EXCUSES = (
+    ("agent/conversation/opening.py", "memory session_search cronjob send_message", "Handlers of the agent loop's tools."),
+    ("agent/delegates/__init__.py", "session_search", "A delegate's clipped answer names it, and its summaries cost tokens."),
+    ("agent/cli/attaching.py", "read_file", "A person has this tool called: @PATH is read as a call of it."),
+    ("agent/cli/initing.py", "write_file", "A person has this tool called: /init writes a draft by it."),
+    ("agent/explaining.py", "terminal", "A person asks about this tool: `toolcrib explain` judges a command as a call of it."),
+    ("agent/gateway/messages.py", "read_file", "A file is sent if its session may read files."),
+    ("tools/undo/snapshots/calls.py", "terminal", "A killed process did not record whose changes they are."),
+    # Words that are not tools.
+    ("agent/cli/bundling.py agent/cli/refusing.py agent/cli/slash.py agent/cli/words.py", "terminal", "The device."),
+    ("agent/plugin_host/slash_commands.py agent/process.py", "terminal", "The surface of a slash command."),
+    ("agent/gateway/rooms.py", "terminal", "The toolset."),
+    ("agent/cli/choices.py agent/cli/commands/memory.py agent/cli/format_memory.py", "memory", "The subcommand, and its file."),
+    ("agent/context/prompt.py agent/conversation/opening.py", "memory", "A key of a record, and a folder."),
+    ("agent/policy/tool_selection.py toolcrib/contract/entry.py", "memory", "The part of toolcrib that a tool needs."),
+    ("tools/environments/local/_launch.py tools/judge/rules/self.py", "memory", "A limit, and a folder."),
+    ("tools/judge/", "patch", "The program patch, and the verb of kubectl."),
+)  # fmt: skip
+"""(beginnings of paths, names, the reason) of strings that are the name of a tool all the same."""
+
+
+def _named(sources: Sequence[Any]) -> Iterator[tuple[str, int, str]]:
+    """Yield (path, line, name) of each string that is a tool's name, outside of its own modules."""
+    offered = registry.child()
+    filepair_tool.offer(offered)
+    sending.offer(offered)
+    homes = {entry.name: entry.module for entry in offered.entries()}
+    for source in sources:
+        if source.module == "toolsets":
+            continue
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node.value not in homes:
+                continue
+            name = node.value
+            if source.module != homes[name] and not source.path.startswith(OWN.get(name, "-")):
+                yield source.path, node.lineno, name
+
+
+def test_a_tools_name_stands_in_its_own_module_alone(sources: Sequence[Any]) -> None:
+    excused = {(path, name) for paths, names, _ in EXCUSES for path in paths.split() for name in names.split()}
+    used, wrong = set(), []
+    for path, line, name in _named(sources):
+        found = next(((begins, of) for begins, of in excused if of == name and path.startswith(begins)), None)
+        used.add(found)
+        if found is None:
+            wrong.append(f"{path}:{line} {name}")
+    assert wrong == [], "let the tool's row say it: see ToolEntry\n" + "\n".join(wrong)
+    assert excused - used == set(), "nothing needs these excuses"
+
+
+def test_every_home_of_a_tool_is_there(sources: Sequence[Any]) -> None:
+    paths = [source.path for source in sources]
+    assert [home for home in OWN.values() if not any(path.startswith(home) for path in paths)] == []
