@@ -30,7 +30,7 @@ OWN = {
 """Where a tool's handler is, beside the module that registers it."""
 
 EXCUSES = (
-    ("agent/conversation/opening.py", "memory session_search cronjob send_message", "Handlers of the agent loop's tools."),
+    ("agent/desk/opening.py", "memory session_search cronjob send_message", "Handlers of the agent loop's tools."),
     ("agent/delegates/__init__.py", "session_search", "A delegate's clipped answer names it, and its summaries cost tokens."),
     ("agent/cli/attaching.py", "read_file", "A person has this tool called: @PATH is read as a call of it."),
     ("agent/cli/initing.py", "write_file", "A person has this tool called: /init writes a draft by it."),
@@ -39,10 +39,10 @@ EXCUSES = (
     ("tools/undo/snapshots/calls.py", "terminal", "A killed process did not record whose changes they are."),
     # Words that are not tools.
     ("agent/cli/bundling.py agent/cli/refusing.py agent/cli/slash.py agent/cli/words.py", "terminal", "The device."),
-    ("agent/plugin_host/slash_commands.py agent/process.py", "terminal", "The surface of a slash command."),
-    ("agent/gateway/rooms.py", "terminal", "The toolset."),
+    ("agent/desk/commands.py agent/process.py", "terminal", "The surface of a slash command."),
+    ("agent/gateway/chat_requests.py", "terminal", "The toolset."),
     ("agent/cli/choices.py agent/cli/commands/memory.py agent/cli/format_memory.py", "memory", "The subcommand, and its file."),
-    ("agent/context/prompt.py agent/conversation/opening.py", "memory", "A key of a record, and a folder."),
+    ("agent/context/prompt.py agent/desk/opening.py", "memory", "A key of a record, and a folder."),
     ("agent/policy/tool_selection.py toolcrib/contract/entry.py", "memory", "The part of toolcrib that a tool needs."),
     ("tools/environments/local/_launch.py tools/judge/rules/self.py", "memory", "A limit, and a folder."),
     ("tools/judge/", "patch", "The program patch, and the verb of kubectl."),

@@ -171,7 +171,7 @@ async def test_an_environment_that_has_only_the_old_name_is_called_by_it(house: 
         assert session.scope.environment is old
         with pytest.warns(DeprecationWarning, match=r"^Old\.rest is an old name: call it release_idle$"):
             await session.release_idle()
-        with pytest.warns(DeprecationWarning) as warned:
+        with pytest.warns(DeprecationWarning, match="is an old name") as warned:
             await session.rest()
         assert str(warned[0].message) == "Session.rest is an old name: call release_idle"
     assert old.rested == 2
