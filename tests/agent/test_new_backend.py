@@ -47,7 +47,7 @@ def open_scratch(*, label, cwd=None):
 ROW = """
     BackendRow(
         name="scratch",
-        opener="tools.environments.scratch:open_scratch",
+        opener="scratch:open_scratch",
         about="a folder that is deleted",
         manual="Commands run in a folder that is deleted at the end.",
         section="scratch",
