@@ -14,6 +14,8 @@ from toolcrib import RunIdentity
 from toolcrib.chat import Chat, Inbound
 from toolcrib.contract.mail import Mail
 from toolcrib.testing import Shown
+from tools.environments import register_environment
+from tools.environments.local import LocalEnvironment
 
 GROUP, OTHER = Chat("room", is_group=True), Chat("other")
 
@@ -236,6 +238,19 @@ async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house
         await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # and the first one waits for nothing any more
         assert any("interrupted" in text for text in house.platform.texts(alone))
         assert "under way: queue." in await said(house, "/busy", chat=OTHER)
+
+
+async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_place(house: House) -> None:
+    """A plugin's may be this machine as it is."""
+    house.configure(OWNED.replace("    allow_local: true\n", "    backend: vm\n"))
+    take_back = register_environment("vm", LocalEnvironment)
+    try:
+        async with house.gateway():
+            assert "platforms.fake.backend (bubblewrap, docker, ssh) gives" in await said(
+                house, "/tools", chat=Chat("r", is_group=True)
+            )
+    finally:
+        take_back()
 
 
 @pytest.mark.parametrize("backend", ["", "    backend: bubblewrap\n"])
