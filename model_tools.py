@@ -20,6 +20,7 @@ from toolcrib.contract.context import RunIdentity
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 from toolcrib.contract.registry import Dispatch, Problem, ToolRegistry, registry
+from toolcrib.contract.tool_sources import ImportedTools, ToolSources, import_tools
 from toolcrib.contract.types import Json, ToolCall
 from tools.arguments import check_schema
 from tools.clip import encode
@@ -63,21 +64,8 @@ def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
-    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing.
-
-    Ctrl-C alone goes on: a module may also call sys.exit, or raise CancelledError.
-    """
-    problems: list[Problem] = []
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a broken module must not take the others with it
-            _log.exception("the tools of %s are missing", module)
-            problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
-    registry.problems.extend(problems)
-    return problems
+    """Import tool modules in order (003-4), and return what is wrong with any: the specification's name for it (003-33)."""
+    return import_tools(registry, modules)
 
 
 def get_tool_definitions(
@@ -396,5 +384,6 @@ def handle_function_call(name: str, args: Json, task_id: str | None = None, user
         return encode({"error": f"Error executing {name}: {error}"})
 
 
-_discover_tools()
+_sources = ToolSources(registry)
+_sources.begin("built-in", ImportedTools(registry, BUILT_IN))
 registry.attach(_first_call, check_schema, trusted=BUILT_IN)

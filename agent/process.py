@@ -17,6 +17,7 @@ from agent.desk.desk import FrontDesk
 from agent.desk.request import SessionRequest, by_fields
 from agent.plugin_host.additions import checked_command, must_open, once
 from agent.plugin_host.lifecycle import Lifecycle
+from agent.plugin_host.plugin_tools import PluginTools
 from agent.plugin_host.slash_commands import PluginSlash, plugin_slash
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.self_protection import Hold
@@ -27,6 +28,7 @@ from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import PluginError
 from toolcrib.contract.registry import ToolRegistry, registry
 from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.tool_sources import ToolSources
 from tools.approval.gate import ApprovalGate
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
@@ -74,9 +76,12 @@ class Crib:
         self.workspaces = Workspaces(self, config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
-        self._take_back = [self.registry.checkpoint()]
+        self.sources = ToolSources(self.registry)
+        """Sources of tools: the plugins, and what they and the process add."""
+        self._plugin_tools = PluginTools(self.registry, self.sources)
+        self._take_back: list[Callable[[], None]] = [self.sources.end]
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
-        self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
+        self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text), self.sources)
         self._holds_clients = False
         self.desk = FrontDesk(
             store, lambda request: self._workspace_of(request).open_by(request), lambda: self.config.gateway.approvers
@@ -210,18 +215,20 @@ class Crib:
     def _load_plugins(self, config: Config) -> list[PluginInfo]:
         from agent.plugin_host.plugins import load_plugins
 
-        return load_plugins(
-            config,
-            self.hooks,
-            self.registry,
-            add_toolset=self._add_toolset,
-            add_command=self._add_command,
-            add_slash=self._add_slash,
-            add_environment=self._add_environment,
-            add_provider=self._add_provider,
-            add_platform=self._add_platform,
-            project_dir=self.project_dir,
-        )
+        with self._plugin_tools.loading():
+            return load_plugins(
+                config,
+                self.hooks,
+                self.registry,
+                add_toolset=self._add_toolset,
+                add_command=self._add_command,
+                add_slash=self._add_slash,
+                add_environment=self._add_environment,
+                add_provider=self._add_provider,
+                add_platform=self._add_platform,
+                project_dir=self.project_dir,
+                adders={"register_tool_source": self.sources.add},
+            )
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:

@@ -257,13 +257,20 @@ class Workspace:
         ``within`` are the only tools that it may ever have.
         """
         scope = session.scope
-        now = scope.identity.principal
+        now, known = scope.identity.principal, self._crib.sources.generation
+
+        def granted(principal: Principal) -> list[str]:
+            names = self.granted(principal.platform, enabled, disabled, principal.person)
+            return names if within is None else [name for name in names if name in within]
 
         def fit(principal: Principal) -> None:
-            nonlocal now
-            if principal != now:  # else the tools stay as they are: servers cache by them
-                names = self.granted(principal.platform, enabled, disabled, principal.person)
-                names = names if within is None else [name for name in names if name in within]
+            nonlocal now, known
+            is_changed, known = known != self._crib.sources.generation, self._crib.sources.generation
+            if is_changed:
+                session.names = granted(session.opened_for.principal)
+                session.link.renew()
+            if principal != now or is_changed:  # else the tools stay as they are: servers cache by them
+                names = granted(principal)
                 if principal.speaker:  # in a room the model sees the same tools, whoever speaks
                     names = [name for name in session.names if name in names]
                 else:

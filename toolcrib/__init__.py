@@ -92,6 +92,7 @@ from toolcrib.contract.session import (
     TokenPrices,
 )
 from toolcrib.contract.state import StateKey, StateScope, StateUpdate
+from toolcrib.contract.tool_sources import ToolSource
 from toolcrib.contract.types import (
     Answer,
     SuspendTicket,
@@ -201,6 +202,7 @@ __all__ = [
     "ToolOutput",
     "ToolRegistry",
     "ToolResult",
+    "ToolSource",
     "ToolStatus",
     "ToolcribError",
     "ToolsetError",

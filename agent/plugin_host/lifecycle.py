@@ -1,4 +1,4 @@
-"""Plugins that are started and stopped: one after another, each isolated from the others."""
+"""Plugins and tool sources that are started and stopped, each isolated from the others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.tool_sources import ToolSources
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import Hook, HookManager, life_hooks
 
@@ -25,13 +27,15 @@ _starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_start
 
 
 class Lifecycle:
-    """The plugins of one Crib: started once, by whoever comes first, and stopped in the loop that they were started in.
+    """The plugins and tool sources of one Crib: started once, by whoever comes first, and stopped in the loop that they were
+    started in.
 
     ``failed`` has why a plugin could not be started, by its name. ``redact`` takes secrets out of what is logged.
     """
 
-    def __init__(self, hooks: HookManager, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, hooks: HookManager, redact: Callable[[str], str] = str, sources: ToolSources | None = None) -> None:
         self._hooks = hooks
+        self._sources = sources or ToolSources(ToolRegistry())
         self._redact = redact
         self._lock = threading.Lock()
         self._begun: concurrent.futures.Future[None] | None = None
@@ -43,7 +47,7 @@ class Lifecycle:
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop that plugins were started in and have still to be stopped in; None where there is nothing to stop."""
-        return self._loop if self._to_stop else None
+        return self._loop if self._to_stop or self._sources.opened() else None
 
     async def start(self) -> None:
         """Start every plugin and return when all have been; raises nothing that they raise. Later calls do nothing."""
@@ -74,14 +78,27 @@ class Lifecycle:
                 self.failed[plugin] = why
             elif plugin in stops:
                 self._to_stop.append(stops[plugin])
+        await asyncio.gather(*(self._start_source(name) for name in self._sources.waiting()))
+
+    async def _start_source(self, name: str) -> None:
+        """Start a tool source; one that fails is a problem that doctor shows."""
+        what = f"start of the tool source {name!r}"
+        if why := await guarded(what, lambda: self._sources.start(name), START_SECONDS, self._redact):
+            self._sources.report(name, f"it could not be started: {why}")
+            await self._stop_source(name)
+
+    async def _stop_source(self, name: str) -> None:
+        await guarded(f"stop of the tool source {name!r}", lambda: self._sources.stop(name), STOP_SECONDS, self._redact)
 
     async def start_new(self) -> None:
-        """Start the plugins that were loaded since the start."""
+        """Start the plugins and tool sources that were added since the start."""
         await self.start()
         await asyncio.get_running_loop().create_task(self._start_all())
 
     async def stop(self) -> None:
         """Stop what was started, in the reverse order. May be called twice."""
+        for name in self._sources.opened():
+            await self._stop_source(name)
         stops, self._to_stop = list(reversed(self._to_stop)), []
         for hook in stops:
             await self._guarded("on_stop", hook, STOP_SECONDS)

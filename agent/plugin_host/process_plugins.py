@@ -6,7 +6,6 @@ approval gate, and the catalog of toolsets. A Crib sees nothing of it: it loads 
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -16,12 +15,13 @@ from typing import Any
 from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
 from agent.plugin_host.additions import leave_out
+from agent.plugin_host.plugin_tools import PluginTools
 from agent.plugin_host.plugins import PluginInfo, load_plugins
 from agent.plugin_host.sources import canonical
 from agent.policy.confirmation import require_confirmed
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import PluginError
+from toolcrib.contract.tool_sources import ToolSources
 from tools.dispatch.hooks import life_hooks
 from tools.dispatch.pipeline import Dispatcher
 from tools.environments import Factory, register_environment
@@ -39,6 +39,8 @@ class ProcessPlugins:
         self._catalog = catalog
         self._lock = threading.RLock()
         self._loaded: dict[str, PluginInfo] = {}
+        self._sources = ToolSources(self._registry)
+        self._tools: PluginTools | None = None
         self._take_back: list[Callable[[], None]] = []
 
     def load(self, config: Config | None, protect: Callable[[list[Path]], None]) -> list[PluginInfo]:
@@ -56,47 +58,36 @@ class ProcessPlugins:
             return [*known, *self._load(replace(config, plugins=replace(config.plugins, enabled=fresh)))]
 
     def _load(self, config: Config) -> list[PluginInfo]:
-        before = {entry.name: entry for entry in self._registry.entries()}
-        infos = load_plugins(
-            config,
-            self._dispatcher.hooks,
-            self._registry,
-            add_toolset=self._add_toolset,
-            add_command=leave_out,  # subcommands, models and platforms are for sessions and the command line
-            add_environment=self._add_environment,
-            add_provider=leave_out,
-            add_platform=leave_out,
-            add_slash=leave_out,
-            project_dir=Path.cwd(),
-        )
+        self._tools = self._tools or PluginTools(self._registry, self._sources)
+        with self._tools.loading():
+            infos = load_plugins(
+                config,
+                self._dispatcher.hooks,
+                self._registry,
+                add_toolset=self._add_toolset,
+                add_command=leave_out,  # subcommands, models and platforms are for sessions and the command line
+                add_environment=self._add_environment,
+                add_provider=leave_out,
+                add_platform=leave_out,
+                add_slash=leave_out,
+                project_dir=Path.cwd(),
+            )
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
         for hook in life_hooks(self._dispatcher.hooks, "on_start"):
             if any(info.name == hook.plugin for info in infos):
                 _log.warning("the plugin %s has on_start, which only a Crib calls: what it opens there is missing", hook.plugin)
-        self._take_back += [
-            functools.partial(self._take_out, entry, before.get(entry.name))
-            for entry in self._registry.entries()
-            if before.get(entry.name) is not entry
-        ]
         return infos
 
     def unload(self) -> None:
         """Take back every plugin that was loaded: its hooks, tools, toolsets and backends."""
         with self._lock:
+            self._sources.end()
+            self._tools = None
             while self._take_back:
                 self._take_back.pop()()
             for info in self._loaded.values():  # last: until its tools are gone, their gates are asked
                 self._dispatcher.hooks.unregister(name=info.name)
             self._loaded.clear()
-
-    def _take_out(self, entry: ToolEntry, before: ToolEntry | None) -> None:
-        if self._registry.get(entry.name) is not entry:  # the program registered another since
-            return
-        with self._registry.adopting():
-            if before is None:
-                self._registry.unregister(entry.name)
-            else:
-                self._registry.put(before)
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self._catalog.added:

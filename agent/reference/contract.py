@@ -27,7 +27,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
         ),
     ),
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager agent.conversation.lineage"),
-    "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display types image effects state"),
+    "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display tool_sources types image effects state"),
     "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),
     "for-backends": ("Backends", "toolcrib", "environment containment"),
     "for-models": ("Model providers", "toolcrib", "session"),

@@ -21,7 +21,7 @@ RUNS_AT_IMPORT = {
     # Tools register themselves (003-1).
     "": {"registry.register", "registry.add"},
     # The built-in tools are found, and the registry gets its dispatcher and its schema checker.
-    "model_tools": {"_discover_tools", "registry.attach"},
+    "model_tools": {"_sources.begin", "registry.attach"},
     "agent.__main__": {"main"},
     # Old names of modules warn whoever imports them.
     **{name: {"warnings.warn"} for name in ("agent.run", "agent.models", "agent.plugins")},

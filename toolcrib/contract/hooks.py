@@ -9,9 +9,9 @@
 
 An implementation names only the arguments that it wants. A mistyped hook name is refused when the plugin loads.
 
-A new hook is a method of one of the classes below, and the line that calls it: around a run ``await session.tell("NAME", ...)``,
-around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a function in ``adders`` of load_plugins. The
-checks of plugins, the order of calls and the reference go by the declaration.
+A new hook is a method of one of the classes below, and the line that calls it: around a run
+``await session.call_hook("NAME", ...)``, around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a
+function in ``adders`` of load_plugins. The checks of plugins, the order of calls and the reference go by the declaration.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.entry import ToolEntry
     from toolcrib.contract.records import AuditEntry
     from toolcrib.contract.registry import ToolRegistry
+    from toolcrib.contract.tool_sources import ToolSource
     from toolcrib.contract.types import Answer, SuspendTicket, ToolCall, ToolResult
 
 hookspec = pluggy.HookspecMarker("toolcrib")
@@ -192,6 +193,13 @@ class SetupHooks:
 
         It is called with the keyword arguments model, base_url ("" for its own), api_key ("" for none), system, tools, records,
         stream and max_tokens; later versions may give more, so it takes ``**more``. examples/hello-provider is one.
+        """
+
+    @hookspec
+    def register_tool_source(self, add: Callable[[str, ToolSource], None]) -> None:
+        """``add("name", source)``: a toolcrib.ToolSource, which brings tools that come and go, such as those of a server.
+
+        It is started with the plugins, and stopped with them. A tool of a name that is taken is left out, and reported.
         """
 
     @hookspec

@@ -65,6 +65,7 @@ class ToolRegistry:
         self._guard: Callable[[ToolEntry | None, ToolEntry], None] | None = None
         self._parent: ToolRegistry | None = None
         self._own: set[str] = set()
+        self._gone: dict[str, str] = {}
         self._children: weakref.WeakSet[ToolRegistry] = weakref.WeakSet()
         self.generation = 0
         self.problems: list[Problem] = []
@@ -165,17 +166,19 @@ class ToolRegistry:
                 _log.warning("tool %r: %s", entry.name, reason)
                 self._note(Problem(f"tool {entry.name}", reason, "rename one of the two"))
             self._tools[entry.name] = entry
+            self._gone.pop(entry.name, None)
             self._own.add(entry.name)
             self.generation += 1
             self._lend(entry.name, entry)
         return None
 
-    def unregister(self, name: str) -> bool:
-        """Remove a tool. Return False where there is none of that name."""
+    def unregister(self, name: str, *, reason: str = "") -> bool:
+        """Remove a tool. Return False where there is none of that name. Calls that still come for it are told the ``reason``."""
         adopter = self._adopter()
         if adopter is not None:
-            return adopter.unregister(name)
+            return adopter.unregister(name, reason=reason)
         with self._lock:
+            self._gone[name] = reason
             was_there = self._tools.pop(name, None) is not None
             self._own.add(name)
             self.generation += 1  # afterwards: a cache filled in between must not count as up to date
@@ -266,6 +269,10 @@ class ToolRegistry:
     def get(self, name: str) -> ToolEntry | None:
         """Return the entry of that name, or None."""
         return self._tools.get(name)
+
+    def why_gone(self, name: str) -> str:
+        """Return why a tool was removed; "" if that is not known, or nothing was."""
+        return self._gone.get(name, "")
 
     def names(self) -> list[str]:
         """All names, in order of registration, available or not."""

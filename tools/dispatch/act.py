@@ -8,7 +8,7 @@ from types import CoroutineType
 from typing import Any
 
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.errors import Denied, EnvironmentFailed, ExecutionFailed, Internal, LeaseLost, Timeout, ToolError
+from toolcrib.contract.errors import Denied, EnvironmentFailed, ExecutionFailed, Internal, LeaseLost, NotFound, Timeout, ToolError
 from toolcrib.contract.private import Private
 from toolcrib.contract.types import SuspendTicket, ToolOutput, ToolResult
 from tools.dispatch.finish import observe
@@ -73,6 +73,9 @@ async def _handled(current: CallInProgress) -> ToolResult:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
         return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
+    if current.plan.registry.get(name) is not entry:  # it waited for an answer meanwhile
+        why = current.plan.registry.why_gone(name) or "it was removed or replaced while the call waited"
+        return failed(name, NotFound(f"the tool {name!r} is unavailable: {why}"), inside=False)
     if before := current.plan.hooks.of("pre_tool_call"):
         await observe(current, before, current.call, current.ctx)
     current.begun = True

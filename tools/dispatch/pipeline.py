@@ -269,6 +269,8 @@ class Dispatcher:
 
     def _unknown(self, name: str, scope: CallScope) -> str:
         known = self.registry.names() if scope.granted is None else sorted(scope.granted)
+        if (why := self.registry.why_gone(name)) and (scope.granted is None or name in scope.granted):
+            return f"the tool {name!r} is unavailable: {why}"
         close_name = self.registry.closest(name)
         hint = f"did you mean {close_name!r}?" if close_name in known else f"known: {', '.join(known) or 'none'}"
         return f"Unknown tool: {name} ({hint})"
@@ -279,7 +281,7 @@ class Dispatcher:
             known = self._known = self._look()
         plan = known.plans.get(name)
         if plan is None and (entry := self.registry.get(name)) is not None:
-            plan = known.plans[name] = _make_plan(entry, known.hooks)
+            plan = known.plans[name] = _make_plan(entry, self.registry, known.hooks)
         return plan
 
     def _look(self) -> _Known:
@@ -296,10 +298,11 @@ def _begin(
     return CallInProgress(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
 
 
-def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
+def _make_plan(entry: ToolEntry, registry: ToolRegistry, hooks: ToolHookPlan) -> Plan:
     shared = tuple(dict.fromkeys(key.scope for key in entry.state if key.scope in SHARED))
     inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None and not shared
-    return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline, shared)
+    acts = entry.kind in ("edit", "execute")
+    return Plan(entry, registry, ArgumentCheck(entry.schema["parameters"]), hooks, acts, inline, shared)
 
 
 async def _after_reading(current: CallInProgress) -> Sequence[Effect]:

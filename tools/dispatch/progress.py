@@ -19,6 +19,7 @@ from toolcrib.contract.decision import Block, SetResult, Suspend
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import InvalidTransition, LeaseLost, StoreFailed
 from toolcrib.contract.private import Private
+from toolcrib.contract.registry import ToolRegistry
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.state import StateScope
 from toolcrib.contract.store import CallLedger
@@ -50,6 +51,7 @@ class Plan:
     """
 
     entry: ToolEntry
+    registry: ToolRegistry
     check: ArgumentCheck
     hooks: ToolHookPlan
     acts: bool

@@ -67,8 +67,8 @@ def test_a_hook_around_a_run_is_its_declaration_and_its_call(project_copy: Any) 
     project_copy.insert("toolcrib/contract/hooks.py", "    @hookspec\n    def register_platform(", AT_SETUP)
     project_copy.insert(
         "agent/conversation/asking.py",
-        '    await session.tell("post_llm_call"',
-        '    await session.tell("on_sky", color="blue")\n',
+        '    await session.call_hook("post_llm_call"',
+        '    await session.call_hook("on_sky", color="blue")\n',
     )
     printed = project_copy.run(f"PLUGIN = {PLUGIN!r}\n{USE}").splitlines()
     assert "sky: True" in printed
@@ -82,9 +82,7 @@ def test_a_hook_around_a_run_is_its_declaration_and_its_call(project_copy: Any) 
 def test_a_setup_hook_is_its_declaration_and_what_adds(project_copy: Any) -> None:
     project_copy.insert("toolcrib/contract/hooks.py", "    @hookspec\n    def on_decision(", AROUND_A_RUN)
     project_copy.insert("toolcrib/contract/hooks.py", "    @hookspec\n    def register_platform(", AT_SETUP)
-    project_copy.insert(
-        "agent/process.py", "            project_dir=self.project_dir,\n        )\n\n    def _add_toolset",
-        '            adders={"register_bell": lambda name, sound, *, volume: setattr(self, "bells", (name, sound, volume))},\n',
-    )  # fmt: skip
+    adder = '"register_bell": lambda name, sound, *, volume: setattr(self, "bells", (name, sound, volume)), '
+    project_copy.insert("agent/process.py", '"register_tool_source": self', adder)
     printed = project_copy.run(f"PLUGIN = {PLUGIN!r}\n{USE}").splitlines()
     assert "bells ('small', 'ding', 3)" in printed

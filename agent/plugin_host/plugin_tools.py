@@ -1,0 +1,43 @@
+"""The tools of plugins, as a source among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.tool_sources import ToolSources
+
+_NAME = "plugins"
+
+
+class PluginTools:
+    """A source of what plugins register in ``registry`` as they are loaded, for as long as the process uses them."""
+
+    def __init__(self, registry: ToolRegistry, sources: ToolSources) -> None:
+        self._registry = registry
+        self._sources = sources
+        self._entries: list[ToolEntry] = []
+        sources.begin(_NAME, self)
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Return at once: ``loading`` says when there are more."""
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """See ToolSource."""
+        return self._entries
+
+    async def stop(self) -> None:
+        """See ToolSource."""
+        self._entries.clear()
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Take over what is registered meanwhile. Sessions that are open keep the tools that they have."""
+        before = {entry.name: entry for entry in self._registry.entries()}
+        try:
+            yield
+        finally:
+            self._entries += [entry for entry in self._registry.entries() if before.get(entry.name) is not entry]
+            self._sources.refresh(_NAME)

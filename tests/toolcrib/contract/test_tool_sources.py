@@ -1,0 +1,153 @@
+"""Sources bring tools to a registry and take them along."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from toolcrib import RegistrationError, ToolEntry, ToolRegistry
+from toolcrib.contract.tool_sources import ToolSources
+
+
+def made(name: str, toolset: str = "far") -> ToolEntry:
+    return ToolRegistry().register(name, toolset, {"description": "d"}, lambda args: name)
+
+
+class Far:
+    """A source of the tests; ``fails`` names the method that raises."""
+
+    def __init__(self, *entries: ToolEntry, fails: str = "") -> None:
+        self.entries = list(entries)
+        self.fails = fails
+        self.log: list[str] = []
+        self.changed: Callable[[], None] = lambda: None
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        self.log.append("start")
+        self.changed = changed
+        await asyncio.sleep(0)
+        if self.fails == "start":
+            raise ConnectionError("nobody there")
+
+    def tools(self) -> Sequence[ToolEntry]:
+        if self.fails == "tools":
+            raise RuntimeError("lost")
+        return self.entries
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+
+
+class AtOnce(Far):
+    async def start(self, changed: Callable[[], None]) -> None:
+        self.log.append("start")
+
+
+def test_a_source_adds_and_removes_tools_while_it_runs() -> None:
+    registry, far = ToolRegistry(), Far(made("one"))
+    sources = ToolSources(registry)
+    sources.add("far", far)
+    assert (sources.waiting(), sources.opened(), registry.names()) == (["far"], [], [])
+    asyncio.run(sources.start("far"))
+    assert (sources.waiting(), sources.opened(), registry.names()) == ([], ["far"], ["one"])
+    shown = registry.get_definitions()
+    generation = sources.generation
+    far.changed()
+    assert sources.generation == generation
+    far.entries = [far.entries[0], made("two")]
+    far.changed()
+    assert registry.names() == ["one", "two"] == sources.tools_of("far")
+    assert len(registry.get_definitions()) == len(shown) + 1
+    assert sources.generation == generation + 1
+    del far.entries[0]
+    far.changed()
+    assert registry.names() == ["two"]
+    assert registry.why_gone("one") == "the tool source 'far' no longer has it"
+    far.entries = [made("two")]  # another of this name
+    far.changed()
+    assert registry.get("two") is far.entries[0]
+    assert registry.why_gone("two") == ""
+    asyncio.run(sources.stop("far"))
+    assert (registry.names(), far.log) == ([], ["start", "stop"])
+    far.changed()
+    assert registry.names() == []
+
+
+def test_one_that_fails_brings_nothing_and_may_be_started_again() -> None:
+    registry, far = ToolRegistry(), Far(made("one"), fails="start")
+    sources = ToolSources(registry)
+    sources.add("far", far)
+    with pytest.raises(ConnectionError):
+        asyncio.run(sources.start("far"))
+    assert (registry.names(), sources.opened()) == ([], ["far"])
+    asyncio.run(sources.stop("far"))
+    assert (far.log, sources.waiting()) == (["start", "stop"], ["far"])
+    far.fails = ""
+    asyncio.run(sources.start("far"))
+    assert registry.names() == ["one"]
+
+
+def test_tools_that_can_t_be_had_are_gone(caplog: pytest.LogCaptureFixture) -> None:
+    registry, far = ToolRegistry(), Far(made("one"))
+    sources = ToolSources(registry)
+    sources.add("far", far)
+    asyncio.run(sources.start("far"))
+    far.fails = "tools"
+    with caplog.at_level(logging.ERROR):
+        far.changed()
+    assert registry.names() == []
+    assert [problem.reason for problem in registry.problems] == ["its tools are missing: RuntimeError: lost"]
+
+
+def test_no_tool_of_another_is_replaced() -> None:
+    registry, checked = ToolRegistry(), ToolRegistry()
+    own = registry.register("one", "own", {"description": "d"}, lambda args: "own")
+    bad = checked.register("bad", "far", {"description": "d", "parameters": {"type": "object", "properties": 3}}, lambda args: 1)
+    registry.attach(lambda name, args: "", lambda parameters: ("$", "no") if parameters.get("properties") == 3 else None)
+    sources = ToolSources(registry)
+    sources.add("far", Far(made("one"), bad, made("two")))
+    asyncio.run(sources.start("far"))
+    assert registry.get("one") is own
+    assert registry.names() == ["one", "two"]
+    assert [problem.subject for problem in registry.problems] == ["tool one", "tool bad"]
+    assert "rename one of the two" in registry.problems[0].reason
+    asyncio.run(sources.stop("far"))
+    assert registry.get("one") is own
+
+
+def test_one_that_waits_for_nothing_starts_from_sync_code_and_gives_back_what_was_replaced() -> None:
+    registry = ToolRegistry()
+    before = registry.register("one", "own", {"description": "d"}, lambda args: "before")
+    source = AtOnce()
+
+    async def registers(changed: Any) -> None:
+        source.entries = [registry.register("one", "own", {"description": "d"}, lambda args: "after")]
+
+    source.start = registers  # type: ignore[method-assign]  # this one registers
+    sources = ToolSources(registry)
+    sources.begin("at once", source)
+    assert registry.get("one") is source.entries[0]
+    assert sources.generation == 0
+    source.entries.append(made("more"))
+    sources.refresh("at once")
+    assert (registry.names(), sources.generation) == (["one", "more"], 0)
+    sources.end()
+    assert registry.entries() == [before]
+    assert source.log == ["stop"]
+    sources.end()
+
+
+def test_what_is_no_source_is_refused() -> None:
+    sources = ToolSources(ToolRegistry())
+    sources.add("far", Far())
+    with pytest.raises(RegistrationError, match="'far' was added before"):
+        sources.add("far", Far())
+    with pytest.raises(RegistrationError, match=r"'odd' has no start, tools, stop: it has to be a toolcrib\.ToolSource"):
+        sources.add("odd", object())  # type: ignore[arg-type]  # as a plugin might
+    with pytest.raises(RegistrationError, match="may not wait"):
+        sources.begin("waits", Far())
+    assert sources.waiting() == ["far"]

@@ -1,0 +1,246 @@
+"""Tool sources bring tools to a registry. They add and remove some while sessions are open, and take all along when they go."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import field
+from functools import partial
+from importlib import import_module
+from typing import Protocol
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import RegistrationError
+from toolcrib.contract.registry import Problem, ToolRegistry
+
+_log = logging.getLogger(__name__)
+
+
+class ToolSource(Protocol):
+    """Something that brings tools and may come and go: a server of tools, a folder, another program."""
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Make the tools ready. From then on until ``stop``, call ``changed`` when ``tools`` returns others, from any thread.
+
+        A source that raises, or takes too long, is stopped and brings nothing.
+        """
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """Return the tools that can be called now, from memory. A tool that did not change is the same object as before: its
+        calls that wait for an answer go on.
+        """
+
+    async def stop(self) -> None:
+        """Close what ``start`` opened, also if that failed half-way. The tools are out of reach already."""
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A source that was added. ``brought`` has its entries, each with what it replaced; ``before`` the tools from before it."""
+
+    name: str
+    source: ToolSource
+    at_once: bool = False
+    is_begun: bool = False
+    is_open: bool = False
+    before: dict[str, ToolEntry] = field(default_factory=dict)
+    brought: dict[str, tuple[ToolEntry, ToolEntry | None]] = field(default_factory=dict)
+
+
+class ToolSources:
+    """The sources of one registry. Thread-safe. ``generation`` grows when a source changes its tools while sessions may be open.
+
+    What a source returns never replaces a tool that is registered: it is left out, and is among the registry's problems. If
+    ``tools`` raises, the source has none.
+    """
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self._lock = threading.RLock()
+        self._kept: dict[str, _Kept] = {}
+        self.generation = 0
+
+    def add(self, name: str, source: ToolSource) -> None:
+        """Add a source, to be started later. Raises RegistrationError for a name that is taken, and for what is no source."""
+        self._add(_Kept(name, source))
+
+    def begin(self, name: str, source: ToolSource) -> None:
+        """Add a source that waits for nothing, and start it from sync code. Raises as ``start``; then it was not added."""
+        kept = _Kept(name, source, at_once=True)
+        self._add(kept)
+        try:
+            _finish(self._start(kept))
+        except BaseException:
+            del self._kept[name]
+            raise
+
+    def end(self) -> None:
+        """Take out what all sources brought, the last first, and stop those that wait for nothing."""
+        for kept in reversed(list(self._kept.values())):
+            self._take_out(kept)
+            if kept.at_once:
+                del self._kept[kept.name]
+                _finish(kept.source.stop())
+
+    def refresh(self, name: str) -> None:
+        """Take the tools that a source has now. Sessions that are open keep theirs."""
+        self._refresh(self._kept[name])
+
+    def waiting(self) -> list[str]:
+        """Return the names of the sources that were added and not started."""
+        return [kept.name for kept in list(self._kept.values()) if not kept.is_begun]
+
+    def opened(self) -> list[str]:
+        """Return the names of the sources that have to be stopped, the last started first."""
+        return [kept.name for kept in reversed(list(self._kept.values())) if kept.is_begun and not kept.at_once]
+
+    def tools_of(self, name: str) -> list[str]:
+        """Return the names of the tools that a source brings now."""
+        return list(self._kept[name].brought)
+
+    async def start(self, name: str) -> None:
+        """Start a source and take its tools. Raises what it raises: then it brings nothing, and is to be stopped."""
+        kept = self._kept[name]
+        try:
+            await self._start(kept)
+        except BaseException:
+            self._take_out(kept)
+            raise
+        self.generation += bool(kept.brought)
+
+    async def stop(self, name: str) -> None:
+        """Take out what a source brought, then stop it. Raises what it raises."""
+        kept = self._kept[name]
+        self._take_out(kept)
+        if kept.is_begun:
+            kept.is_begun = False
+            await kept.source.stop()
+
+    def report(self, name: str, reason: str) -> None:
+        """Note a problem of a source for doctor."""
+        self._note(f"tool source {name}", reason)
+
+    # -- one source ------------------------------------------------------------------------------------------------
+
+    def _add(self, kept: _Kept) -> None:
+        if lacks := [method for method in ("start", "tools", "stop") if not callable(getattr(kept.source, method, None))]:
+            raise RegistrationError(
+                f"the tool source {kept.name!r} has no {', '.join(lacks)}: it has to be a toolcrib.ToolSource"
+            )
+        with self._lock:
+            if kept.name in self._kept:
+                raise RegistrationError(f"the tool source {kept.name!r} was added before; choose another name")
+            self._kept[kept.name] = kept
+
+    async def _start(self, kept: _Kept) -> None:
+        kept.before = {entry.name: entry for entry in self._registry.entries()}
+        kept.is_begun = kept.is_open = True
+        await kept.source.start(partial(self._changed, kept))
+        self._refresh(kept)
+
+    def _changed(self, kept: _Kept) -> None:
+        with self._lock:
+            self.generation += self._refresh(kept)
+
+    def _take_out(self, kept: _Kept) -> None:
+        with self._lock:
+            kept.is_open = False
+            self.generation += self._refresh(kept)
+
+    def _refresh(self, kept: _Kept) -> bool:
+        """Bring the registry up to date with a source, and return whether anything changed."""
+        with self._lock, self._registry.adopting():
+            now = self._tools_now(kept)
+            gone = [name for name, (entry, _) in kept.brought.items() if now.get(name) is not entry]
+            for name in gone:
+                self._remove(kept, *kept.brought.pop(name))
+            new = [name for name, entry in now.items() if name not in kept.brought and self._bring(kept, entry)]
+            return bool(gone or new)
+
+    def _tools_now(self, kept: _Kept) -> dict[str, ToolEntry]:
+        if not kept.is_open:
+            return {}
+        try:
+            return {entry.name: entry for entry in kept.source.tools()}
+        except Exception as error:  # noqa: BLE001 - the other sources' tools stay
+            _log.exception("the tools of the tool source %r are missing", kept.name)
+            self._note(f"tool source {kept.name}", f"its tools are missing: {type(error).__name__}: {error}")
+            return {}
+
+    def _bring(self, kept: _Kept, entry: ToolEntry) -> bool:
+        there = self._registry.get(entry.name)
+        try:
+            if there is None:
+                self._registry.put(entry)
+            elif there is not entry:
+                raise RegistrationError(
+                    f"{there.module} (toolset {there.toolset!r}) has a tool of this name; rename one of the two"
+                )
+        except RegistrationError as error:
+            _log.warning("the tool %r of the tool source %r is left out: %s", entry.name, kept.name, error)
+            self._note(f"tool {entry.name}", f"that of the tool source {kept.name!r} is left out: {error}")
+            return False
+        kept.brought[entry.name] = entry, kept.before.get(entry.name) if there is entry else None
+        return True
+
+    def _remove(self, kept: _Kept, entry: ToolEntry, before: ToolEntry | None) -> None:
+        if self._registry.get(entry.name) is not entry:  # somebody registered another since
+            return
+        if before is None or before is entry:
+            reason = "" if kept.at_once else f"the tool source {kept.name!r} no longer has it"
+            self._registry.unregister(entry.name, reason=reason)
+        else:
+            self._registry.put(before)
+
+    def _note(self, subject: str, reason: str) -> None:
+        if not any((one.subject, one.reason) == (subject, reason) for one in self._registry.problems):
+            self._registry.problems.append(Problem(subject, reason))
+
+
+class ImportedTools:
+    """The source of tools that modules register in ``registry`` as they are imported."""
+
+    def __init__(self, registry: ToolRegistry, modules: Sequence[str]) -> None:
+        self._registry = registry
+        self._modules = modules
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Import the modules."""
+        import_tools(self._registry, self._modules)
+
+    def tools(self) -> Sequence[ToolEntry]:
+        """See ToolSource."""
+        return [entry for entry in self._registry.entries() if entry.module in self._modules]
+
+    async def stop(self) -> None:
+        """Do nothing: a module stays imported."""
+
+
+def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem]:
+    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing.
+
+    Ctrl-C alone goes on: a module may also call sys.exit, or raise CancelledError.
+    """
+    problems: list[Problem] = []
+    for module in modules:
+        try:
+            import_module(module)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a broken module must not take the others with it
+            _log.exception("the tools of %s are missing", module)
+            problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
+    registry.problems.extend(problems)
+    return problems
+
+
+def _finish(coroutine: Coroutine[object, object, None]) -> None:
+    """Run a coroutine that waits for nothing, without a loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RegistrationError("a tool source that is started from sync code may not wait for anything")
