@@ -61,7 +61,7 @@ assert (away.provider, away.endpoint.key_env) == ("acme", "ACME_API_KEY"), away
 
 from agent.model_choice.call_style import is_hosted
 assert is_hosted(away.endpoint)
-from agent.cli.setup.look import NAMES, keys_of
+from agent.cli.setup.detection import NAMES, keys_of
 assert NAMES["acme"] == "Acme" and keys_of({"ACME_API_KEY": "k"}) == {"acme": "ACME_API_KEY"}
 assert "acme (a vendor of the tests)" in example_text().replace("\\n  # ", " ")
 from agent.reference.providers import pages
