@@ -7,7 +7,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, get_args
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.events import ToolFinished, ToolStarted
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 _log = logging.getLogger(__name__)
 _OUTCOMES: Mapping[ToolCallStatus, tuple[str, LineStyle]] = {
@@ -39,12 +40,15 @@ def display_of(event: ToolStarted | ToolFinished) -> ToolDisplay:
     return event.display or ToolDisplay(emoji=event.emoji)
 
 
-def from_row(function: Callable[[Mapping[str, Json]], T] | None, given: object) -> T | None:
-    """Return what a function of a tool's row makes of a call's arguments or data; None if it fails, or they are no mapping."""
+def from_row(function: Callable[[Mapping[str, Json]], T | None] | None, given: object, shape: Callable[[T], S]) -> S | None:
+    """Return what a function of a tool's row makes of a call's arguments or data, in its shape. None if either fails, and if the
+    arguments or data are no mapping.
+    """
     if function is None or not isinstance(given, Mapping):
         return None
     try:
-        return function(given)
+        found = function(given)
+        return None if found is None else shape(found)
     except Exception as error:  # noqa: BLE001 - a plugin's function: the call is shown all the same
         _log.warning("a call is shown as any other: %s of its tool failed: %s: %s", function, type(error).__name__, error)
         return None
@@ -58,8 +62,17 @@ def data_of(executed: ExecutedCall) -> Mapping[str, Json] | None:
 
 def lines_below(executed: ExecutedCall, display: ToolDisplay) -> list[ShownLine]:
     """Return the lines that the tool's row puts below a call, each safe to print."""
-    found = from_row(display.below, data_of(executed)) if callable(display.below) else None
-    return [line._replace(text=one_line(line.text, 1000), sign=one_line(line.sign, 4)) for line in found or ()]
+    if not callable(display.below):
+        return []
+    return from_row(display.below, data_of(executed), lambda lines: list(map(_line, lines))) or []
+
+
+def _line(line: ShownLine) -> ShownLine:
+    return ShownLine(one_line(line.text, 1000), _style(line.style), one_line(line.sign, 4))
+
+
+def _style(style: LineStyle) -> LineStyle:
+    return style if style in get_args(LineStyle) else ""
 
 
 def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[str, LineStyle]:
@@ -68,8 +81,9 @@ def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[
         return "it ran; its end could not be recorded", "bad"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
         return "denied", "bad"
-    if (ended := from_row(display.outcome, data_of(executed))) is not None:
-        return one_line(ended[0], 60), ended[1]
+    ended = from_row(display.outcome, data_of(executed), lambda found: (one_line(found[0], 60), _style(found[1])))
+    if ended is not None:
+        return ended
     return _OUTCOMES.get(executed.status, (executed.status.value, "bad"))
 
 
@@ -114,8 +128,8 @@ def about(call: ToolCall, display: ToolDisplay) -> str:
     """Say in a few words what a call does."""
     if isinstance(call.args, Mapping):
         if callable(display.subject):
-            said = from_row(display.subject, call.args)
-            return short_args(call.args, 400) if said is None else one_line(said, 400)
+            said = from_row(display.subject, call.args, lambda found: one_line(str(found), 400))
+            return short_args(call.args, 400) if said is None else said
         named = [one_line(str(call.args[name]), 400) for name in display.subject if call.args.get(name)]
         if named:
             return " in ".join(named)

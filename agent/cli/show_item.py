@@ -57,7 +57,7 @@ def result_of(executed: ExecutedCall, display: ToolDisplay) -> str:
     result, data = executed.result, executed.result.data
     if not result.is_success or not isinstance(data, Mapping):
         return result_text(executed)
-    text = from_row(display.result, data)
+    text = from_row(display.result, data, str)
     if text is None and "person" in result.views:
         return result_text(executed)
     if text is None and isinstance(read := result.views.get("model"), str):

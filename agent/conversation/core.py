@@ -232,7 +232,7 @@ class SessionCore:
     def display(self, name: str) -> ToolDisplay:
         """Return how calls of the tool are shown."""
         entry = self._share.registry.get(name)
-        return NO_DISPLAY if entry is None else entry.display
+        return NO_DISPLAY if entry is None else entry.display.with_emoji(entry.emoji)
 
     @property
     def file_arguments(self) -> dict[str, str]:

@@ -71,6 +71,9 @@ def register_tools(registry):
     registry.register("odd", "notes", SCHEMA, answer, display=ToolDisplay(
         subject=broken, below=broken, outcome=broken, result=broken
     ))
+    registry.register("odder", "notes", SCHEMA, answer, display=ToolDisplay(
+        below=lambda data: data["lines"], outcome=lambda data: ("fine", "pink")
+    ))
 """
 
 
@@ -127,6 +130,9 @@ def test_a_function_of_a_row_that_fails_has_it_shown_as_any_other(session: Any) 
     assert call_words(executed.call, display, 80) == "🔧 odd a.md"
     assert [plain(row) for row in finished_rows(executed, display, 1, 80, whole=False, timed=False)] == ["🔧 odd  a.md  ok  #1"]
     assert whole_of(executed, display) == whole_of(executed, ToolDisplay())
+    display, executed = session.display("odder"), session.call("odder", {"note": "a.md"})
+    (row,) = finished_rows(executed, display, 1, 80, whole=False, timed=False)
+    assert plain(row) == "🔧 odder  a.md  fine  #1"
 
 
 def test_modes_that_ask_about_changes_go_by_the_row(session: Any) -> None:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, Unpack
 
 from toolcrib.contract.available import let_pass, why_not
-from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.declared import HermesOptions, bound, function_schema, refuse_bad_options, text, with_hermes
 from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
 from toolcrib.contract.entry import Changes, DynamicSchema, EffectsFn, Need, ToolEntry, is_async_callable
@@ -129,7 +129,6 @@ class ToolRegistry:
         )  # fmt: skip
         entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)
-        entry = replace(entry, display=display.with_emoji(emoji))
         self._put(entry, on_purpose=bool(hermes.get("override")))
         return entry
 

@@ -43,7 +43,7 @@ SHOWN = ToolDisplay(emoji="💻")
 def display_of(tool: str) -> ToolDisplay:
     entry = registry.get(tool)
     assert entry is not None
-    return entry.display
+    return entry.display.with_emoji(entry.emoji)
 
 
 @given(st.text(st.characters(exclude_categories=())))
