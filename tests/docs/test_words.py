@@ -12,6 +12,7 @@ import pytest
 
 from agent.cli.command_pages import pages as of_commands
 from agent.reference.site import all_pages
+from tests.docs import phrases
 from tests.docs.snippets import ROOT
 
 INSTEAD: Mapping[str, str] = {
@@ -60,3 +61,12 @@ def test_one_thing_has_one_name(texts: dict[str, str]) -> None:
                 f"{name}: {found[0]!r}; say {instead}" for found in re.finditer(rf"\b(?:{pattern})\b", prose, re.IGNORECASE)
             ]
     assert wrong == []
+
+
+@pytest.mark.full
+@pytest.mark.untraced
+def test_no_room_gets_more_of_the_phrases_to_be_replaced() -> None:
+    """``python -m tests.docs.phrases PATH`` lists them; a room that has fewer notes its number in phrases.txt."""
+    kept = Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines()
+    most = {room: int(number) for number, room in (line.split() for line in kept)}
+    assert {room: number for room, number in phrases.by_room().items() if number > most.get(room, 0)} == {}

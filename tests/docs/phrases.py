@@ -1,0 +1,127 @@
+"""Phrases that no sentence of this project uses, with what it says instead. The list only grows.
+
+    python -m tests.docs.phrases                 the number of hits in each room
+    python -m tests.docs.phrases agent/store     each hit below a path: file, line, the phrase, what to say
+    python -m tests.docs.phrases --write         note the numbers in phrases.txt
+
+Looked at are docstrings and comments of Python files, string constants that read like sentences, and the prose of Markdown files.
+A quotation is excepted: in a docstring or comment by the mark ``(quoted)`` in its line, in Markdown as a block quote or as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+INSTEAD: Mapping[str, str] = {
+    r"where (?:there (?:is|are|was|were)|(?:it|they|that|this) (?:is|are|was|were|can|can't|cannot|could|does|has|had|may)\b)": "if, or when",
+    r"where (?:nobody|somebody|nothing|something|none|no one|any|several|both|neither|one can't)\b": "if, or when",
+    r"(?:\"\"|None|True|False|empty|0) where\b": "if",
+    r"nobody|somebody|someone|whoever|whomever|no one": "the user, the caller, the owner; no user",
+    r"(?:by|of|to|from|for|with|in|on|at|as) (?:which|what|whom)\b": "name the thing",
+    r"that which|what it (?:is|was|has|had|takes|comes)|those that\b|those of whom": "name the thing",
+    r"tells?|told|telling": "report, return, print, log",
+    r"go(?:es|ing)? on\b(?! to)|went on|gone on": "continue, resume",
+    r"c(?:o|a)mes? (?:in)?to (?:be|nothing|light)|came to\b|what comes of|what came of": "the result, the outcome",
+    r"t(?:a|oo)k(?:e|es|en|ing)? back": "undo, revert, withdraw",
+    r"g(?:i|a)ve(?:s|n)? up|giving up": "cancel, stop",
+    r"(?:is|are|was|were) to (?:be\b|have)": "say who does it",
+    r"(?:^|(?<=\. ))(?:Have|Let) (?:it|them|the|a|an|each|what|its|one|another|somebody|others)\b": "name the actor: X does Y",
+    r"(?:can|can't|could|to) be had\b": "available, unavailable",
+    r"(?:lets?|letting) go of": "drop, close",
+    r"(?:is|are|was|were) (?:no|none) (?:more|of)\b": "does not, are not",
+    r"(?:is|was|are) (?:said|meant|looked|gone|heard) (?:of|by|at|for)\b": "name the actor",
+    r"says? (?:so|which|what|yes|no|nothing)\b|said so\b": "report, return, approve, deny",
+    r"mend(?:s|ed|ing)?\b": "fix, repair",
+    r"look(?:s|ed|ing)? (?:for|at|into|through|up|whether|what|how) (?:it|them|what|that|whether)\b": "read, check, find",
+    r"at work\b": "working, running",
+    r"(?:broke|break|broken|breaks) off": "interrupt, stop",
+    r"be(?:came|come|comes) of (?:it|them|that)": "the outcome",
+    r"a (?:yes|no)\b": "an approval, a denial",
+    r"in so far|as far as there is|for good\b": "say it plainly",
+}
+"""Patterns -> what to say instead."""
+_ANY = [(re.compile(rf"(?:(?<=\W)|^)(?:{pattern})", re.MULTILINE), instead) for pattern, instead in INSTEAD.items()]
+_CODE = re.compile(r"(?ms)^( *)(`{3,}).*?^\1\2 *$|``.*?``|`[^`\n]*`|\]\([^)]*\)|^>.*?$|<!--.*?-->")
+_SENTENCE = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
+ROOMS = ("agent", "tools", "toolcrib", "plugins", "benchmarks", "scripts", "tests", "docs", "examples")
+
+
+class Hit(NamedTuple):
+    """A phrase in a file."""
+
+    path: str
+    line: int
+    phrase: str
+    instead: str
+
+
+def hits(path: Path) -> Iterator[Hit]:
+    """Yield the hits in a file of Python or Markdown."""
+    name, text = str(path.relative_to(ROOT)), path.read_text("utf-8", "replace")
+    for line, prose in _of_python(text) if path.suffix == ".py" else _of_markdown(text):
+        for pattern, instead in _ANY:
+            for found in pattern.finditer(prose):
+                at = prose.count("\n", 0, found.start())
+                if "(quoted)" not in prose.splitlines()[at]:
+                    yield Hit(name, line + at, found[0], instead)
+
+
+def _of_markdown(text: str) -> Iterator[tuple[int, str]]:
+    yield 1, _CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def _of_python(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "#!")):
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.search(node.value):
+            yield node.lineno, _CODE.sub(lambda found: "\n" * found[0].count("\n"), node.value)
+
+
+def files(*below: str) -> list[Path]:
+    """Return the tracked files of Python and Markdown, all or those below some paths."""
+    listed = subprocess.run(["git", "ls-files", *below], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    kept = [ROOT / name for name in listed.splitlines() if name.endswith((".py", ".md")) and name != "CHANGELOG.md"]
+    return [path for path in kept if path.name != "phrases.py" and path.is_file()]
+
+
+def by_room() -> Counter[str]:
+    """Return the number of hits by room: a top folder, or a folder below agent and tools."""
+    counted = Counter[str]()
+    for path in files():
+        parts = path.relative_to(ROOT).parts
+        room = "/".join(parts[:2]) if parts[0] in ("agent", "tools") and len(parts) > 2 else parts[0] if len(parts) > 1 else "."
+        counted[room] += sum(1 for _ in hits(path))
+    return counted
+
+
+def main(below: list[str]) -> None:
+    """Print the hits below paths, or the number of hits in each room."""
+    if below == ["--write"]:
+        text = "".join(f"{number:6} {room}\n" for room, number in sorted(by_room().items()) if number)
+        Path(__file__).with_name("phrases.txt").write_text(text, "utf-8")
+        return
+    if below:
+        for path in files(*below):
+            for hit in hits(path):
+                print(f"{hit.path}:{hit.line}: {hit.phrase!r}; say: {hit.instead}")
+        return
+    counted = by_room()
+    for room, number in sorted(counted.items()):
+        print(f"{number:6} {room}")
+    print(f"{counted.total():6} in all")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
