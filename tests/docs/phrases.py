@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 INSTEAD: Mapping[str, str] = {
-    r"where (?:there (?:is|are|was|were)|(?:it|they|that|this) (?:is|are|was|were|can|can't|cannot|could|does|has|had|may)\b)": "if, or when",
+    r"where there (?:is|are|was|were)\b": "if, or when",
+    r"where (?:it|they|that|this) (?:is|are|was|were|can|can't|cannot|could|does|has|had|may)\b": "if, or when",
     r"where (?:nobody|somebody|nothing|something|none|no one|any|several|both|neither|one can't)\b": "if, or when",
     r"(?:\"\"|None|True|False|empty|0) where\b": "if",
     r"nobody|somebody|someone|whoever|whomever|no one": "the user, the caller, the owner; no user",
