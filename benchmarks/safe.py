@@ -13,7 +13,10 @@ from benchmarks.core import CannotMeasureError, Figure, median_of_each
 from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
 
-_START, _COMMAND = 8.0, 1.1
+_START, _COMMAND = 50.0, 0.6
+"""Milliseconds of a session's first command, and those that a command takes more than in a plain session. A ratio would say
+little: a process in namespaces of its own takes longer by a constant, beside commands that take a millisecond or a minute.
+"""
 
 
 def measure(*, quick: bool) -> list[Figure]:
@@ -36,16 +39,16 @@ def measure(*, quick: bool) -> list[Figure]:
         command = asyncio.run(_commands(cwd, 20 if quick else 1000))
     return [
         Figure(
-            "safe.start", start["workspace"] * 1e3, "ms", start["none"] * 1e3, _START, "ratio", "a plain session's first command"
+            "safe.start", start["workspace"] * 1e3, "ms", start["none"] * 1e3, _START, "value", "a plain session's first command"
         ),
         Figure(
             "safe.command",
-            command["workspace"] * 1e3,
+            (command["workspace"] - command["none"]) * 1e3,
             "ms",
             command["none"] * 1e3,
             _COMMAND,
-            "ratio",
-            "/bin/true in a plain session",
+            "value",
+            "/bin/true in a plain session; measured is what it takes more",
         ),
     ]
 
