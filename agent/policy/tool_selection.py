@@ -162,5 +162,5 @@ class Granting:
     def _check(self, platform: str) -> None:
         known = sorted(name.removeprefix(PREFIX) for name in self._catalog.names() if name.startswith(PREFIX))
         if platform not in known:
-            own = f"for one of your own make its toolset, toolsets.custom.{PREFIX}{platform}"
+            own = f"enable the plugin that adds it, or for one of your own make its toolset, toolsets.custom.{PREFIX}{platform}"
             raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}; {own}")

@@ -26,6 +26,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
             "tools.dispatch.scope toolcrib.contract.records"
         ),
     ),
+    "for-interfaces": ("Interfaces", "agent.desk", "agent.desk.request agent.desk.desk agent.desk.approvals"),
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager agent.conversation.lineage"),
     "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display tool_sources types image effects state"),
     "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),

@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 MODULES = (
     "toolcrib", "toolcrib.testing", "toolcrib.platforms", "toolcrib.chat",
     "agent.run", "agent.events", "agent.models", "agent.config", "agent.plugins",
-    "agent.conversation.limits", "agent.conversation.manager",
+    "agent.conversation.limits", "agent.conversation.manager", "agent.desk",
     "model_tools", "toolsets", "tools.registry",
 )  # fmt: skip
 """Modules that the documentation and the examples import."""

@@ -22,11 +22,11 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     """Opens the backend, in a folder that can be written from both sides."""
     (tmp_path / "work").mkdir()
     made: list[Environment] = []
-    kind, given = "local", BACKENDS[request.param]
-    if request.param == "docker":
-        kind, given = "docker", request.getfixturevalue("engine").options
-    if request.param == "ssh":
-        kind, given = "ssh", request.getfixturevalue("root_sshd").options
+    kind, given = "local" if request.param == "bubblewrap" else request.param, BACKENDS[request.param]
+    if kind == "docker":
+        given = request.getfixturevalue("engine").options
+    if kind == "ssh":
+        given = request.getfixturevalue("root_sshd").options
 
     def opened(**options: Any) -> Environment:
         made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
