@@ -19,7 +19,7 @@ from toolcrib.contract.store import AuditEntry
 
 if TYPE_CHECKING:
     from agent.conversation.state import RunResult
-    from agent.gateway.sessions import ChatSessions
+    from agent.desk.hosted_sessions import HostedSessions
     from agent.process import Crib
 
 _SESSIONS = 1_000_000
@@ -32,7 +32,7 @@ _SETTLES = 5.0
 class BegunRuns:
     """Begins what was claimed, and settles what has ended. ``manager`` drives the sessions."""
 
-    def __init__(self, crib: Crib, requests: JobRequests, manager: ChatSessions) -> None:
+    def __init__(self, crib: Crib, requests: JobRequests, manager: HostedSessions) -> None:
         self._crib = crib
         self._store = crib.store
         self._requests = requests

@@ -23,8 +23,8 @@ from agent.cron.plan import JobPlan, session_of
 from agent.cron.recovery import BegunRuns
 from agent.cron.requests import JobRequests
 from agent.cron.running import RUNNER, SECONDS
+from agent.desk.hosted_sessions import HostedSessions
 from agent.events import Event, TicketOpened, TicketReminder, TurnStarted
-from agent.gateway.sessions import ChatSessions
 from agent.store._owner import new_owner
 from toolcrib.contract.cron import CronJob, CronRun
 from toolcrib.contract.dataclass import replace
@@ -74,7 +74,7 @@ class CronRunner:
         self._store = crib.store
         self._wall = wall
         self.requests = JobRequests(crib, choice)
-        self.manager = ChatSessions(
+        self.manager = HostedSessions(
             crib,
             platform=PLATFORM,
             request=self.requests.request,

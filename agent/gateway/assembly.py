@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.desk.approvals import ApprovalDesk, ApprovalRights
+from agent.desk.hosted_sessions import HostedSessions
 from agent.events import Event
 from agent.gateway import messages
 from agent.gateway.admission import Admission
@@ -27,7 +28,6 @@ from agent.gateway.questions import ChatQuestions
 from agent.gateway.replies import Replies
 from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
-from agent.gateway.sessions import ChatSessions
 from toolcrib.contract.chat import Inbound, Platform, ShowsTyping
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.types import Handler
@@ -55,7 +55,7 @@ class LineParts:
 
     outbox: Outbox
     quotas: Quotas
-    manager: ChatSessions
+    manager: HostedSessions
     rooms: Rooms
     questions: ChatQuestions
     files: ChatFiles
@@ -90,7 +90,7 @@ def assemble_line(
     sender = messages.MessageSender(store, lambda: crib.config, redact, quotas.why_over)
     handlers: dict[str, Handler] = {messages.TOOL: sender, **({TOOL: files.handle} if traits.max_file_bytes else {})}
     requests = ChatRequests(crib, name, config, choice=choice, chats=chats, handlers=handlers, admits=quotas.admit)
-    manager = ChatSessions(
+    manager = HostedSessions(
         crib,
         platform=name,
         request=requests.request,

@@ -22,9 +22,9 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 
 if TYPE_CHECKING:
+    from agent.desk.hosted_sessions import HostedSessions
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.rooms import Rooms
-    from agent.gateway.sessions import ChatSessions
     from agent.plugin_host.slash_commands import PluginSlash
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ChatCommands:
         self,
         rooms: Rooms,
         questions: ChatQuestions,
-        manager: ChatSessions,
+        manager: HostedSessions,
         status: Callable[[], Awaitable[str]],
         added: Mapping[str, PluginSlash],
         redact: Callable[[str], str],

@@ -17,8 +17,8 @@ from toolcrib.contract.types import Json
 from tools.approval.grants import end_session_grants
 
 if TYPE_CHECKING:
+    from agent.desk.hosted_sessions import HostedSessions
     from agent.gateway.chat_requests import ChatRequests
-    from agent.gateway.sessions import ChatSessions
     from toolcrib.contract.store import Store
 
 
@@ -37,7 +37,7 @@ class Rooms:
     """For one platform. ``sessions`` ends what is left in the sessions that chats leave."""
 
     def __init__(
-        self, platform: str, store: Store, config: PlatformConfig, requests: ChatRequests, sessions: ChatSessions
+        self, platform: str, store: Store, config: PlatformConfig, requests: ChatRequests, sessions: HostedSessions
     ) -> None:
         self._platform = platform
         self._store = store

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from agent.desk.hosted_sessions import HostedSessions
 from agent.gateway.pairing import Pairings
 from agent.gateway.platform_runner import ChatLine
-from agent.gateway.sessions import ChatSessions
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import StoreFailed
 from toolcrib.chat import Chat
@@ -167,7 +167,7 @@ async def test_a_process_that_ends_in_between_leaves_the_rest_to_the_next(
 ) -> None:
     """kill -9 between the new session and the end of the old one: nothing of that goes on."""
 
-    async def killed(self: ChatSessions, session_id: str) -> None:
+    async def killed(self: HostedSessions, session_id: str) -> None:
         return
 
     async with house.gateway() as gateway:
@@ -181,7 +181,7 @@ async def test_a_process_that_ends_in_between_leaves_the_rest_to_the_next(
             await house.platform.says(WORDS)
             await eventually(lambda: _waits(house, left))
         with monkeypatch.context() as patch:
-            patch.setattr(ChatSessions, "end", killed)
+            patch.setattr(HostedSessions, "end", killed)
             await by_new(house, line)
             await eventually(lambda: _has_another(house, left))
         await line.manager.leave()  # what is under way stays as it is, as after a kill
@@ -203,7 +203,7 @@ async def _has_another(house: House, session_id: str) -> bool:
 async def test_an_answer_from_elsewhere_runs_nothing_of_a_session_that_was_left(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(self: ChatSessions, session_id: str) -> None:
+    async def fails(self: HostedSessions, session_id: str) -> None:
         raise StoreFailed("the disk is full")
 
     async with house.gateway() as gateway:
@@ -211,7 +211,7 @@ async def test_an_answer_from_elsewhere_runs_nothing_of_a_session_that_was_left(
         left = await ask(house)
         [question] = questions(house)
         with monkeypatch.context() as patch:
-            patch.setattr(ChatSessions, "_take_back", fails)
+            patch.setattr(HostedSessions, "_take_back", fails)
             await by_new(house, line)
             await house.until(lambda: any("new session" in text for text in house.platform.texts()))
             await house.platform.presses(question, "y")  # before it could be taken back
@@ -233,10 +233,10 @@ async def test_stop_ends_a_run_that_an_ended_process_left(house: House, monkeypa
         left = await session_of(house)
         await line.manager.leave()
 
-    async def not_yet(self: ChatSessions) -> None:
+    async def not_yet(self: HostedSessions) -> None:
         return
 
-    monkeypatch.setattr(ChatSessions, "_adopt", not_yet)
+    monkeypatch.setattr(HostedSessions, "_adopt", not_yet)
     async with house.gateway() as gateway:
         line_of(gateway)
         await house.platform.says("/stop")

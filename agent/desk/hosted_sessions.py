@@ -1,4 +1,4 @@
-"""Sessions of one platform's chats: a manager that can drain, leave runs to the next process, and take a new configuration."""
+"""Sessions that a service hosts: a manager that can drain, leave runs to the next process, and take a new configuration."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class ChatSessions(SessionManager):
-    """A SessionManager for a gateway, which is restarted and reconfigured while people chat.
+class HostedSessions(SessionManager):
+    """A SessionManager for a gateway or for jobs, which are restarted and reconfigured while users work.
 
     ``is_left`` returns whether nothing is done in a session any more, because its chat has another one now. ``may_go_on`` waits
     until something may be done in a session. Both raise StoreFailed. ``more`` is as for a SessionManager.
