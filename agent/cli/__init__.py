@@ -1,26 +1,27 @@
 """The command ``toolcrib``.
 
-``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
-they share; ``hidden`` closes the process to others. The chat: ``conversation``, to which ``commands.chat`` gives the commands
-of ``slash`` (with ``words``, ``session_commands``, ``switching``); ``attaching`` and ``own_command`` (with ``beside``),
-``complete`` (with ``filenames``), ``terminal``; on a terminal that can take back what it has shown, ``interactive``,
-``liveview`` and ``calls``, on the rows of ``screen``. One task: ``oneshot``, ``piped``, ``jsonl``. What a person sees
-elsewhere: ``view``, ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images``, ``explained``. What they are asked:
-``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command each.
+``app`` turns a command line into an exit code. ``commands`` has a module for each subcommand; ``options`` and ``offer`` hold what
+they share; ``hidden`` keeps other processes from reading this one. The chat is in ``conversation``; ``commands.chat`` gives it
+the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). It uses ``attaching`` and ``own_command`` (with
+``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, it also uses ``interactive``,
+``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``, ``piped`` and ``jsonl`` run one task. ``view``,
+``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` puts
+approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Every other module serves one command.
 """
 
 from __future__ import annotations
 
 _OBJECTS = (100_000, 2, 2)
-"""Thresholds of the garbage collector. A start makes nearly as many objects, which stay: by Python's own thresholds (700, 10, 10)
-they would be searched for cycles a hundred times.
+"""Thresholds of the garbage collector. A start makes nearly as many objects, and they all stay: with Python's own thresholds
+(700, 10, 10) the collector would search them for cycles a hundred times.
 """
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line and return its exit code. ``--version`` loads nothing else, to be as quick as Python itself.
+    """Run one command line and return its exit code. ``--version`` loads nothing else, so that it starts as fast as Python
+    itself.
 
-    Without ``argv`` it is that of the process, which ends with it.
+    Without ``argv`` it runs the command line of the process, and assumes that the process ends afterwards.
     """
     import sys
 
@@ -41,9 +42,9 @@ def main(argv: list[str] | None = None) -> int:
         from agent.cli.app import run
 
         return run(words)
-    except KeyboardInterrupt:  # while the modules are still being loaded; later ones are told of in order
+    except KeyboardInterrupt:  # while the modules are still loading; ``app.run`` reports later interrupts
         print("toolcrib: interrupted", file=sys.stderr)
         return 130
     finally:
         if argv is None:
-            gc.freeze()  # or Python, as it ends, searches all that was imported for cycles: a quarter of a short command's time
+            gc.freeze()  # else Python searches all imported objects for cycles at exit: a quarter of a short command's time

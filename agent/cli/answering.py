@@ -1,4 +1,4 @@
-"""Answering a ticket from elsewhere: put to the person at the terminal, recorded once, and acted on where nobody else does."""
+"""Answer an approval request of another process: ask the user at the terminal, record the answer once, and continue the call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class RequestedAnswer:
-    """The command line's answer to a ticket; "" and None where an option is missing. ``deny`` is the reason of a no."""
+    """The command line's answer to a ticket; "" and None for missing options. ``deny`` is the reason of a denial."""
 
     prefix: str
     scope: str = ""
@@ -48,7 +48,7 @@ class RequestedAnswer:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> RequestedAnswer:
-        """Raises ToolcribError for words that say two things, or none."""
+        """Read the answer from parsed options. Raises ToolcribError if they contradict each other or lack the ticket."""
         wanted = cls(args.id, args.scope, args.deny, args.uses, args.minutes, args.go_on)
         if not wanted.prefix:
             raise ToolcribError("say which: toolcrib approvals answer TICKET; `toolcrib approvals` lists what waits")
@@ -61,7 +61,7 @@ class RequestedAnswer:
 
 
 def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> int:
-    """Settle a ticket, and go on with its call where no other process does. Return the exit code. Raises ToolcribError kinds."""
+    """Record the answer to a ticket, and run its call unless another process does. Return the exit code. Raises ToolcribError."""
     from agent.cli.terminal import controlling_terminal
 
     wanted = RequestedAnswer.of(args)
@@ -90,7 +90,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
 
 
 async def _settle(approvals: ApprovalDesk, request: ApprovalRequest, wanted: RequestedAnswer, terminal: Terminal) -> bool:
-    """Return whether the answer counts. Raises EOFError and KeyboardInterrupt where the person gives none."""
+    """Return whether the answer counts. Raises EOFError and KeyboardInterrupt if the user gives none."""
     ticket = request.record.ticket
     said = _said(ticket, wanted)
     if said is not None:
@@ -113,7 +113,7 @@ async def _settle(approvals: ApprovalDesk, request: ApprovalRequest, wanted: Req
 
 
 def _said(ticket: SuspendTicket, wanted: RequestedAnswer) -> Any:
-    """Return the payload that the command line gives; None where the person is to be asked. Raises ToolcribError."""
+    """Return the payload that the command line gives, or None if the user must be asked. Raises ToolcribError."""
     if wanted.deny is not None:
         return {"approved": False, "reason": wanted.deny} if wanted.deny else {"approved": False}
     if not wanted.scope:
@@ -135,7 +135,7 @@ def _meaning(ticket: SuspendTicket, payload: Any) -> list[str]:
 
 
 def _refused(record: TicketRecord) -> int:
-    """Tell why no answer counts any more: who settled the ticket, and when."""
+    """Print why the ticket takes no answer any more: who settled it, and when. Return the exit code."""
     name, answer = record.ticket.id[:12], record.answer
     if record.state == "expired" and (answer is None or answer.by == "nobody"):
         when = f" on {_when(record.expires_at)}" if record.expires_at is not None and answer is None else ""
@@ -157,7 +157,7 @@ def _when(at: float | None) -> str:
 
 
 def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: bool) -> int:
-    """Go on with the call, and with its run where that is wanted."""
+    """Continue the call, and its run if ``go_on``. Return the exit code."""
     session_id = runner.run(persons_session(crib.store, record.session_id))
     if runner.run(hosted(crib.store, session_id)):
         print(f"answered; the process that has the session {session_id[:12]} was woken and continues", file=sys.stderr)
@@ -182,7 +182,7 @@ def _nobody_waits(record: TicketRecord, session_id: str) -> str:
 
 
 async def _open(crib: Crib, session_id: str) -> Session:
-    """Open the session as whom it belongs to. What would ask is parked again."""
+    """Open the session for its own principal. Approval requests that come up are parked again."""
     info = await crib.find_session(session_id)
     return await crib.desk.open(
         SessionRequest(
@@ -192,7 +192,7 @@ async def _open(crib: Crib, session_id: str) -> Session:
 
 
 def _run_call(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
-    """Run what was answered, and leave the rest of the run to whoever continues it."""
+    """Run the answered call; another command continues the rest of the run. Return the exit code."""
     from agent.cli.commands.run import closing
     from agent.cli.render import Screen
     from agent.cli.view import View
@@ -216,7 +216,7 @@ def _run_call(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
 
 
 def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
-    """Run what was answered, and continue the run as `toolcrib run` does; return its exit code."""
+    """Run the answered call, and continue the run as `toolcrib run` does. Return the exit code."""
     from agent.cli.commands.run import closing, report_error, say_how_it_ended
     from agent.cli.faults import exit_code
     from agent.cli.oneshot import TaskRun

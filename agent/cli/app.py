@@ -1,4 +1,4 @@
-"""The way from a command line to an exit code: find the subcommand, parse its options, word every expected error."""
+"""Turn a command line into an exit code: find the subcommand, parse its options, print every expected error."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 UNREAD = 141
-"""Exit code once nobody reads the output any more: what a shell says of a program that SIGPIPE ended."""
+"""Exit code if the reader of the output has left: what a shell reports for a program that SIGPIPE ended."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
-"""Names that the distribution brings to the top level; others bring such names too."""
+"""Top-level names that the distribution installs; other distributions install such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
-"""Errors that say that the reader of our output has left: a pipe or a terminal."""
+"""Error numbers that mean that the reader of our output has left: a pipe or a terminal."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
-"""Errors that only our own output raises as they are: files of tools and of the store have errors of their own."""
+"""Error numbers that reach us unchanged only from our own output: files of tools and of the store have their own errors."""
 _EPILOG = """\
 examples:
   toolcrib setup                                           a model, a backend, toolsets: looked for, asked, tried
@@ -67,12 +67,12 @@ exit codes: 0 done, 1 it failed, 2 a wrong command line, name or configuration (
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted, 141 where nobody reads the
-    output any more; commands may have others.
+    """Run the command line and return the exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted,
+    141 if the reader of the output has left. Commands may have others.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # whatever the locale is, output never fails for a character
+            stream.reconfigure(errors="backslashreplace")  # in any locale, no character makes the output fail
     try:
         with ending_in_order(), ExitStack() as stack:
             code = _run(argv, stack)
@@ -101,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _flush() -> None:
-    if sys.stdout is not None:  # it may have been closed before we began
+    if sys.stdout is not None:  # None if the caller closed it before the start
         sys.stdout.flush()
 
 
@@ -116,21 +116,21 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """End without output: nobody reads it any more, or it can't be written. Raises any other error again.
+    """Return the exit code for output whose reader has left or that can't be written. Raises any other error again.
 
-    Where the reader of a pipe has gone, it ends as other programs do then: silent, as if by SIGPIPE.
+    If the reader of a pipe has left, the command ends silently, like a program that SIGPIPE ended.
     """
     if error.errno in _UNWRITABLE:
         _say(f"the output can not be written: {error.strerror}")
     elif error.errno not in _GONE:
         raise error
-    if sys.stdout is not None:  # Python would complain once more when it flushes at the end
+    if sys.stdout is not None:  # else Python prints another error when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return UNREAD if error.errno == errno.EPIPE else FAILED
 
 
 def built_in() -> dict[str, str]:
-    """Subcommand name -> module, one for each file of agent/cli/commands."""
+    """Return the module of each subcommand by its name, one for each file of agent/cli/commands."""
     return {info.name.replace("_", "-"): f"{commands.__name__}.{info.name}" for info in iter_modules(commands.__path__)}
 
 
@@ -161,20 +161,20 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
 
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
-    """Return what reads the words after a subcommand: options may stand between several of them. (A plugin's parser may be one
-    that can't do so; and it takes a while, which nobody with a single word needs.)
+    """Return the function that parses the words after a subcommand. Options may stand between several words. A plugin's parser
+    may not support that; and it is slower, so that a command with a single word does without it.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args
 
 
 def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
-    """Make the parser of the words after a subcommand, given its module."""
+    """Return the parser of the words after a subcommand, given the subcommand's module."""
     parser = CommandParser(
         prog=f"toolcrib {name}",
         description=command.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        conflict_handler="resolve",  # a command may have its own words for an option of all
+        conflict_handler="resolve",  # a command may describe a common option in its own words
     )
     _common(parser, argparse.SUPPRESS)
     command.configure(parser)
@@ -184,7 +184,7 @@ def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
 
 
 def _isolated(name: str, command: Any, run: Callable[[], int]) -> int:
-    """A plugin's command: what it raises is said in a line that names it."""
+    """Run a plugin's command. An unexpected exception becomes one line that names the plugin's module."""
     try:
         return run()
     except ToolcribError:
@@ -199,7 +199,7 @@ def _isolated(name: str, command: Any, run: Callable[[], int]) -> int:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
-    """(options before the subcommand, the subcommand, what follows it)"""
+    """Return the options before the subcommand, the subcommand, and the words after it."""
     takes_value = False
     for index, word in enumerate(argv):
         if not takes_value and not word.startswith("-"):
@@ -217,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _common(parser: argparse.ArgumentParser, default: Any) -> None:
-    """Options that may stand before the subcommand and after it."""
+    """Add the options that may stand before or after the subcommand."""
     group = parser.add_argument_group("everywhere")
     group.add_argument(
         "--config", metavar="FILE", default=default, help="another configuration file than $XDG_CONFIG_HOME/toolcrib/config.yaml"
@@ -263,7 +263,7 @@ def _plugin_help(options: argparse.Namespace, stack: ExitStack) -> list[tuple[st
 
 
 def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], stack: ExitStack, known: dict[str, str]) -> Any:
-    """A plugin's subcommand. Its plugin stays loaded until the command has run."""
+    """Return the module of a plugin's subcommand. Its plugin stays loaded until the command has run."""
     from agent.config import load_config
 
     early, _ = _early_options().parse_known_args(list(after))
@@ -285,11 +285,11 @@ def _early_options() -> argparse.ArgumentParser:
 
 
 def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False) -> Crib:
-    """Assemble a crib from these options; it is a context manager. Raises ConfigError.
+    """Assemble a crib from these options and return it; it is a context manager. Raises ConfigError.
 
-    The store is opened at first use, which raises StoreFailed: most commands that only look need nothing of it. One that
-    ``looks``, or changes what is stored already, makes none: what it left behind would end what counts as the first start.
-    ``as_confirmed``: it shows what the configuration said when it was confirmed last, where somebody changed it since.
+    The store is opened at first use, which raises StoreFailed; most commands that only read need nothing of it. A command that
+    ``looks``, or that changes only what is stored already, creates no store: an empty one would hide that nothing ran here
+    before. With ``as_confirmed`` the command uses the configuration as last confirmed, even if it has unconfirmed changes.
     """
     from pathlib import Path
 
@@ -333,7 +333,7 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
 def running_crib(
     options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False
 ) -> Iterator[tuple[Crib, asyncio.Runner]]:
-    """Give what ``open_crib`` does, with a runner in whose loop sessions are opened and everything is closed."""
+    """Yield what ``open_crib`` returns, and a runner: its loop opens sessions, and closes everything at the end."""
     import asyncio
 
     with open_crib(options, looks=looks, as_confirmed=as_confirmed) as crib, asyncio.Runner() as runner:
@@ -345,7 +345,7 @@ def running_crib(
 
 
 def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
-    """Yield tools that stay on since their name is misspelt. A name like none may be a plugin's that is not enabled here."""
+    """Yield a warning for each disabled tool with a misspelt name. A name unlike any tool may belong to a disabled plugin."""
     lists = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
     lists |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
@@ -356,7 +356,7 @@ def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
 
 
 def _is_far(options: argparse.Namespace) -> bool:
-    """Return whether --cwd is a folder of another host. An error about its backend is reported later."""
+    """Return whether --cwd is a folder of another host. An error about the backend is reported later."""
     from agent.backends import Backends
     from agent.config import load_config
 

@@ -1,4 +1,4 @@
-"""Arguments of the chat's commands, for completion: themes, modes, sessions, items, grants."""
+"""Completions of the arguments of chat commands: themes, modes, sessions, items, grants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLE = 60
 
 
 def offers_of(chat: Conversation) -> Mapping[str, Offers]:
-    """Return what completes each command that takes a name."""
+    """Return a function for each command that takes a name; it returns the names to complete."""
 
     async def themes() -> Iterable[tuple[str, str]]:
         from agent.cli.screen.themes import NAMES

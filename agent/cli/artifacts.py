@@ -1,4 +1,4 @@
-"""``toolcrib sessions artifacts``: the large results that a session keeps, and one of them on the screen or in a file."""
+"""``toolcrib sessions artifacts``: list the large results of a session, show one, or write one into a file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 _SPARE = (3,)
-"""Column that a narrow terminal can do without: when it was kept."""
+"""The column that a narrow terminal drops: when the artifact was stored."""
 
 
 async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
-    """List the artifacts of a session, or show the one that is named. Raises ToolcribError."""
+    """List the artifacts of a session, or show the named one. Return the exit code. Raises ToolcribError."""
     from agent.artifacts import artifacts_of
 
     if not args.id:
@@ -50,7 +50,9 @@ async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str | None = None) -> int:
-    """Show an artifact of a session, None for whichever has it; or write it into the file that is named. Raises ToolcribError."""
+    """Show an artifact, or write it into ``args.output``; None searches every session. Return the exit code. Raises
+    ToolcribError.
+    """
     from agent.artifacts import find_artifact
     from toolcrib.contract.search import SearchFilter
 
@@ -71,21 +73,21 @@ async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str 
 
 
 def as_json(one: SessionArtifact) -> dict[str, object]:
-    """Return what is known of an artifact as JSON."""
+    """Return the artifact's name, digest, size, tool and time as JSON."""
     kept = one.kept
     return {"name": kept.name, "digest": kept.digest, "size": kept.size, "tool": one.tool, "at": kept.at}
 
 
-# -- what a search found in them ---------------------------------------------------------------------------------------
+# -- search results ----------------------------------------------------------------------------------------------------
 
 
 def hit_json(hit: ArtifactHit) -> dict[str, object]:
-    """Return an artifact that was found as JSON: the key ``artifact`` tells it from a message."""
+    """Return an artifact that a search found as JSON. The key ``artifact`` distinguishes it from a message."""
     return {**asdict(hit.kept), "artifact": hit.kept.name, "line": hit.line, "snippet": hit.snippet, "marks": hit.marks}
 
 
 def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
-    """Yield two lines for each artifact: whose it is, and what was found there."""
+    """Yield two lines for each artifact: its session, and the text that matched."""
     from agent.cli.escape import one_line, tame
     from agent.cli.short_forms import ID_CHARS, ago
 
@@ -96,7 +98,7 @@ def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
 
 
 def unread_words(count: int) -> str:
-    """Word how many artifacts a search did not look into."""
+    """Return a message with the number of artifacts that a search skipped."""
     return f"{count} artifact{' was' if count == 1 else 's were'} not looked into: too old, or too large"
 
 
@@ -124,7 +126,7 @@ def _table(found: Sequence[SessionArtifact]) -> None:
 
 
 def _print(data: bytes) -> None:
-    """Show a content without anything that acts on a terminal, in the pager where it is one."""
+    """Show the content, with terminal controls escaped, in a pager if standard output is a terminal."""
     from agent.artifacts import text_of
     from agent.cli.escape import tame
     from agent.cli.screen.external_programs import show_paged

@@ -1,7 +1,7 @@
-"""Put a ticket's question to the person at the terminal, exactly as it is, and read an answer that can't be mistaken.
+"""Put a ticket's question to the user at the terminal, exactly as it is, and read an unmistakable answer.
 
-A surface needs little to ask: ``LineReader`` shows lines and reads one, ``KeyReader`` reads single keys besides. What is shown is
-broken and marked here (tools.approval.prompt), so that a surface shows it as it comes and adds nothing between.
+An interface needs little to ask: a ``LineReader`` shows lines and reads one, a ``KeyReader`` also reads single keys. This module
+breaks and marks the lines (tools.approval.prompt); the interface shows them unchanged and adds nothing between them.
 """
 
 from __future__ import annotations
@@ -41,57 +41,57 @@ from tools.dispatch.scope import Asker
 
 @runtime_checkable
 class LineReader(Protocol):
-    """A surface that a person sits at."""
+    """An interface with a user in front of it."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """The screen's columns and rows."""
+        """Return the screen's columns and rows."""
         ...
 
     def show(self, text: str) -> None:
-        """Show lines, as they are."""
+        """Show lines unchanged."""
         ...
 
     async def read_line(self, prompt: str) -> str:
-        """Read a line that was typed after the prompt appeared. Raises EOFError and KeyboardInterrupt."""
+        """Return a line that was typed after the prompt appeared. Raises EOFError and KeyboardInterrupt."""
         ...
 
 
 @runtime_checkable
 class KeyReader(LineReader, Protocol):
-    """A surface that reads single keys too, where ``reads_keys`` is true."""
+    """An interface that also reads single keys, if ``reads_keys`` is true."""
 
     @property
     def reads_keys(self) -> bool:
-        """True where keys can be read now; a dumb terminal gives lines only."""
+        """Return whether keys can be read now; a dumb terminal gives lines only."""
         ...
 
     async def read_line(self, prompt: str, *, stays: bool = True) -> str:
-        """Read a line as any LineReader does. One that does not stay is shown elsewhere, and need not be left on the screen."""
+        """Return a line, like any LineReader. Without ``stays`` the line is shown elsewhere and may vanish from the screen."""
         ...
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
-        """Show ``row`` in the place of the row that was shown before, and return the next key. It is called with the screen's
-        columns, again whenever they change.
+        """Show ``row`` in place of the row shown before, and return the next key. ``row`` is called with the screen's columns,
+        and again when they change.
 
-        ``letters`` are those that choose; a surface may take other characters for what they belong to, and see that a letter
-        stands alone first, unless it is one of ``at_once``, which permit nothing.
+        ``letters`` are the letters that choose. An interface may read other characters as the letters on the same keys. It checks
+        that a letter stands alone, except for those in ``at_once``, which permit nothing.
 
-        A character stands for itself; else it is ``enter``, ``left``, ``right``, ``up`` or ``down``, or ``pasted`` for several at
-        once, none of which counts; a key of another name is ignored. A key counts only if it was pressed after some quiet since
-        the row's prompt appeared: what was typed before is not for us. Raises EOFError and KeyboardInterrupt.
+        A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` stands
+        for several keys at once, which never count. Other names are ignored. A key counts only if it was pressed after a pause
+        since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and KeyboardInterrupt.
         """
         ...
 
 
 def asker_for(terminal: LineReader | None, interrupt: Callable[[], None] | None = None) -> Asker:
-    """Make an asker for that terminal, see TerminalAsker; without one it denies, and says what to do about it."""
+    """Return an asker for the terminal, see TerminalAsker. Without a terminal it denies, with advice in the reason."""
     return refuse if terminal is None else TerminalAsker(terminal, interrupt)
 
 
 class TerminalAsker:
-    """An asker (see CallScope): one question at a time, and those that come meanwhile wait for their turn. End of input and
-    Ctrl-C mean no. Below a session's command every answer is no: that command may be who types.
+    """An asker (see CallScope) that puts one question at a time; further questions wait for their turn. End of input and Ctrl-C
+    deny. Below a command of a session every answer is a denial: that command may be typing.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class TerminalAsker:
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         place: Callable[[SuspendTicket], str] | None = None,
     ) -> None:
-        """``interrupt`` is called for a Ctrl-C, to end the run that asks too. ``turn`` is entered for each question. ``place``
-        says which call of how many a ticket is about, "" where it is the only one.
+        """``interrupt`` is called on Ctrl-C, to end the run that asks too. ``turn`` is entered for each question. ``place``
+        returns which call of how many a ticket is about, "" for a single call.
         """
         self._place_of = place
         self._own_turn = turn or contextlib.nullcontext
@@ -134,15 +134,15 @@ class TerminalAsker:
             self._open -= 1
 
     def _place(self, ticket: SuspendTicket, number: int) -> str:
-        """Say which of how many questions it is, more may come while it stands; or which of the calls that run in turn."""
+        """Return which of the open questions this is, such as "2 of 3"; for a single question, which of the calls in turn."""
         if self._all > 1:
             return f"{number} of {self._all}"
         return "" if self._place_of is None else self._place_of(ticket)
 
     async def put(self, ticket: SuspendTicket, count: Callable[[], str] = str) -> Any:
-        """Return the payload of the person's answer. ``count`` says which of how many it is.
+        """Return the payload of the user's answer. ``count`` returns which question of how many it is.
 
-        Raises EOFError and KeyboardInterrupt where they give none.
+        Raises EOFError and KeyboardInterrupt if the user gives no answer.
         """
         if ticket.resume_mode != "replay":
             return await self._question(ticket)
@@ -176,7 +176,7 @@ class TerminalAsker:
 
 
 class _Approval:
-    """Approval prompt, from its first line to the payload of its answer."""
+    """An approval prompt, from its first line to the payload of its answer."""
 
     def __init__(self, terminal: LineReader, ticket: SuspendTicket, count: Callable[[], str]) -> None:
         from tools.approval.prompt import PromptPages, prompt_of
@@ -226,7 +226,7 @@ class _Approval:
         return None
 
     async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
-        """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
+        """Read keys until one answers. Enter confirms only what the arrows have reached; no choice is highlighted at first."""
         at: int | None = None
         told = False
         while True:
@@ -237,7 +237,7 @@ class _Approval:
             elif key in ("right", "down"):
                 at = moved(at, "right", len(self._offers))
             elif key == "pasted":
-                at = None  # whatever was meant by it, what is highlighted was not
+                at = None  # the keys were not meant for the highlighted choice
                 self._say(["  not taken: several keys came at once; press one"])
             elif key == "enter" and at is not None:
                 return await self._take(keys, self._offers[at])
@@ -283,14 +283,14 @@ def _counted(offers: Sequence[Choice], at: int | None, count: Callable[[], str],
 
 
 def _say(terminal: LineReader, lines: Iterable[str]) -> None:
-    """Show lines, broken at the terminal's width by us."""
+    """Show lines, broken here to the terminal's width."""
     from tools.approval.prompt import PromptLine, physical
 
     terminal.show("\n".join(physical(map(PromptLine, lines), terminal.size[0])))
 
 
 async def _let_others_come() -> None:
-    """Let the tasks that ask in the same moment say so, where there is a loop with tasks."""
+    """Yield to other tasks once, so that simultaneous questions are counted. Without a running loop, do nothing."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,7 +1,7 @@
-"""Files that a person names in a message, as ``@path``: what of them goes to the model beside it.
+"""Attach files that a user names in a message as ``@path``: their content goes to the model as context.
 
-A file is read where the session's commands run, or outside of their sandbox if it is not there, and under the rule that
-read_file obeys there; one that looks like a keeper of secrets is attached only where the person says so.
+A file is read in the environment of the session's commands; if their sandbox hides it, outside of the sandbox. The rules of
+read_file apply. A file that seems to hold secrets is attached only if the user agrees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tools.approval.policy import Weighed
 
 FILE_BYTES, ALL_BYTES = 256 << 10, 1 << 20
-"""Bytes of text of a file, and of all files of a message."""
+"""Most bytes of text of one file, and of all files of a message."""
 _MOST = 20
 _ENTRIES = 500
 _HEAD = 64
@@ -42,7 +42,7 @@ _ESCAPED = Regex(r"\\(.)")
 _BEHIND = ".,;:!?)]}'\">"
 """Characters that end a sentence more often than a path."""
 _SUFFIX = Regex(r"\w\.[A-Za-z]\w{0,3}$")
-"""The end of a word that looks like a file's name."""
+"""The end of a word that looks like a file name."""
 _SECRET = Regex(
     r"(?:^|/)(?:\.env(?:\.(?!example|sample|template|dist)[^/]*)?|\.envrc|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
     r"|\.git-credentials|\.htpasswd|\.dockercfg|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|credentials(?:\.(?:json|ya?ml|toml|ini))?"
@@ -54,7 +54,7 @@ _SECRET = Regex(
 
 @dataclass(slots=True)
 class Attached:
-    """Context and pictures for a message; ``notes`` tell the person of each file, ``faults`` of those that stay words."""
+    """Context and images for a message. ``notes`` report each attached file, ``faults`` the mentions that remain plain text."""
 
     parts: list[Beside] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Attached:
 
 
 def mentions(text: str) -> Iterator[list[str]]:
-    """Yield each ``@path`` of a message, as the paths that it may mean, the likeliest first.
+    """Yield for each ``@path`` of a message the paths that it may mean, the likeliest first.
 
     A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is no mention.
     """
@@ -77,9 +77,10 @@ def mentions(text: str) -> Iterator[list[str]]:
 
 
 async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool | None]] | None) -> Attached:
-    """Read the files that a message names. What does not exist stays words. ``confirm`` asks the person, None where nobody is.
+    """Read the files that a message names. A mention of a missing file remains plain text. ``confirm`` asks the user; None: no
+    user.
 
-    Raises BrokenOffMessage where they break off instead of answering.
+    Raises BrokenOffMessage if the user cancels instead of answering.
     """
     done, seen = Attached(), set[str]()
     for paths in mentions(text):
@@ -128,7 +129,7 @@ async def _attach(
 
 
 async def _found(environment: Environment, named: str) -> tuple[Environment, str, FileInfo | None]:
-    """Return where a file is, its path and what it is. If the sandbox of commands hides it from them, that is outside of it."""
+    """Return the environment that has the file, its path and its info: the outside if the sandbox of commands hides the file."""
     path = await environment.resolve(named)
     info, held = await environment.stat(path), containment_of(environment)
     if held is None or not isinstance(environment, HasOutside):
@@ -140,7 +141,7 @@ async def _found(environment: Environment, named: str) -> tuple[Environment, str
 
 
 def _dropped(paths: Sequence[str]) -> Image | None:
-    """Return the picture of this machine that is meant, where commands run elsewhere: a person dropped it here."""
+    """Return the image of this machine at one of the paths, when commands run elsewhere: the user dropped it here."""
     for path in map(Path, paths):
         if path.is_absolute() and path.is_file():
             return Image.from_file(path)
@@ -155,7 +156,7 @@ async def _may(
     confirm: Callable[[str], Awaitable[bool | None]] | None,
     done: Attached,
 ) -> bool:
-    """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
+    """Return whether the file may be read for the model. The gate decides as for read_file; the user decides about secrets."""
     from agent.explaining import foreseen
     from toolcrib.contract.dataclass import replace
 
@@ -185,7 +186,7 @@ async def _may(
 
 
 def _why(heard: Sequence[Weighed], *levels: str) -> str:
-    """Name what the judge found, of these levels."""
+    """Return the judge's reasons for its findings of these levels."""
     return "; ".join(dict.fromkeys(one.why for weighed in heard for one in weighed.judged.findings if one.level in levels))
 
 

@@ -1,4 +1,4 @@
-"""Lists of `toolcrib env`: backends, our containers, folders that were left behind."""
+"""Tables of `toolcrib env`: backends, running containers of toolcrib, folders left behind."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container of ours, the kind of backend that ends it, and the backend that its session named; "" where no session is
-    known.
+    """A container of toolcrib, its kind of backend, which can end it, and the backend that its session named ("" if no session
+    is known).
     """
 
     container: OurContainer
@@ -30,14 +30,14 @@ class RunningContainer:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainers:
-    """``faults``: engine -> why it can't be asked; of configured ones only."""
+    """Running containers. ``faults`` maps each configured engine that failed to the reason."""
 
     running: Sequence[RunningContainer]
     faults: Mapping[str, str]
 
 
 def find_containers(crib: Crib) -> RunningContainers:
-    """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
+    """Return all containers of toolcrib on every configured engine, and on the usual engine if it answers."""
     boxes: list[tuple[type[Backend], OurContainer]] = []
     faults: dict[str, str] = {}
     for kind, found in crib.backends.containers():
@@ -51,7 +51,7 @@ async def _running(crib: Crib, boxes: Sequence[tuple[type[Backend], OurContainer
 
 
 async def _backend_of(crib: Crib, session_id: str) -> str:
-    """Return the name of the session's backend. Containers know the whole id: the beginning of another's is none."""
+    """Return the name of the session's backend, or "". Containers know the whole id, so that a prefix does not match."""
     try:
         info = await crib.store.sessions.get(session_id)
     except ToolcribError:
@@ -60,7 +60,7 @@ async def _backend_of(crib: Crib, session_id: str) -> str:
 
 
 def state_of(backend: Backend, found: RunningContainers) -> str:
-    """Return the state of a backend as far as it is known without connecting to it."""
+    """Return the state of a backend, without connecting to it."""
     if backend.missing:
         return f"not configured: set {backend.missing}"
     return backend.state(found.faults)
@@ -120,6 +120,6 @@ def _short(seconds: float) -> str:
 
 
 def chosen(found: RunningContainers, word: str) -> list[RunningContainer]:
-    """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
+    """Return the containers that the user's word names: a container, a prefix of a session's id, or a backend."""
     exact = [one for one in found.running if word in (one.container.name, one.backend)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

@@ -1,4 +1,4 @@
-"""Context beside a message: data that a person puts before a model, told apart from what they say."""
+"""Context beside a message: data that a user gives a model, marked so that the model does not take it for instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILE = Regex(r"(?:is the file|is the beginning of the file|lists the folder) (?
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A text beside a message. ``tag`` names its kind, ``about`` says in the words of a sentence where it is from."""
+    """A text beside a message. ``tag`` names its kind; ``about`` describes its origin as the end of a sentence."""
 
     tag: str
     about: str
@@ -32,7 +32,7 @@ class Beside:
 
 
 def with_beside(message: str, parts: Sequence[Beside]) -> str:
-    """Return the message with its context. No text can end its own part: the mark does not occur in it."""
+    """Return the message with its context. A text can't end its own part: its mark does not occur in it."""
     return "\n\n".join([message.rstrip(), *map(_block, parts)]) if parts else message
 
 
@@ -45,7 +45,7 @@ def _block(part: Beside) -> str:
 
 
 def without_beside(message: str) -> tuple[str, list[str]]:
-    """Return what a person said of a message that ``with_beside`` made, and a few words about each text that went with it."""
+    """Return the user's own words in a message of ``with_beside``, and a short note about each text beside them."""
     notes: list[str] = []
     while (found := _A_BLOCK.search(message)) is not None:
         file = _FILE.match(found["about"])

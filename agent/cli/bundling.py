@@ -1,4 +1,4 @@
-"""The support bundle of `toolcrib doctor --bundle`: what a bug report needs, without secrets, people and what was said."""
+"""The support bundle of `toolcrib doctor --bundle`: what a bug report needs, without secrets, people and conversations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _LINES = 200
-"""Last lines that are taken of each log."""
+"""Number of last lines that the bundle takes of each log."""
 _LOG_BYTES = 256 * 1024
 _README = """\
 A support bundle of toolcrib. Secrets were taken out ("[redacted]"), people, chats, hosts and addresses have other names
@@ -37,7 +37,7 @@ sessions was read. Look through it before you send it.
 
 
 class Bundle:
-    """A file that is to be written: refused where something has its name. ``logs`` are files whose last lines go into it."""
+    """A bundle to write. Raises ToolcribError if the file exists. The bundle includes the last lines of the files ``logs``."""
 
     def __init__(self, path: Path, logs: Sequence[Path] = ()) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Bundle:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Keep what is logged meanwhile."""
+        """Keep what is logged inside the context."""
         root, handler = logging.getLogger(), _Kept(self._records)
         before = root.level
         root.addHandler(handler)
@@ -62,7 +62,7 @@ class Bundle:
             root.setLevel(before)
 
     def write(self, config_file: Path | None, project_dir: Path, findings: Sequence[CheckFinding]) -> Iterator[str]:
-        """Yield the lines that say what is in it, then write it. Raises ToolcribError."""
+        """Yield lines that list the bundle's content, and write it. Raises ToolcribError."""
         files = dict(self._files(config_file, project_dir, findings))
         yield f"{self.path} will have in it:"
         for name, (data, words) in files.items():
@@ -123,7 +123,7 @@ class Bundle:
 
 
 class _Kept(logging.Handler):
-    """Keeps what we log, without what may repeat somebody's words."""
+    """A handler that keeps log lines of toolcrib, without arguments that may repeat a user's words."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__(logging.INFO)
@@ -143,7 +143,7 @@ class _Kept(logging.Handler):
 
 
 def _or_fault(make: Callable[[], Any], scrub: Scrubber) -> Any:
-    """Return what ``make`` does, or why there is none: a part that is broken must not keep the others out."""
+    """Return what ``make`` returns, or the reason if it fails: a broken part must not keep the others out of the bundle."""
     try:
         return make()
     except Exception as error:  # noqa: BLE001 - as above
@@ -186,7 +186,7 @@ def _installed() -> str:
 
 
 def _libraries() -> dict[str, str | None]:
-    """Return the versions of what toolcrib and its extras need; None for what is not there."""
+    """Return the versions of the libraries of toolcrib and its extras; None for missing ones."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     from agent.cli.plugin_checks import named
@@ -226,7 +226,7 @@ def _numbers(config: Config) -> dict[str, Any]:
 
 
 def _last_lines(log: Path) -> str:
-    """Return the end of a log. Raises ToolcribError."""
+    """Return the last lines of a log. Raises ToolcribError."""
     try:
         with log.open("rb") as file:
             begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
@@ -234,7 +234,7 @@ def _last_lines(log: Path) -> str:
             lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
     except OSError as error:
         raise ToolcribError(f"--log: {log} cannot be read: {error.strerror or error}") from error
-    if begin:  # half a line may hold half a secret, which nothing knows any more
+    if begin:  # half a line may hold half a secret, which the redactor can't recognise
         del lines[:1]
     if lines and not lines[-1].endswith("\n"):
         lines[-1] = "(a line that is not ended)\n"

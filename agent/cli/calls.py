@@ -1,4 +1,4 @@
-"""Calls as rows of the chat's screen: one line each, then what matters of it: a diff, the last output, the list of tasks."""
+"""Calls as rows of the chat's screen: a line each, then the important part: a diff, the last output, the list of tasks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from toolcrib.contract.types import ToolCall
 from tools.contained.outside import is_elsewhere
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
-"""Rows that are shown of an output, a diff and a reason; the rest by /show."""
+"""Most rows that are shown of an output, a diff and a reason; /show prints the rest."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @dataclass(slots=True)
 class ShownItem:
-    """Something that was shown in short, and its whole: ``/show`` prints that, and the diff below it in colours."""
+    """An item that was shown shortened, and its full text: ``/show`` prints the text, and the diff below it in colours."""
 
     title: str
     whole: str
@@ -28,17 +28,17 @@ class ShownItem:
 
 
 def call_words(call: ToolCall, display: ToolDisplay, limit: int) -> str:
-    """Return ``💻 terminal runs ls -la``, of at most about ``limit`` characters."""
+    """Return ``💻 terminal runs ls -la``, with at most about ``limit`` characters of arguments."""
     verb = f"{one_line(display.verb, 40)} " if display.verb else ""
     return f"{display.emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call, display), limit)}".rstrip()
 
 
 _NARROW = 10
-"""Cells below which nothing is said of what a call is about."""
+"""Cells below which the row leaves out what the call is about."""
 
 
 def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str]], columns: int) -> Row:
-    """Return ``💻 terminal runs ls -la  0.1 s  ok``: its end is never cut."""
+    """Return ``💻 terminal runs ls -la  0.1 s  ok``; only the middle is shortened."""
     name = one_line(call.name, 40) or "?"
     head = f"{display.emoji or '🔧'} {name} "
     word = f"{one_line(display.verb, 40)} "
@@ -46,13 +46,13 @@ def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str
     if room < _NARROW:
         return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
     subject = about(call, display)
-    if room - width(word) < min(width(subject), _NARROW):  # what it is about says more than the word
+    if room - width(word) < min(width(subject), _NARROW):  # the subject is worth more than the verb
         word = ""
     return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
 def running_row(call: ToolCall, display: ToolDisplay, seconds: float, columns: int, *, ended: bool = False) -> Row:
-    """Return the line of a call that runs, or that has said its end and waits for those beside it."""
+    """Return the line of a running call; or of one that has ended and waits for the calls beside it."""
     spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
     return ((f"{spinner} ", "bullet"), *call_row(call, display, tail, columns - 2))
@@ -68,8 +68,8 @@ def finished_rows(
     differs: str | None = None,
     timed: bool = True,
 ) -> list[Row]:
-    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
-    diff of a file that it replaced. Without ``timed`` nobody knows how long it took.
+    """Return the rows of an ended call. ``whole`` shows its whole result, as for a call that a user typed. ``differs`` is the
+    diff of a file that the call replaced. Without ``timed`` the duration is unknown and left out.
     """
     word, style = outcome(executed, display)
     if (code := _exit_code(executed)) and word == "ok":
@@ -117,14 +117,14 @@ def _what_matters(executed: ExecutedCall, display: ToolDisplay, number: int, col
 
 
 def _reason(text: str, columns: int) -> list[Row]:
-    """Return why a call came to nothing, and below it what it had printed, line by line."""
+    """Return the reason why a call failed, and below it the call's output, line by line."""
     first, *more = [line for line in text.splitlines() if line.strip()] or [""]
     rows = [*words_of(first.strip(), "bad", columns - 2), *_lines("\n".join(more), columns - 2, "dim")]
     return [(("  ", ""), *row) for row in rows]
 
 
 def diff_rows(diff: str, columns: int, *, named: bool = False) -> list[Row]:
-    """Return a unified diff in colours, with a row that names each file where it is ``named`` or has several."""
+    """Return a unified diff in colours. A row names each file if ``named``, or if the diff has several files."""
     rows: list[Row] = []
     lines = tame(diff).splitlines()
     named = named or sum(line.startswith("+++ ") for line in lines) > 1
@@ -150,7 +150,7 @@ def _written(content: str, number: int, columns: int) -> list[Row]:
 
 
 def _line_below(line: ShownLine, columns: int) -> list[Row]:
-    """Return a line that a tool's row puts below a call, broken between words."""
+    """Return a line that a tool's row adds below a call, broken between words."""
     margin = f"{line.sign} " if line.sign else ""
     rows = words_of(line.text, line.style, columns - 2 - width(margin))
     head = line.style if margin else ""

@@ -1,4 +1,4 @@
-"""Checks of `toolcrib doctor`. Each yields findings; a check that breaks is a finding too."""
+"""Checks of `toolcrib doctor`. Each yields findings; a check that raises becomes a finding too."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 _ROOM = 1024 * 1024
 _STORE_SECONDS = 900.0
-"""Seconds that a look at a whole store may take: some are large."""
+"""Seconds that a check of the whole store may take: some stores are large."""
 _PATIENCE = 2.0
-"""Seconds that a model server may take to be connected to."""
+"""Seconds to wait for a connection to a model server."""
 
 
 def examine(config_file: Path | None, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
-    """All of it, also where the configuration is broken: then what depends on it is left out, and that is said.
+    """Yield the findings of all checks. If the configuration is broken, skip what depends on it and yield a note about that.
 
-    ``offline``: no server is asked, and no other host.
+    ``offline`` skips checks that ask a server or another host.
     """
     told = list[str]()
     for one in _examined(config_file, project_dir, offline=offline):
         if one.id == "check.failed" and one.text.startswith(tuple(told)):
-            yield _unchecked("mend the fault above first")  # the same fault, met again
+            yield _unchecked("mend the fault above first")  # the fault was reported already
             continue
         told += [one.text] if one.level == "wrong" else []
         yield one
@@ -65,12 +65,12 @@ def _examined(config_file: Path | None, project_dir: Path, *, offline: bool) -> 
         yield _unchecked("mend the configuration first")
         return
     yield from isolated("what is configured", check_assembled(config, project_dir, offline=offline))
-    # last: a check that opens a backend removes of it what a session's start would
+    # last: a check that opens a backend also removes the leftovers that a session's start would remove
     yield from guarded("what dead processes left", lambda: check_leftovers(config), 60.0)
 
 
 def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFinding]]:
-    """(the configuration, or None where it is broken; what there is to say about the file)"""
+    """Return the configuration, or None if it is broken, and findings about the file."""
     try:
         config = load_config(config_file)
     except BrokenConfig as error:
@@ -105,7 +105,7 @@ def check_state() -> Iterator[CheckFinding]:
 
 
 def _unwritable(folder: Path) -> str:
-    """Return why a file of some size can't be written there, "" where it can: permissions don't show a full disk or a quota."""
+    """Return why a file of some size can't be written there, or "". Permissions don't show a full disk or a quota."""
     import tempfile
 
     try:
@@ -174,7 +174,7 @@ def check_assembled(config: Config, project_dir: Path, *, offline: bool = False)
 
 
 def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offline: bool) -> Iterator[CheckFinding]:
-    """Look at all that a session would meet. ``before`` is how many problems the registry had without plugins."""
+    """Check everything that a session uses. ``before`` is the registry's number of problems without plugins."""
     from agent.cli.cron_checks import check_cron
     from agent.cli.gateway_checks import check_gateway
     from agent.cli.key_checks import check_servers
@@ -198,7 +198,7 @@ def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offl
     if not is_broken:
         yield from guarded("jobs", lambda: check_cron(crib))
     yield from guarded("the backends", lambda: _backends(crib, project_dir, offline=offline), 180.0)
-    # after those, which remove what their kind of backend left on its engine
+    # after the backends, whose kinds remove their own leftovers on their engines
     yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
     if offline:
         what = "model servers, keys, the clock and chat platforms are not checked, nor backends on other hosts"
@@ -217,7 +217,7 @@ def _named(crib: Crib, before: int) -> Iterator[CheckFinding]:
     from agent.cli.names import name_findings
 
     yield from check_added(crib)
-    crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
+    crib.registry.get_definitions()  # this reveals slow availability checks and broken schemas
     for problem in crib.registry.problems[before:]:
         yield CheckFinding("tools.problem", "note", f"{problem.subject}: {problem.reason}", problem.fix)
     named = list(name_findings(crib))
@@ -240,7 +240,7 @@ async def _first(crib: Crib) -> None:
 
 
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
-    """Find commands of plugins that nobody can reach."""
+    """Find commands of plugins that are unreachable because toolcrib has a command of that name."""
     from agent.cli.app import built_in
     from agent.desk.commands import SLASH_COMMANDS
 
@@ -260,7 +260,7 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_granted(crib: Crib) -> Iterator[CheckFinding]:
-    """Find platforms and users that can open no session, beyond the names that they give."""
+    """Find platforms and users that can open no session, for other reasons than the names in their settings."""
     for platform in sorted({"cli", *crib.config.platforms}):
         for user in ("", *sorted(crib.config.users)):
             try:
@@ -330,8 +330,8 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Find out whether the configured model's server is there, and how the model is to call tools: that is asked of the server,
-    unless it was in the last hour.
+    """Check whether the configured model's server answers, and find out how the model calls tools: the server is asked unless
+    it was asked within the last hour.
     """
     from agent.cli.key_checks import blank_keys
     from agent.model_choice.call_style import choose_calling, is_hosted
@@ -340,7 +340,7 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
 
     environ = environment(crib.config)
     if any(key == "model.api_key_env" for _, key in blank_keys(crib.config, environ)):
-        return  # which is told with the other keys
+        return  # reported with the other keys
     target = choose_provider(crib.config, ModelChoice(), environ)
     endpoint = target.endpoint
     if endpoint is None:
@@ -361,7 +361,7 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _unreached(base_url: str) -> str:
-    """Return why nothing can be connected to there, "" where it can, or where a proxy stands between."""
+    """Return why no connection to the URL's host is possible; "" if one is, or if a proxy is configured."""
     import socket
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass

@@ -1,4 +1,4 @@
-"""Names that a shell can complete: which kind stands where in a command line, and those that there are."""
+"""Names that a shell can complete: the kind of name at each position of a command line, and the names of each kind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("env", "shell"): "backends",
     ("env", "stop"): "backends",
 }
-"""(command, its action) -> the kind of what stands behind them."""
+"""(command, its action) -> the kind of the words that follow."""
 OPTIONS: Mapping[str, str] = {
     "--backend": "backends",
     "--resume": "sessions",
@@ -54,15 +54,15 @@ OPTIONS: Mapping[str, str] = {
 }
 """Option -> the kind of its value."""
 _MOST = 50
-"""Sessions and models that are offered."""
+"""Most sessions and models that are offered."""
 
 
 _PLAIN = Regex(r"[\w.:/@+-]+", re.ASCII)
-"""A name that no shell expands: bash runs what stands in a list of words, and a server gives its models their names."""
+"""A name that no shell expands: bash evaluates words of a completion list, and model names come from a server."""
 
 
 def names_of(kind: str, args: argparse.Namespace) -> list[str]:
-    """List the names of a kind that need no quotes. Raises ConfigError where the configuration is broken; asks no server."""
+    """Return the names of a kind that need no quotes. Raises ConfigError if the configuration is broken; asks no server."""
     return [name for name in KINDS[kind](args) if _PLAIN.fullmatch(name)]
 
 
@@ -94,7 +94,7 @@ def _sessions(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _artifacts(args: argparse.Namespace) -> Iterable[str]:
-    """Sessions that keep large results, and the names of these."""
+    """Return ids of sessions that have large results, and the names of these results."""
     from toolcrib.contract.search import SearchFilter
 
     with open_crib(args, looks=True) as crib:
@@ -110,7 +110,7 @@ def _plugins(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _models(args: argparse.Namespace) -> Iterable[str]:
-    """Models that a server listed within the last hour."""
+    """Return the models that a server listed within the last hour."""
     from agent.model_choice.catalog import Cache
 
     return Cache().names()[:_MOST]
@@ -135,7 +135,7 @@ def _documents(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _people(args: argparse.Namespace) -> Iterable[str]:
-    """People who come by a chat platform and of whom something is remembered."""
+    """Return the users of chat platforms who have a memory."""
     from agent.memory.files import everyone
 
     return [one.key for one in everyone() if one.key]
@@ -148,7 +148,7 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _values(args: argparse.Namespace) -> Iterable[str]:
-    """Values that the key of ``args`` takes, as far as they are few or have names, and the one that it has."""
+    """Return the values that the key of ``args`` accepts, if they can be listed, and its present value."""
     from agent.config import find_key, load_config, value_at
     from toolcrib.contract.errors import ConfigError
 
@@ -165,7 +165,7 @@ def _values(args: argparse.Namespace) -> Iterable[str]:
         if kind := _NAMED.get(".".join(parts), ""):
             found += KINDS[kind](args)
         now = value_at(load_config(args.config, profile=""), parts)
-    except ConfigError:  # what is broken is set all the more
+    except ConfigError:  # a broken key is the first one to be set
         return found
     return dict.fromkeys([*found, str(now)] if isinstance(now, str | int | float) and not isinstance(now, bool) else found)
 
@@ -177,7 +177,7 @@ def _jobs(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _pages(args: argparse.Namespace) -> Iterable[str]:
-    """Pages of the manual, and the settings, which have parts of it."""
+    """Return the pages of the manual, and the settings, which are sections of it."""
     from agent.cli.command_pages import pages
     from agent.reference.site import all_pages
 
@@ -190,7 +190,7 @@ _NAMED: Mapping[str, str] = {
     "approval.smart.model": "models",
     "terminal.backend": "backends",
 }
-"""Keys whose values are names of a kind."""
+"""Keys whose values are names of a kind, with the kind."""
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "artifacts": _artifacts,
     "backends": _backends,

@@ -1,4 +1,4 @@
-"""Choices of an approval prompt: the letters that choose them, the words for them, and what a typed line or a key comes to."""
+"""Choices of an approval prompt: their letters and words, and the answer that a typed line or a key gives."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ KEYS: Mapping[str, str] = {
     "until": "m",
     "always": "a",
 }
-"""Scope -> the letter that chooses it, in the order in which they are offered."""
+"""Scope -> the letter that chooses it, in the order of the prompt."""
 NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
-"""Scopes that take a number, and what it is called in the answer."""
+"""Scopes that take a number -> the number's key in the answer."""
 MOST = 1_000
 _WORDS: Mapping[str, str] = {"until": "minutes", "path": "this path"}
 _DENIES = ("d", "deny", "n", "no")
@@ -42,7 +42,7 @@ Move: TypeAlias = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Way to answer, or to see more. ``scope`` is a yes's, "" for anything else."""
+    """A way to answer, or to see more. ``scope`` is the scope of an approval, "" for other choices."""
 
     letter: str
     word: str
@@ -50,13 +50,13 @@ class Choice:
 
 
 def offered(ticket: SuspendTicket) -> list[str]:
-    """Return the scopes that a yes to this ticket may have."""
+    """Return the scopes that an approval of this ticket may have."""
     given = ticket.parameters.get("scopes", ["once"])
     return [scope for scope in KEYS if scope in given] or ["once"]
 
 
 def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
-    """Return what a yes covers, by its scope. A delegate's session is the delegate's alone, and ends with it."""
+    """Return what an approval covers, by scope. The session of a delegate belongs to the delegate alone, and ends with it."""
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers
@@ -64,19 +64,19 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
 
 
 def covered(ticket: SuspendTicket, scope: str) -> str:
-    """Return what a yes of this scope covers, in words."""
+    """Return the description of what an approval of this scope covers."""
     return exact(str(covers_of(ticket).get(scope, "this call only")))
 
 
 def choices(scopes: Sequence[str], *, is_long: bool) -> list[Choice]:
-    """Return what can be chosen; ``is_long``: there is more to see than fits."""
+    """Return the choices. ``is_long``: the call does not fit on one page."""
     found = [Choice("v", "view")] if is_long else []
     found += [Choice(KEYS[scope], _WORDS.get(scope, scope), scope) for scope in scopes]
     return [*found, Choice("d", "deny"), Choice("?", "help")]
 
 
 def line_row(offers: Sequence[Choice]) -> str:
-    """Return the row before which a line is typed: ``[o]nce  [d]eny  ? > ``."""
+    """Return the prompt for a typed answer: ``[o]nce  [d]eny  ? > ``."""
     return f"  {'  '.join(_bracketed(one) for one in offers)} > "
 
 
@@ -88,7 +88,7 @@ def _bracketed(one: Choice) -> str:
 
 
 def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: str = "") -> str:
-    """Return the row in which a key chooses: the letters, their words as far as there is room, and what the arrows reached."""
+    """Return the row for answers by key: the letters, as many words as fit, and a mark at the choice that the arrows reached."""
     begins = f"  {count}  " if count else "  "
     losing = sorted((at for at in range(len(offers)) if at != chosen), key=lambda at: _FIRST_WORDLESS.index(offers[at].letter))
     for lost in range(len(losing) + 1):
@@ -96,12 +96,12 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
         row = begins + gap.join(_in_row(one, at == chosen, at not in losing[:lost]) for at, one in enumerate(offers))
         if len(row) < columns:
             return row
-    row = f"  {row.removeprefix(begins)}"  # a letter is worth more than the count
+    row = f"  {row.removeprefix(begins)}"  # the letters matter more than the count
     return row[: max(columns - 1, 1)]
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""Letters in the order in which they lose their words where a row has no room for all."""
+"""The order in which letters lose their words if the row is too narrow."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
@@ -110,7 +110,7 @@ def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
 
 
 def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:
-    """Return the letters that choose; without ``permit`` those alone that agree to nothing."""
+    """Return the letters that choose; without ``permit`` only those that approve nothing."""
     return "".join(one.letter for one in offers if permit or not one.scope)
 
 
@@ -119,14 +119,14 @@ def _marked(text: str, is_chosen: bool) -> str:
 
 
 def moved(chosen: int | None, by: Move, count: int) -> int:
-    """Return the choice that an arrow leads to; the first arrow leads to the first or last one."""
+    """Return the choice that an arrow reaches. The first arrow reaches the first or the last choice."""
     if chosen is None:
         return 0 if by == "right" else count - 1
     return (chosen + (1 if by == "right" else -1)) % count
 
 
 def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool) -> list[str]:
-    """Return a line for each choice: what it covers, or does."""
+    """Return a line for each choice: what it covers or does."""
     lines = []
     for one in offers:
         number = " N" if one.scope in NUMBERS and not by_key else ""
@@ -141,7 +141,7 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
 
 
 def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
-    """Return the answer that a line gives; None where it gives none of these."""
+    """Return the approval that a line gives, or None if it gives none."""
     scope = next((one for one in scopes if word in (one, KEYS[one], _WORDS.get(one))), None)
     if scope is None or (rest and scope not in NUMBERS):
         return None
@@ -154,12 +154,12 @@ def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None
 
 
 def number_of(text: str) -> int | None:
-    """Return the number that was typed, None where it is none from 1 to MOST."""
+    """Return the typed number, or None if it is not a number from 1 to MOST."""
     return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST else None
 
 
 def denied(word: str, rest: str) -> dict[str, Any] | None:
-    """Return the no that a line gives, with its reason; None where it gives none."""
+    """Return the denial that a line gives, with its reason, or None if it gives none."""
     if word not in (*_DENIES, *_REASONS):
         return None
     reason = rest.strip()
@@ -167,7 +167,7 @@ def denied(word: str, rest: str) -> dict[str, Any] | None:
 
 
 def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, str]) -> str:
-    """Return what was answered, for the line that stays on the screen. The reason of a no is shown with the call, which ends."""
+    """Return the line about the answer that stays on the screen. A denial's reason is shown with the ended call instead."""
     if not payload["approved"]:
         return "denied"
     scope = str(payload["scope"])

@@ -1,4 +1,4 @@
-"""The picture in the clipboard of a person's desktop, by whichever program is there to ask."""
+"""The image in the clipboard of the user's desktop, read by whichever program is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELSE = "drop the picture's file into the terminal, or name it as @path"
 
 
 async def paste_image(chat: Conversation) -> None:
-    """Lay the clipboard's picture beside the chat's next message, or say why that can't be."""
+    """Add the clipboard's image to the chat's next message, or print why that fails."""
     import asyncio
 
     try:
@@ -34,7 +34,7 @@ async def paste_image(chat: Conversation) -> None:
 
 
 def clipboard_image(environ: Mapping[str, str] = os.environ) -> Image:
-    """Read it. Raises ToolcribError where there is none, or no program that could tell."""
+    """Return the clipboard's image. Raises ToolcribError if there is none, or no program that can read it."""
     import subprocess
 
     command = _program(environ)
@@ -54,7 +54,7 @@ def clipboard_image(environ: Mapping[str, str] = os.environ) -> Image:
 
 
 def _program(environ: Mapping[str, str]) -> Sequence[str] | None:
-    """Return the command that writes the clipboard's picture to its output; None where none is there."""
+    """Return the command that writes the clipboard's image to its output, or None if no such program is installed."""
     import shutil
     import sys
 

@@ -1,4 +1,4 @@
-"""A reference page for each command of the command line, made of its own parser."""
+"""A reference page for each subcommand, made from its parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion for the chat's line: commands and what they take, files behind ``@``, tools, and the arguments they require."""
+"""Completion for the chat's input: commands and their arguments, files after ``@``, tools, and their required arguments."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from agent.cli.words import SLASH
 from toolcrib.contract.regex import Regex
 
 Offers: TypeAlias = Callable[[], Awaitable[Iterable[tuple[str, str]]]]
-"""Finds what may stand behind a command: words, and what each is."""
+"""Returns the words that may follow a command, each with a description."""
 _PATHS = ("/image ", "/export ", "/diff ")
 _EMPTY: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 _NAMED = Regex(r"""(?:^|(?<=[\s(\[{,;"'<]))@(?:"(?P<quoted>[^"\n]*)|(?P<plain>(?:(?:\\.|[^\s\\"'@<>|])(?:\\.|[^\s\\])*)?))$""")
-"""A file's name that is begun."""
+"""The typed beginning of a file name."""
 _ESCAPED = Regex(r"\\(.)")
 
 
 class LineCompleter(Completer):
-    """``definitions`` are those that a model would be shown, ``words`` the chat's own commands and what each is for.
-    ``files`` are those that ``@`` names, ``offers`` is by command.
+    """Completes the chat's input. ``definitions`` are the tool definitions for a model, ``words`` the chat's commands with their
+    descriptions, ``files`` the files that ``@`` completes, ``offers`` the completions of each command's arguments.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class LineCompleter(Completer):
         self._offers = offers or {}
 
     async def get_completions_async(self, document: Document, complete_event: CompleteEvent) -> AsyncGenerator[Completion, None]:
-        """Yield them as below, found in a thread: a disk may be slow, and keys go on meanwhile."""
+        """Yield completions, found in a thread: a slow disk must not hold up the keys."""
         word, space, begun = document.text_before_cursor.partition(" ")
         if space and (offer := self._offers.get(word)) is not None:
             for name, about in await offer():
                 if name.startswith(begun):
                     yield Completion(name, -len(begun), display_meta=about)
             return
-        if word.startswith("/") and not space:  # at once: the next key may be on its way
+        if word.startswith("/") and not space:  # without a thread: the next key may follow at once
             for one in self.get_completions(document, complete_event):
                 yield one
             return
@@ -93,7 +93,7 @@ def _files(files: FileNames, quoted: str | None, plain: str | None) -> Iterable[
 
 
 def skeleton(function: Mapping[str, Any]) -> str:
-    """``{"command": ""}``: the required arguments, to fill in."""
+    """Return the required arguments as JSON to fill in, such as ``{"command": ""}``."""
     parameters = function["parameters"]
     properties = parameters.get("properties", {})
     required = {name: _EMPTY.get(str(properties.get(name, {}).get("type")), "") for name in parameters.get("required", ())}

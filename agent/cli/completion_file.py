@@ -1,4 +1,4 @@
-"""Completion as a file of the person's own, where the shell looks for it: written, and taken away again."""
+"""The user's own completion file in the folder that the shell reads: write it and remove it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from toolcrib.contract.errors import ToolcribError
 
 _MARK = "toolcrib completion"
-"""Part of each file that toolcrib writes, or that a person wrote with what it prints."""
+"""Text that is part of each completion file of toolcrib, also of one that a user wrote from printed output."""
 _ABOUT = "# Written by `toolcrib completion --install`. What there is to complete is asked when the shell first needs it."
 _FILES: Mapping[str, str] = {
     "bash": f"""\
@@ -27,11 +27,11 @@ _bash_complete -o default -F _toolcrib
 toolcrib completion fish 2>/dev/null | source
 """,
 }
-"""A shell -> its file: a line that asks the installed toolcrib, which may be a newer one by then."""
+"""Shell -> its file: a line that runs the installed toolcrib, which may be a newer version by then."""
 
 
 def shell_of_person() -> str:
-    """Return the shell that $SHELL names. Raises ToolcribError where it is none that can be completed in."""
+    """Return the shell that $SHELL names. Raises ToolcribError if completion does not support it."""
     name = Path(os.environ.get("SHELL", "")).name
     if name not in _FILES:
         raise ToolcribError(f"$SHELL is {name!r}; name the shell: toolcrib completion --install bash, zsh or fish")
@@ -39,7 +39,7 @@ def shell_of_person() -> str:
 
 
 def install(shell: str) -> list[str]:
-    """Write the file, and return lines that say where, and what else it needs. Raises ToolcribError where it can't be."""
+    """Write the file, and return lines with its path and any further steps. Raises ToolcribError."""
     path = _path(shell)
     before = _read(path)
     if before == _FILES[shell]:
@@ -54,7 +54,7 @@ def install(shell: str) -> list[str]:
 
 
 def uninstall(shell: str) -> list[str]:
-    """Take the file away, and return a line that says so. Raises ToolcribError where it can't be."""
+    """Remove the file, and return a line with its path. Raises ToolcribError."""
     path = _path(shell)
     before = _read(path)
     if before is None:
@@ -91,7 +91,7 @@ def _refuse_anothers(path: Path, text: str | None) -> None:
 
 
 def _needs(shell: str, path: Path) -> list[str]:
-    """Say what else must be so for the shell to read the file."""
+    """Return further steps that the shell needs to read the file."""
     again = "a new shell completes by it"
     if shell == "bash":
         return [f"{again}, where the package bash-completion is loaded; else add to ~/.bashrc: source {path}"]

@@ -1,4 +1,4 @@
-"""Every fault of the configuration at once: of its form, of what it names, and of what only a session would stumble on."""
+"""Find all faults of the configuration at once: of its form, of the names in it, and those that only a session would meet."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> tuple[Config | None, list[str]]:
-    """Return what of the configuration is sound, and each fault with its file, line and key.
+    """Return the sound part of the configuration, and each fault with its file, line and key.
 
-    Of a file with faults the rest is looked at too. Enabled plugins are loaded where a person agreed to the file as it is.
+    If the file has faults, its other parts are checked too. Enabled plugins are loaded if the user confirmed the file as it is.
     """
     config, wrong = sound_part(file, profile=profile, project_dir=project_dir)
     faults = [str(fault) for fault in wrong]
@@ -42,7 +42,7 @@ def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> 
 
 
 def refuse_bad_rules(file: Path | None, parts: Sequence[str], value: object) -> None:
-    """Raise ConfigError where a key that is about to be set would bring a rule that can't be one: nothing would start then."""
+    """Raise ConfigError if the new value of a key would add a faulty rule, since nothing would start with it."""
     if "approval" not in parts and parts[0] != "profiles":
         return
     from agent.config import load_config, preview
@@ -58,14 +58,14 @@ def refuse_bad_rules(file: Path | None, parts: Sequence[str], value: object) -> 
 
 
 def faults_at(file: Path | None, parts: Sequence[str], project_dir: Path) -> list[str]:
-    """Return what `config check` says of a key, and of all below it."""
+    """Return the faults that `config check` reports for a key and all keys below it."""
     key = ".".join(parts[2:] if parts[0] == "profiles" else parts)
     about = re.compile(rf": {re.escape(key)}(?![a-z_])")
     return [fault for fault in config_faults(file, "", project_dir)[1] if key and about.search(fault)]
 
 
 def _line(fault: str, path: Path) -> float:
-    """Return the file's line that a fault is about; what is about no line comes last."""
+    """Return the line of the file that a fault is about; infinity if it is about no line, so that it sorts last."""
     number = fault.partition(f"{path}:")[2].partition(":")[0]
     return float(number) if number.isdecimal() and not fault.startswith(f"{path} ") else float("inf")
 
@@ -81,7 +81,7 @@ def _unconfirmed(config: Config) -> Iterator[str]:
 
 
 def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator[str]:
-    """Find what is well written and can't be done. ``gone`` are the items of lists that are left out, as ``approval.rules[3``."""
+    """Yield faults of well-formed settings. ``gone`` are list items that were left out as faulty: ``approval.rules[3``."""
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), contextlib.redirect_stdout(sys.stderr):  # a plugin may print when it is loaded
@@ -96,7 +96,7 @@ def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator
 
 
 def _rules(config: Config, gone: Collection[str]) -> tuple[Config, list[str]]:
-    """(the configuration with the rules that are some, what is wrong with the others)"""
+    """Return the configuration with its sound rules, and the faults of the others."""
     approval = config.approval
     found = _rule_faults(config)
     bad = {(key, index) for key, index, _text in found}
@@ -114,7 +114,7 @@ def _rule_faults(config: Config) -> list[tuple[str, int, str]]:
 
 
 def _of_item(config: Config, key: str, index: int, text: str, gone: Collection[str]) -> str:
-    """Word a fault of a list's item with its own line, and its number in the file, where items before it are left out."""
+    """Return the fault of a list's item with its line and its index in the file; items before it may have been left out."""
     number = index
     for at in range(index + len(gone)):
         number += at <= number and f"{key}[{at}" in gone
@@ -133,7 +133,7 @@ def _names_of_backends(config: Config) -> tuple[Config, list[str]]:
 
 
 def _toolsets(config: Config) -> tuple[Config, list[str]]:
-    """(the configuration with the toolsets of its own that can be added, what is wrong with the others)"""
+    """Return the configuration with those of its own toolsets that are valid, and the faults of the others."""
     from toolcrib.contract.errors import ToolsetError
     from toolcrib.contract.registry import ToolRegistry
     from toolsets import ToolsetCatalog
@@ -149,7 +149,7 @@ def _toolsets(config: Config) -> tuple[Config, list[str]]:
 
 
 def _plain(config: Config, project_dir: Path) -> Iterator[str]:
-    """Find what needs neither tools nor plugins to be seen."""
+    """Yield faults that can be found without tools and plugins."""
     from agent.api import open_store
     from agent.policy.allowlist import entry_faults
 
@@ -200,7 +200,7 @@ def _plugins_key(config: Config) -> str:
 
 
 def _in_use(crib: Crib) -> Iterator[str]:
-    """Find what a session would stumble on."""
+    """Yield faults that a session would meet."""
     from agent.cli.checks import check_added, check_granted, check_smart
     from agent.cli.cron_checks import check_cron_settings
     from agent.cli.gateway_checks import wrong_settings
@@ -226,7 +226,7 @@ def _in_use(crib: Crib) -> Iterator[str]:
 
 
 def _unset_backends(crib: Crib) -> Iterator[str]:
-    """Find backends that somebody set up without what they can't be without."""
+    """Yield faults for configured backends that lack a required setting."""
     for backend in crib.backends.configured():
         if backend.missing:
             key = backend.key if backend.name != crib.config.terminal.backend else "terminal.backend"
@@ -234,7 +234,7 @@ def _unset_backends(crib: Crib) -> Iterator[str]:
 
 
 def _unknown_backends(crib: Crib) -> Iterator[str]:
-    """Find platforms whose chats would be opened in a backend that there is not."""
+    """Yield faults for platforms whose backend is unknown."""
     for name, platform in crib.config.platforms.items():
         try:
             crib.backends.get(platform.backend) if platform.backend else None

@@ -1,4 +1,4 @@
-"""The effect of a change of the configuration: who may use which tools, and how their calls are approved, before and after it."""
+"""The impact of a change of the configuration: each user's tools, and how their calls are approved, before and after it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from agent.config import Config
 from toolcrib.contract.dataclass import dataclass
 
 Who: TypeAlias = tuple[str, str]
-"""A platform, and a user there; "" for anybody."""
+"""A platform and a user of it; the user "" stands for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """Rights of one of them: every tool, None where it is granted, else why not; and how calls are approved, in lines."""
+    """Rights of a user. ``tools`` maps each tool to None if granted, else to the reason; ``approval`` describes approvals in
+    lines.
+    """
 
     tools: Mapping[str, str | None]
     approval: Sequence[str] = ()
@@ -25,7 +27,7 @@ Granted: TypeAlias = Mapping[Who, Effective]
 
 
 def everybody(*configs: Config) -> list[Who]:
-    """List the platforms and users that the configurations name, and the chat."""
+    """Return the platforms and users that the configurations name, and the CLI."""
     platforms = sorted({"cli", *(name for config in configs for name in config.platforms)})
     users = sorted({name for config in configs for name in config.users})
     found = [(platform, "") for platform in platforms]
@@ -36,7 +38,7 @@ def everybody(*configs: Config) -> list[Who]:
 
 
 def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
-    """Resolve what each gets. One that can open no session gets nothing, and every reason says why. Raises ConfigError."""
+    """Resolve the rights of each. Who can open no session gets no tool, with the error as the reason. Raises ConfigError."""
     from agent.api import assemble
     from agent.policy.permissions import permissions_by, runs_commands
     from agent.store.memory import MemoryStore
@@ -57,7 +59,7 @@ def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
 
 
 def changes(before: Granted, after: Granted) -> Iterator[str]:
-    """Yield lines for each who gets other tools than before, with the reason, or whose calls are approved otherwise."""
+    """Yield lines for each user whose tools change, with the reason, or whose calls are approved differently."""
     for who, effective in after.items():
         was = before.get(who, Effective({}))
         platform, user = who
@@ -81,6 +83,6 @@ def _other_tools(was: Mapping[str, str | None], now: Mapping[str, str | None]) -
 
 
 def other_approval(was: Sequence[str], now: Sequence[str]) -> Iterator[str]:
-    """Yield what differs in how calls are approved."""
+    """Yield the lines that differ between two descriptions of approvals."""
     yield from (f"- approval: {line}" for line in was if line not in now)
     yield from (f"+ approval: {line}" for line in now if line not in was)

@@ -1,4 +1,4 @@
-"""Agreement of a person to what config.yaml loosens or redirects: asked for at a terminal, and given by commands that set it."""
+"""Confirmation of changes of config.yaml that loosen or redirect: asked at a terminal, or implied by commands that set a key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def confirmed_config(config: Config) -> Config:
-    """Return the configuration, once a person agreed to it: shows what changed and asks, where there is a terminal.
+    """Return the configuration when a user has confirmed it. At a terminal, show the changes and ask.
 
-    Raises UnconfirmedConfig where nobody agrees, and ConfigError where that can't be read or kept.
+    Raises UnconfirmedConfig if no user confirms it, and ConfigError if the confirmation can't be read or stored.
     """
     from agent.policy.confirmation import UnconfirmedConfig, unconfirmed
 
@@ -27,8 +27,8 @@ def confirmed_config(config: Config) -> Config:
 
 
 def looking_config(config: Config, profile: str | None, project_dir: Path) -> Config:
-    """Return the configuration as it was confirmed last, for a command that only looks; says so where it differs. Nobody is
-    asked. Raises UnconfirmedConfig where that can't be told, and ConfigError.
+    """Return the configuration as last confirmed, for a command that only reads; print a note if it differs. The user is not
+    asked. Raises UnconfirmedConfig if the confirmed version is unknown, and ConfigError.
     """
     from agent.policy.confirmation import last_confirmed
 
@@ -43,7 +43,7 @@ def looking_config(config: Config, profile: str | None, project_dir: Path) -> Co
 
 
 def _agrees(config: Config, changes: Sequence[Any]) -> bool:
-    """Ask; False where the answer is no, or nobody is there."""
+    """Ask for confirmation. Return False if the user declines, or if there is no terminal."""
     from agent.cli.terminal import controlling_terminal
     from agent.policy.self_protection import folders_of
 
@@ -55,7 +55,7 @@ def _agrees(config: Config, changes: Sequence[Any]) -> bool:
 
 
 def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
-    """Show what changed and ask; a yes is kept. Raises ConfigError where it can't be."""
+    """Show the changes and ask; store a confirmation. Raises ConfigError if it can't be stored."""
     from agent.cli.escape import exact
     from agent.cli.terminal import confirmed
     from agent.policy.confirmation import confirm
@@ -71,7 +71,7 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
 
 
 def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> bool:
-    """Set a key of the file; see agent.config.set_value. At a terminal it is agreed to by that. False: it does not count yet."""
+    """Set a key of the file, see agent.config.set_value; at a terminal this confirms it. Return whether it is confirmed."""
     from agent.config import set_value
 
     set_value(path, parts, value)
@@ -79,7 +79,7 @@ def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> bool:
 
 
 def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
-    """Take a key out of the file; as ``set_as_person``."""
+    """Remove a key from the file. Return whether that is confirmed, see ``set_as_person``."""
     from agent.config import unset_value
 
     unset_value(path, parts)
@@ -87,9 +87,9 @@ def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
 
 
 def set_all_as_person(path: Path | None, values: Sequence[tuple[Sequence[str], Any]], *, first: bool) -> bool:
-    """Set keys of the file, or take them out, all at once; see agent.config.set_values and ``set_as_person``.
+    """Set or remove keys of the file, all at once; see agent.config.set_values and ``set_as_person``.
 
-    ``first``: the command began before anything was remembered, when the file counted as it is; then these keys do.
+    ``first``: when the command began, no configuration had been confirmed yet; then the keys need no terminal.
     """
     from agent.config import set_values
     from agent.policy.confirmation import agreed_by_setting

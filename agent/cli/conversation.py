@@ -1,4 +1,4 @@
-"""A chat: lines in, events out. Knows nothing of how lines are typed."""
+"""A chat: lines in, events out. It does not know how lines are typed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEPT = "The session is kept: type on, or /help."
 
 
 class Conversation:
-    """Chat in one session at a time, with the model that answers in it and the screen that shows its events. ``open`` it before
+    """A chat in one session at a time, with the model that answers and the screen that shows events. Call ``open`` before
     ``say``.
     """
 
@@ -53,11 +53,11 @@ class Conversation:
     ) -> None:
         self.opening = opening
         self._obey = obey
-        """Runs a line that begins with a slash; it returns False if the person wants to leave."""
+        """Runs a line that begins with a slash, and returns False if the user wants to leave."""
         self.choice = choice
-        """The model that answers; changes with /model and with the resumed session."""
+        """The model that answers; /model and a resumed session change it."""
         self.named = choice
-        """The model that was named when the chat was opened."""
+        """The model that the user named when the chat began."""
         self.screen = screen
         self.failed = False
         """True if the last run of a model failed."""
@@ -66,11 +66,12 @@ class Conversation:
         self.beside: list[Beside] = []
         """Context for the next message to a model."""
         self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
-        """Messages that steer, as they were typed, with what went beside them besides files that they name."""
+        """Steering messages by their final text: what the user typed, and the context and images besides the files that it names.
+        """
         self.cost: float | None = None
-        """Spent on this chat's runs, where prices are known."""
+        """Cost of this chat's runs, if prices are known."""
         self.reader: ItemReader | None = None
-        """Shows whole what was shown in short; None where all is shown at once."""
+        """Prints items in full that were shown shortened; None if nothing is shortened."""
         self._view = view or View(cast("Screen", screen), thinking=opening.crib.config.display.thinking)
         self._session: Session | None = None
         self._tracer: Tracer | None = None
@@ -82,18 +83,18 @@ class Conversation:
     @property
     def session(self) -> Session:
         """The open session."""
-        assert self._session is not None, "open it first"  # noqa: S101 - a fault of ours, not of the person's
+        assert self._session is not None, "open it first"  # noqa: S101 - a fault of the program, not of the user
         return self._session
 
     @property
     def model(self) -> str:
-        """The model's name; empty where the person types the calls."""
+        """The model's name; empty if the user types the calls."""
         return "" if self._session is None else self._session.model
 
     async def open(
         self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "", choice: ModelChoice | None = None
     ) -> None:
-        """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
+        """Open another session and connect its model, then close the previous session. Raises ToolcribError."""
         choice = choice or (self.named if resume or latest else self.choice)
         session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend, mode=mode)
         try:
@@ -106,18 +107,20 @@ class Conversation:
             await self._end(old)
 
     async def switch(self, choice: ModelChoice) -> None:
-        """Let another model go on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
+        """Connect another model, of any provider, to the session. Raises ToolcribError, and then keeps the previous model."""
         await self._connect(self.session, choice)
 
     async def set_mode(self, name: str) -> str:
-        """Switch the session's mode, and return its name. Raises ToolcribError, also below a session: a person switches it."""
+        """Switch the session's mode, and return its name. Raises ToolcribError, also below a session's command: only a user may
+        switch.
+        """
         from agent.policy.self_protection import refuse_below_any
 
         refuse_below_any("/mode")
         return await self.writing(lambda: self.session.mode.switch(name))
 
     async def writing(self, work: Callable[[], Awaitable[Written]]) -> Written:
-        """Do what writes the session; where another process has had it meanwhile, once it is ours again. Raises what it does."""
+        """Run ``work``, which writes to the session. If another process took the lease, reacquire it and retry once."""
         try:
             return await work()
         except LeaseLost:
@@ -125,7 +128,7 @@ class Conversation:
                 return await work()
 
     async def next_mode(self) -> str:
-        """Switch to the next mode, and from plan to default, or to cautious if that is configured. Raises as ``set_mode``."""
+        """Switch to the next mode (plan is followed by default, or by cautious if configured). Raises as ``set_mode``."""
         from tools.approval.modes import mode_after
 
         return await self.set_mode(mode_after(self.session.mode.now, self.session.config.approval.mode))
@@ -140,18 +143,18 @@ class Conversation:
             await self._tracer.set_up(session.prompt.text() if session.model else "", session.model)
 
     def _name_instructions(self, session: Session) -> None:
-        """Name the project's instructions that the model was told, once."""
+        """Print the names of the project's instruction files in the prompt, unless these were printed last."""
         files = describe_files(session.prompt.surroundings.files) if session.model else ""
         if files and files != self._told:
             self.screen.print_note(one_line(files))
             self._told = files
 
     def has_server(self) -> bool:
-        """Return True if a model's server is named or configured."""
+        """Return True if a model server is named or configured."""
         return find_endpoint(self.opening.crib.config, self.choice) is not None
 
     def interrupt(self) -> None:
-        """End what runs, from a signal handler; the session goes on."""
+        """Interrupt the current run, from a signal handler. The session stays open."""
         if self._session is not None:
             self._session.interrupt()
 
@@ -171,13 +174,13 @@ class Conversation:
     # -- lines ---------------------------------------------------------------------------------------------------
 
     async def say(self, line: str, typed: str | None = None) -> bool:
-        """Do what the line asks. False: the person wants to leave. ``typed`` is what of it was typed, where some was pasted: only
-        files that are named there are attached.
+        """Run a line. Return False if the user wants to leave. ``typed`` is the typed part if the rest was pasted: only files
+        named in this part are attached.
         """
         line = line.strip()
-        if line in ("exit", "quit") and self.screen.interactive:  # no word to a model: what leaves other programs
+        if line in ("exit", "quit") and self.screen.interactive:  # not a message to a model: these words leave other programs
             line = "/quit"
-        if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a path may begin a message
+        if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a message may begin with a path
             return await self._obey(self, line)
         if (line if typed is None else typed.strip()).startswith("!"):
             await self._own_command(line)
@@ -190,7 +193,7 @@ class Conversation:
         return True
 
     async def _message(self, line: str, typed: str) -> None:
-        """Send a message with what it names; one that the person breaks off is theirs again."""
+        """Send a message with the files that it names. If the user cancels, put it back into the input line."""
         if self.model:
             try:
                 line = await self._with_files(line, typed)
@@ -210,23 +213,23 @@ class Conversation:
             self.screen.fault(f"✗ {explained(error)}")
 
     def show(self, event: Event) -> None:
-        """Show an event of what the person does, whole."""
+        """Show an event of the user's own call or command in full."""
         self._view.brief = False
         self._view(event)
 
     def show_again(self, executed: ExecutedCall) -> None:
-        """Show a call of a resumed session, as it ended."""
+        """Show a call of a resumed session as it ended."""
         self._view.brief = True
         self._view.show_again(executed, self.session.display(executed.call.name))
 
     def show_reply(self, text: str) -> None:
-        """Show a reply of a resumed session, laid out as it was."""
+        """Show a reply of a resumed session, formatted as before."""
         self._view.brief = True
         self._view(TextDelta(text))
         self._view.end()
 
     async def _with_files(self, line: str, typed: str) -> str:
-        """Return the message with what goes beside it; pictures among the files that it names go with it."""
+        """Return the message with its context. Images among the files that it names are added to ``images``."""
         line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if "@" in typed and self.screen.interactive:
             from agent.cli.attaching import attach
@@ -248,7 +251,7 @@ class Conversation:
         return line
 
     async def call(self, call: ToolCall) -> None:
-        """Make a call of the person's. The model does not see it."""
+        """Run a call that the user typed. The model does not see it."""
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view
@@ -263,12 +266,12 @@ class Conversation:
             self._tell(error)
 
     async def go_on(self) -> None:
-        """Continue a run that was parked, or whose process ended while somebody was asked: the person is asked here."""
+        """Continue a run that was parked, or whose process ended during a question. The user answers here."""
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def steer(self, text: str, typed: str | None = None) -> None:
-        """Have a message delivered to the run that is under way, with its next results. ``typed`` as in ``say``."""
+        """Deliver a message to the current run, with its next results. ``typed``: as in ``say``."""
         typed = text if typed is None else typed
         before = typed, list(self.beside), list(self.images)
         text = await self._with_files(text, typed)
@@ -279,8 +282,8 @@ class Conversation:
         await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
-        """Answer messages of the person's that came too late for the run that they were meant for. A delegate's answer waits for
-        the person's next message: nothing is spent that they did not ask for.
+        """Answer messages of the user that arrived after their run had ended. Delegates' results wait for the user's next
+        message, so that no cost arises that the user did not ask for.
         """
         self._steering.clear()
         waiting = await self.session.store.inbox.waiting(self.session.id) if self.model else ()
@@ -288,7 +291,7 @@ class Conversation:
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def take_back(self) -> list[str]:
-        """Take messages that were not delivered out of the inbox; return them as they were typed. What delegates said stays."""
+        """Remove undelivered steering messages from the inbox, and return them as typed. Delegates' messages stay."""
         waiting = await self.session.store.inbox.waiting(self.session.id)
         mine = [item for item in waiting if item.mode == "steer" and not source_of(item)]
         await self.session.store.inbox.drop([item.id for item in mine])
@@ -305,7 +308,7 @@ class Conversation:
         session, limits = self.session, self.opening.limits
         manual, self._told_full = not self.model, False
         await self._offer_room(line)
-        if manual:  # a typed call takes two turns: the call, and the silence after it
+        if manual:  # a typed call takes two turns: the call, and an empty reply after it
             limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
         images = () if manual else tuple(self.images)
         if self._tracer is not None:
@@ -314,7 +317,7 @@ class Conversation:
         await self._watch(lambda watch: session.ask(line, images, limits=limits, emit=watch))
 
     async def _watch(self, work: Callable[[Fan], Awaitable[RunResult | None]]) -> None:
-        """Show a run as it goes, and how it ended."""
+        """Show the events of a run, and how it ended."""
         manual = not self.model
         self._view.brief = not manual
         self.failed = False
@@ -337,8 +340,8 @@ class Conversation:
             raise fan.broken
 
     async def _offer_room(self, text: str = "") -> None:
-        """Say how to go on, once the model can read no more than there is with ``text``, once a run; and that it is compressed
-        soon, once until that is over.
+        """Print a note, once per run, when the session with ``text`` exceeds what the model can read; and one when automatic
+        compression is near, once until it has happened.
         """
         if self.model and not self._told_full:
             from agent.cli.room import offer, room_left, soon_compressed
@@ -360,7 +363,7 @@ class Conversation:
             from agent.cli.room import offer
 
             self.screen.fault(f"✗ {tame(str(error))}")
-            if not self._told_full:  # what can be compressed was, before this came here
+            if not self._told_full:  # compression, if enabled, was tried already
                 may = not self.session.config.compression.enabled
                 self.screen.print_note(offer("the model can read no more of this session", compress=may))
             return

@@ -1,4 +1,4 @@
-"""Checks of scheduled jobs for `toolcrib doctor`: whether somebody runs them, and which can't run."""
+"""Checks of scheduled jobs for `toolcrib doctor`: whether a process runs them, and which can't run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_cron(crib: Crib) -> Iterator[CheckFinding]:
-    """Find what keeps jobs from running. Nothing is said where there are none, and nothing is wrong with their configuration."""
+    """Yield faults that keep jobs from running; nothing if there are no jobs and their settings are sound."""
     yield from check_cron_settings(crib)
     if not crib.config.store.enabled:
         return
@@ -38,7 +38,7 @@ def check_cron(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
-    """Find what jobs could not go by."""
+    """Yield faults in the settings of jobs."""
     from agent.workspaces import rules_with
 
     config = crib.config
@@ -63,7 +63,7 @@ def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _job(crib: Crib, job: CronJob) -> Iterator[CheckFinding]:
-    """Find what would keep one job from running now."""
+    """Yield faults that would keep one job from running now."""
     try:
         plan = JobPlan.of(job)
         run_async(standing_of(crib, plan))

@@ -1,4 +1,4 @@
-"""Jobs and their history in lines, for people at a terminal."""
+"""Format jobs and their history for a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS = {"running": "…", "done": "✓", "failed": "✗", "refused": "✗", "s
 
 
 def job_lines(job: CronJob) -> list[str]:
-    """Return a job in two lines: what it is, and when it is due."""
+    """Return two lines about a job: its title, and when it is due."""
     try:
         plan = JobPlan.of(job)
     except ToolcribError as error:
@@ -35,13 +35,13 @@ def job_lines(job: CronJob) -> list[str]:
 
 
 def added_lines(job: CronJob) -> list[str]:
-    """Return what was added, with its next times."""
+    """Return lines about an added job, with its next times."""
     plan = JobPlan.of(job)
     return [f"{job.id}  {one_line(plan.title, 70)}", *(f"  {line}" for line in schedule_lines(plan.schedule, time.time()))]
 
 
 def run_lines(run: CronRun, zone: str) -> list[str]:
-    """Return a time that a job was due, and what came of it."""
+    """Return lines about one run of a job: when it was due, and how it ended."""
     session = f"  session {run.session_id[:12]}" if run.state not in ("skipped", "refused") else ""
     took = f" after {run.ended_at - run.started_at:.0f} s" if run.ended_at is not None and session else ""
     head = f"{_SIGNS[run.state]} {time_words(run.due_at, zone)}  {run.state}{took}{session}"

@@ -1,4 +1,4 @@
-"""The delegates that work in the background of a chat: ``/delegates``, and the question before their session ends."""
+"""Background delegates of a chat: ``/delegates``, and the question before their session is closed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def obey_delegates(chat: Conversation, rest: str) -> None:
-    """List the delegates that work in the background, or stop one by its id or name. Raises ToolcribError."""
+    """List the background delegates, or stop one by its id or name. Raises ToolcribError."""
     found = chat.session.delegates.at_work
     if rest:
         word, _, named = rest.partition(" ")
@@ -39,7 +39,7 @@ async def obey_delegates(chat: Conversation, rest: str) -> None:
 
 
 def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[BackgroundDelegate]:
-    """Return those that are meant. Raises ToolcribError where that is none, or not clear."""
+    """Return the delegates with this id or name. Raises ToolcribError if there are none, or several."""
     meant = list(found) if named == "all" else [one for one in found if named == one.name or one.session_id.startswith(named)]
     if not meant:
         raise ToolcribError(f"no delegate at work has the id or name {tame(named)!r}; /delegates lists them")
@@ -50,8 +50,8 @@ def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[Backgrou
 
 
 async def may_end(chat: Conversation, doing: str) -> bool:
-    """Return whether the session may be left: where delegates work, who end with it, the person is asked. ``doing`` is what they
-    do, as ``leaving``.
+    """Return whether the session may be closed. If background delegates run, which end with it, ask the user. ``doing`` names the
+    user's action, such as ``leaving``.
     """
     found = chat.session.delegates.at_work
     if not found:

@@ -1,4 +1,4 @@
-"""Drafts: what was typed and not sent, kept in a file of the session: a process that is killed does not take it along."""
+"""Drafts: typed but unsent text, stored in a file of its session so that it survives the end of the process."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from collections.abc import Collection
 from pathlib import Path
 
 BETWEEN = 1.0
-"""Seconds between two looks at the draft: it is written at most so often, and only where it has changed."""
+"""Seconds between two checks of the draft; it is written at most that often, and only after a change."""
 _STALE = 30 * 86_400
-"""Seconds after which a draft that nobody came back for is removed."""
+"""Seconds after which an abandoned draft is removed."""
 _LARGEST = 1 << 20
 
 
 class KeptDraft:
-    """The draft of one session at a time. ``folder`` has a file for each, private; None keeps nothing.
+    """The draft of one session at a time. ``folder`` holds a private file for each session; None stores nothing.
 
-    ``here`` is the folder of the chat, by which the draft of a session in which nothing was said yet is found again.
+    ``here`` is the chat's folder. It helps to find the draft of a session that never began.
     """
 
     def __init__(self, folder: Path | None, here: str = "") -> None:
         self._folder = folder
         self._marks = f"in{hashlib.sha256(os.fsencode(here)).hexdigest()[:32]}p" if here else ""
-        """Beginning of the files that name the session of a draft by the chat's folder; the number of the process follows."""
+        """Prefix of the files that map the chat's folder and a process to the session with a draft; the process id follows."""
         self._session = ""
         self._text = ""
 
     def read(self, session_id: str) -> str:
-        """Return what was left in this session, "" where nothing was, and remove what others left long ago."""
+        """Return the draft of this session, or "", and remove drafts that were abandoned long ago."""
         file = self._file(session_id)
         if file is None:
             return ""
-        if self._session not in ("", session_id):  # what was typed goes on here
+        if self._session not in ("", session_id):  # the text typed so far moves to this session
             self.keep_now(self._session, "")
         forget_before(file.parent, time.time() - _STALE)
         text = _text_of(file)
@@ -43,7 +43,7 @@ class KeptDraft:
         return text
 
     def left_here(self) -> str:
-        """Return the session with the last draft of this folder whose process has ended, "" for none; it is told once."""
+        """Return the session of this folder's latest draft whose process has ended, or "". Each draft is returned once."""
         found: list[tuple[float, str, Path]] = []
         for mark in self._folder.glob(f"{self._marks}*") if self._folder is not None and self._marks else ():
             pid, session = mark.name.removeprefix(self._marks), _text_of(mark)
@@ -57,7 +57,7 @@ class KeptDraft:
         return session if changed_at else ""
 
     def adopt(self, left: str, session_id: str) -> None:
-        """Give the draft of a session that never began to another one."""
+        """Move the draft of a session that never began to another session."""
         old, new = self._file(left), self._file(session_id)
         if old is not None and new is not None:
             with contextlib.suppress(OSError):
@@ -65,12 +65,12 @@ class KeptDraft:
                 _replace(new.with_name(f"{self._marks}{os.getpid()}"), session_id)
 
     async def keep(self, session_id: str, text: str) -> None:
-        """Write the text where it is another than before; an empty one removes the file."""
+        """Write the text if it has changed; an empty text removes the file."""
         if (session_id, text) != (self._session, self._text):
             await asyncio.get_running_loop().run_in_executor(None, self.keep_now, session_id, text)
 
     def keep_now(self, session_id: str, text: str) -> None:
-        """Write as ``keep`` does, and at once. What can't be written, as on a full disk, is not kept."""
+        """Write the text at once, see ``keep``. If writing fails, for example on a full disk, the draft is not stored."""
         before, self._session, self._text = self._session, session_id, text
         with contextlib.suppress(OSError):
             if before not in ("", session_id) and (old := self._file(before)) is not None:
@@ -85,7 +85,7 @@ class KeptDraft:
 
 
 def _text_of(file: Path) -> str:
-    """Return a file's text, "" where it can't be read or is a link."""
+    """Return a file's text, or "" if it is unreadable or a link."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -105,7 +105,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def forget_before(folder: Path, then: float) -> None:
-    """Remove the drafts that were not changed since, in Unix seconds."""
+    """Remove the drafts that were last changed before ``then``, in Unix seconds."""
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
             if file.lstat().st_mtime < then:

@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing in it may move the cursor, hide or reorder what a person reads."""
+"""Escape text for a terminal: it can't move the cursor, or hide or reorder what the user reads."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ _BREAKS = frozenset("\u2028\u2029")
 
 
 def exact(text: str) -> str:
-    """Return the text on one line, with every character written out that isn't plainly visible or looks like another: for text
-    that a person agrees to.
-    """
+    """Return the text on one line with all invisible and confusable characters escaped: for text that the user approves."""
     return spelled(text)
 
 
 def tame(text: str) -> str:
-    """Write out control characters (not newline and tab) and those that reorder text; leave all else: for output."""
+    """Return the text with control characters escaped, except newline and tab, and characters that reorder text: for output."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(written(char) if _acts(char) else char for char in text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """``text`` without line breaks, at most ``limit`` characters."""
+    """Return ``text`` without line breaks, shortened to ``limit`` characters."""
     flat = tame(" ".join(text.split()))
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 

@@ -1,4 +1,4 @@
-"""Words for a person about what the gate would say of a command."""
+"""Describe to a user how the gate judges a command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEANS = {
 
 
 def deciding(explained: Explanation, finding: Finding, person: str, config: Config) -> tuple[str, Sequence[str]]:
-    """Return who decides about a finding, and where that is a person the roles that may agree in a chat of the gateway."""
+    """Return who decides about a finding; if a user does, also the roles that may approve it in chats of the gateway."""
     from agent.desk.approvals import ApprovalRights
 
     decider = explained.decider(finding, person)
@@ -30,9 +30,9 @@ def deciding(explained: Explanation, finding: Finding, person: str, config: Conf
 
 
 def explanation_lines(explained: Explanation, person: str, config: Config) -> Iterator[str]:
-    """Yield the verdict, what the command comes to, and each finding with who decides; ``person`` stands for whoever is asked.
+    """Yield the verdict, the commands that would run, and each finding with who decides. ``person`` names the user who is asked.
 
-    Who may agree in chats is said where the configuration has platforms.
+    If the configuration has platforms, the lines also name the roles that may approve in chats.
     """
     yield _MEANS[explained.level]
     if explained.refused and not any(one.level == "block" for one in explained.findings):

@@ -1,4 +1,4 @@
-"""Wording of errors for people and scripts: the kind, the reason, and what to do."""
+"""Describe errors to users and scripts: the kind, the reason, and what to do."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (NoProgress, "Say it in other words, or take another model."),
 )
 _SILENT = "The server took the request, so it runs and the address is right. Its log may say what it is busy with."
-"""The fix where nothing of a reply came in time."""
+"""The advice if no part of a reply arrived in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
-"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong. A ToolError names itself."""
+"""Kinds whose names say nothing to a user: their messages name what was typed or configured wrong. So do ToolErrors."""
 
 
 def kind_of(error: ToolcribError) -> str:
-    """The name of its class in the documented tree: a plugin's own kind goes by what it is a kind of."""
+    """Return the error's class name in the documented tree; for a plugin's own class, that of its nearest documented base."""
     return next(
         (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.conversation.limits"))),
         "Error",
@@ -51,11 +51,11 @@ def kind_of(error: ToolcribError) -> str:
 
 
 def explained(error: ToolcribError) -> str:
-    """The error and its fix, in one or two lines."""
+    """Return the error and its advice in one or two lines."""
     kind = kind_of(error)
     text = tame(str(error)) if kind in _PLAIN or isinstance(error, ToolError) else f"{kind}: {tame(str(error))}"
     if isinstance(error, RateLimited) and not error.retryable:
-        return text  # no waiting mends it
+        return text  # waiting does not help
     if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:
         return f"{text}\n  Wait {_span(error.retry_after)}, as it asks; then say it again."
     if isinstance(error, ConnectionFailed) and not error.retryable:
@@ -65,7 +65,7 @@ def explained(error: ToolcribError) -> str:
 
 
 def _span(seconds: float) -> str:
-    seconds = min(seconds, 1e9)  # a server may say anything
+    seconds = min(seconds, 1e9)  # a server may send any number
     minutes = math.ceil(seconds / 60)
     return f"{math.ceil(seconds)} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{math.ceil(minutes / 60)} h"
 

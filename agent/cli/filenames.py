@@ -1,4 +1,4 @@
-"""Names of files for completion: a folder's entries, and files further below by a part of theirs. What git ignores is out."""
+"""Complete file names: the entries of a folder, and files further below by a part of their names, without those git ignores."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 MOST = 50
-"""Names that are offered at once."""
+"""Most names that are offered at once."""
 _ENTRIES, _TRACKED = 5_000, 50_000
 _FRESH = 5.0
-"""Seconds for which git's answer is good."""
+"""Seconds before git is asked again."""
 _PATIENCE = 1.0
 _SHORTEST = 2
 
 
 class FileNames:
-    """Names below a folder, which ``folder`` gives: "" where there is none on this machine. Used from one thread at a time."""
+    """Names below the folder that ``folder`` returns ("" for none on this machine). Use it from one thread at a time."""
 
     def __init__(self, folder: Callable[[], str]) -> None:
         self._folder = folder
@@ -27,7 +27,9 @@ class FileNames:
         self._until = 0.0
 
     def matching(self, begun: str) -> list[str]:
-        """Return paths that begin so, folders with a slash behind; behind them files below whose name has ``begun`` in it."""
+        """Return paths that begin with ``begun``, folders with a final slash, then files further below with ``begun`` in their
+        name.
+        """
         folder = self._folder()
         if not folder:
             return []
@@ -41,7 +43,7 @@ class FileNames:
         return found[:MOST]
 
     def _known(self, folder: str) -> Sequence[str] | None:
-        """Return the files below that git does not ignore; None where it can't say so soon."""
+        """Return the files below that git does not ignore, or None if git gives no answer in time."""
         now = time.monotonic()
         if folder != self._of or now > self._until:
             self._names = _listed(folder)
@@ -68,18 +70,18 @@ def _entries(folder: str, above: str, part: str, known: Sequence[str] | None) ->
 
 
 def _within(base: str, folder: str) -> str | None:
-    """Return the way from a folder down to ``base``, with a slash behind; None where that is elsewhere."""
+    """Return the relative path from a folder down to ``base``, with a final slash, or None if ``base`` is not below it."""
     way = os.path.relpath(os.path.realpath(base), os.path.realpath(folder))
     return "" if way == "." else None if Path(way).parts[0] == ".." else f"{way}/"
 
 
 def _tops(known: Sequence[str], inside: str) -> set[str] | None:
-    """Return the names in a folder that git knows of; None for one that it ignores whole: who goes there means it."""
+    """Return the names in a folder that git knows, or None for an ignored folder: all its files are offered then."""
     return {name[len(inside) :].partition("/")[0] for name in known if name.startswith(inside)} or None
 
 
 def _listed(folder: str) -> Sequence[str] | None:
-    """Ask git for the files below a folder, untracked ones too. No program that the repository names is run."""
+    """Return the files below a folder that git lists, also untracked ones. No program that the repository configures runs."""
     import subprocess
 
     command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z", "-c", "-o", "--exclude-standard"]

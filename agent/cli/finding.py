@@ -1,4 +1,4 @@
-"""A finding of `toolcrib doctor`, and the repair of a fault that the program can do itself."""
+"""A finding of `toolcrib doctor`, and the repair of a fault that the program can fix itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Level = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """``does`` is what exactly ``act`` will do: a line of a shell where there is one, else words. ``act`` gives lines about what
-    it did, and raises ToolcribError or OSError. ``again`` is the check that found the fault.
+    """The repair of a fault. ``does`` describes exactly what ``act`` does, as a shell command if one exists. ``act`` returns
+    lines about what it did, and raises ToolcribError or OSError. ``again`` repeats the check that found the fault.
 
-    ``loses`` says what is removed, overwritten or ended by it, "" for nothing: a person agrees to that at a terminal.
-    ``is_outside`` is True where it changes more than the folders of this configuration and its state.
+    ``loses`` names what the repair removes, overwrites or ends, "" for nothing; a user must agree to that at a terminal.
+    ``is_outside``: the repair changes more than the folders of this configuration and its state.
     """
 
     does: str
@@ -27,7 +27,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """``id`` stays the same from release to release. ``fix`` says what to do about it; empty where there is nothing to do."""
+    """A result of a check. ``id`` stays the same in all releases. ``fix`` is advice, empty if nothing needs to be done."""
 
     id: str
     level: Level
@@ -41,5 +41,5 @@ class CheckFinding:
         return {"id": self.id, "level": self.level, "text": self.text, "fix": self.fix or None, "repair": repair}
 
     def is_among(self, others: Iterable[CheckFinding]) -> bool:
-        """Return whether ``others``, of the check that found it, have the same fault."""
+        """Return whether ``others``, found by the same check, include this fault."""
         return any(one.id == self.id for one in others)

@@ -1,4 +1,4 @@
-"""The chat's last row: what answers, what it cost, where commands run, and what a key does now."""
+"""The chat's last row: the model, its cost, the backend of commands, and what keys do now."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def footer(conversation: Conversation, tokens: int, keys: str) -> str:
-    """Return the row. ``tokens`` of context were used as far as is known; ``keys`` says what a key does now."""
+    """Return the row. ``tokens`` is the known use of context; ``keys`` says what keys do now."""
     session = conversation.session
-    parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
+    parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # first, since a narrow screen must not cut it
     parts.append(one_line(conversation.model, 40) or "no model")
     if tokens:
         window = session.link.window

@@ -1,4 +1,4 @@
-"""Ends of delegates in the background, in words."""
+"""Describe how background delegates ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOW: Mapping[str, str] = {**{key: words for key, (words, _) in ENDS.items()}, "
 
 
 def ended_words(event: DelegateEnded, *, idle: bool) -> str:
-    """Word in one line how a delegate in the background ended. ``idle``: no run is under way that reads its answer."""
+    """Return one line about how a background delegate ended. ``idle``: no run is in progress that could read the result."""
     how = _HOW.get(event.ended, "failed")
     if event.problem and how not in ("done", "out of time", "stopped"):
         how = f"{how}: {one_line(event.problem, 300)}"

@@ -1,4 +1,4 @@
-"""Grants, questions and decisions in rows of words."""
+"""Format grants, questions and decisions as table rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.contract.store import AuditEntry, Grant, TicketRecord
 
 _WIDE = 60
 SPARE_OF_GRANTS, SPARE_OF_TICKETS, SPARE_OF_ENTRIES = (5, 4, 3), (1, 2), (1, 3, 6, 4)
-"""Columns of ``grant_rows`` and ``ticket_rows`` that a narrow terminal can do without."""
+"""Columns of ``grant_rows``, ``ticket_rows`` and ``entry_rows`` that a narrow terminal can drop."""
 
 
 def grant_rows(grants: Sequence[Grant]) -> list[list[str]]:
@@ -49,7 +49,7 @@ def covers(grant: Grant) -> str:
 
 def _until(grant: Grant) -> str:
     match grant.scope:
-        case "always" | "session":  # a resumed session is the same one
+        case "always" | "session":  # a resumed session keeps its id
             return "you revoke it"
         case "uses":
             return f"{grant.uses_left} more calls"
@@ -75,7 +75,7 @@ def line(text: str) -> str:
 
 
 def on_one(text: str) -> str:
-    """Return the text on one line, with marks between what stood on several."""
+    """Return the text on one line, with marks between its former lines."""
     return " · ".join(" ".join(part.split()) for part in text.splitlines() if part.strip())
 
 

@@ -1,4 +1,4 @@
-"""Memory in words for people: `toolcrib memory` and /memory."""
+"""Format memory for users: `toolcrib memory` and /memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"memory": "what the agent noted", "user": "about you", "project": "abou
 
 
 async def show_memory(chat: Conversation, rest: str) -> None:
-    """Show what is remembered of whom the chat's session is for, and of its project."""
+    """Show the memory of the session's principal and of its project."""
     from agent.memory.files import MemoryFolder, project_of
 
     session, crib = chat.session, chat.opening.crib
@@ -28,7 +28,7 @@ async def show_memory(chat: Conversation, rest: str) -> None:
 
 
 def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> list[str]:
-    """Return the lines: each document with its notes, where they are from, how full it is, and what models are not told."""
+    """Return lines about each document: its notes with their origin, how full it is, and what models don't see."""
     lines = [line for file in files for line in _document(file, config.memory.max_chars, redactor)]
     if not lines:
         lines = ["nothing is remembered yet: the model notes what it will need again, or `toolcrib memory edit` does"]
@@ -62,14 +62,14 @@ def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]
 
 
 def _visible(text: str) -> str:
-    """Return a text of a file that people may edit, with what nobody sees in it written out."""
+    """Return the text with invisible characters escaped: users may edit the file."""
     from agent.memory.unseen import revealed
 
     return tame(revealed(text))
 
 
 def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return a document for programs, with what models are not told and why. ``redact`` takes known secrets out of the texts.
+    """Return a document as JSON, with what models don't see and why. ``redact`` removes known secrets from the texts.
 
     Raises MemoryUnreadable.
     """
@@ -83,7 +83,7 @@ def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str
 
 
 def written_json(data: object) -> str:
-    """Return JSON for people and programs: letters of all scripts as they are, and written out what nobody sees."""
+    """Return JSON in which only invisible characters are escaped; letters of all scripts stay."""
     from agent.memory.unseen import unseen_in
 
     text = json.dumps(data, ensure_ascii=False, indent=2)

@@ -1,4 +1,4 @@
-"""Undos in words: what would be done to each file, what can't be, and what was."""
+"""Describe undos: what would happen to each file, what can't be undone, and what happened."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recre
 _CALLS = 5
 _FILES = 200
 PREVIEW_LINES = 400
-"""Lines of the diff that is shown before an undo."""
+"""Most lines of the diff that is shown before an undo."""
 
 
 def compared(found: Sequence[FileDifference], most: int = 0) -> str:
-    """Return a unified diff of all these files, of ``most`` lines (0: all); for one that can't be compared, why."""
+    """Return a unified diff of the files, with at most ``most`` lines (0: all), or why a file can't be compared."""
     lines = [line for one in found for line in ([f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines)]
     if most and len(lines) > most:
         lines[most:] = [f"and {len(lines) - most} more lines"]
@@ -35,7 +35,7 @@ def compared(found: Sequence[FileDifference], most: int = 0) -> str:
 
 
 def title(plan: UndoPlan, now: float) -> str:
-    """``undo turn 3 (write_file, patch; 2 min ago)``"""
+    """Return a plan's title, such as ``undo turn 3 (write_file, patch, 2 min ago)``."""
     steps, last = plan.steps, plan.steps[-1]
     tools = ", ".join(dict.fromkeys(step.tool for step in steps))
     if plan.wanted.what == "redo":
@@ -46,7 +46,7 @@ def title(plan: UndoPlan, now: float) -> str:
 
 
 def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
-    """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
+    """Yield lines about a plan: what will be reverted, and what can't be. ``force``: the command to include changed files."""
     yield from _since(plan)
     yield exact(title(plan, now))
     yield from _acted(plan.items, _WILL)
@@ -56,7 +56,7 @@ def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
 
 
 def done(plan: UndoPlan, found: Done) -> Iterator[str]:
-    """Yield the lines of the outcome of a plan."""
+    """Yield lines about the outcome of a plan."""
     yield from _acted(found.items, _DID)
     yield from _rest(found.items, plan.others)
     yield from (f"  {line}" for line in _since(plan))
@@ -64,7 +64,7 @@ def done(plan: UndoPlan, found: Done) -> Iterator[str]:
 
 
 def _acted(items: Sequence[UndoItem], words: Mapping[Action, str]) -> Iterator[str]:
-    """Yield a line for each file that is changed, and for what a command changed beyond ``_FILES`` their number."""
+    """Yield a line for each changed file, at most ``_FILES`` of them, then the number of the others."""
     acting = [item for item in items if not item.why_not]
     yield from (f"  {_line(item, words)}" for item in acting[:_FILES])
     if len(acting) > _FILES:
@@ -72,7 +72,7 @@ def _acted(items: Sequence[UndoItem], words: Mapping[Action, str]) -> Iterator[s
 
 
 def _since(plan: UndoPlan) -> Iterator[str]:
-    """Yield what later turns ran: whoever says undo may well mean that."""
+    """Yield lines about calls of later turns: the user may mean to undo these."""
     for call in plan.since[-_CALLS:]:
         yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran, which can't be undone"
     if len(plan.since) > _CALLS:
@@ -107,7 +107,7 @@ def _lines(item: UndoItem) -> str:
 
 
 def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
-    """Return a plan, or the outcome of one, for scripts."""
+    """Return a plan as JSON, or its outcome."""
     items = plan.items if carried is None else carried.items
     return {
         "what": plan.wanted.what,
@@ -137,11 +137,11 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
 
 
 SPARE, WHOLE = (2, 4, 3), (6,)
-"""Columns of ``rows`` that a narrow terminal can do without, the call's id first; and that which is cut last, the files."""
+"""Columns of ``rows`` that a narrow terminal can drop, least important first, and the column that is cut last, the files."""
 
 
 def rows(steps: Sequence[ChangeStep], now: float, folder: str = "") -> list[tuple[str, ...]]:
-    """Return the rows of a table of steps, the newest first. Paths below ``folder`` are relative to it."""
+    """Return table rows about steps, the newest first. Paths below ``folder`` are relative to it."""
     found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
         files = ", ".join(_change(change, folder) for change in step.changes) or "-"
@@ -186,14 +186,14 @@ def _state(step: ChangeStep) -> str:
 
 
 def _change(change: FileChange, folder: str) -> str:
-    """Word a change as git does: added, deleted, modified."""
+    """Return a change with git's letter: A for added, D for deleted, M for modified."""
     letter = "A" if change.before is None else "D" if change.after is None else "M"
     path = change.path.removeprefix(f"{folder.rstrip('/')}/") if folder else change.path
     return f"{letter} {exact(path)}{' (not kept)' if change.lost else ''}"
 
 
 async def undo_in_chat(chat: Conversation, rest: str) -> None:
-    """Undo what /undo asks for, once the person agreed to the plan. Raises ToolcribError."""
+    """Undo what /undo asks for, after the user approves the plan. Raises ToolcribError."""
     from agent.undo import UndoRequest
 
     words = rest.split()

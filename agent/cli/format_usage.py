@@ -1,4 +1,4 @@
-"""Usage in words and columns."""
+"""Format usage as text and as table rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NAME = 40
 
 
 def usage_rows(found: Sequence[UsageTotal], by: By) -> list[tuple[str, ...]]:
-    """Return the rows of a table, with its heading and a bar behind each."""
+    """Return table rows with a heading, and a bar at the end of each."""
     return _rows([(one_line(one.name, _NAME), one, "") for one in found], by)
 
 
 def session_rows(found: Sequence[SessionUsage], titles: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the rows of sessions likewise, below each the part of its delegates; ``titles`` are theirs by id."""
+    """Return table rows about sessions, and below each one its delegates' part; ``titles`` maps ids to titles."""
     rows: list[tuple[str, UsageTotal, str]] = []
     for one in found:
         name = one.whole.name
@@ -54,12 +54,12 @@ def _rows(found: Sequence[tuple[str, UsageTotal, str]], by: By) -> list[tuple[st
 
 
 def spare_of(by: By) -> tuple[int, ...]:
-    """Return the columns that are left out where the terminal is narrow, those first that are needed least."""
+    """Return the columns that a narrow terminal drops, least important first."""
     return {"tool": (5, 4), "session": (5, 3, 1, 2)}.get(by, (5, 3, 7, 1))
 
 
 def format_total(one: UsageTotal) -> str:
-    """Return a total in one line of words."""
+    """Return a total as one line of text."""
     cached = f" ({one.cached:,} cached)" if one.cached else ""
     thought = f" ({one.reasoning:,} reasoning)" if one.reasoning else ""
     turns, calls = f"{one.turns} turn{'' if one.turns == 1 else 's'}", f"{one.calls} call{'' if one.calls == 1 else 's'}"
@@ -68,17 +68,17 @@ def format_total(one: UsageTotal) -> str:
 
 
 def told_parts(one: SessionUsage) -> list[str]:
-    """Return what a session took with its delegates, and where it had some what these took of it."""
+    """Return the usage of a session with its delegates; if it had some, also their part."""
     return [format_total(one.whole), *([f"{_part(one)}: {format_total(one.below)}"] if one.delegates else [])]
 
 
 async def lines_of(store: Store, session_id: str) -> list[str]:
-    """Return ``told_parts`` of a session. Raises StoreFailed."""
+    """Return ``told_parts`` of a session by its id. Raises StoreFailed."""
     return told_parts(of_session(session_id, await sums_of(store, session_id)))
 
 
 def _cost(one: UsageTotal) -> str:
-    """A plus behind it: some of it had no price."""
+    """Return the cost, followed by a plus if part of the usage has no price."""
     return "-" if one.cost is None else f"{one.cost:.4f}{'+' if one.unpriced else ''}"
 
 
@@ -103,7 +103,7 @@ _TOOL: Mapping[str, Callable[[UsageTotal], str]] = {
 
 
 def _bar(size: float, most: float) -> str:
-    """Draw a bar, at least one mark wide for anything at all."""
+    """Return a bar, at least one mark wide unless the size is 0."""
     if not size or not most:
         return ""
     eighths = max(1, round(size / most * _BAR * 8))

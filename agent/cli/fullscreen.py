@@ -1,4 +1,4 @@
-"""Programs that draw on a whole terminal, which a chat's commands have none of: refused before they hang."""
+"""Recognise programs that draw on a whole terminal. A chat's commands have no terminal, so that such programs would hang."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS = frozenset({";", "&&", "||", "&", "\n"})
 
 
 def drawing(command: str) -> str:
-    """Return the program of a command that draws on a whole terminal; "" where none does, or its output goes elsewhere."""
+    """Return the program in a command that draws on a whole terminal, or "" if there is none or its output is redirected."""
     for words in _simple_commands(command):
         if any(word.startswith((">", "|")) for word in words):
             continue
@@ -27,7 +27,7 @@ def drawing(command: str) -> str:
 
 
 def _simple_commands(command: str) -> list[list[str]]:
-    """Return the words of each command of a line; of a pipeline the last one's, after which nothing takes the output."""
+    """Return the words of each command of a line; of a pipeline only the last command, whose output is not piped."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     found: list[list[str]] = [[]]
@@ -39,6 +39,6 @@ def _simple_commands(command: str) -> list[list[str]]:
                 found[-1] = []
             else:
                 found[-1].append(word)
-    except ValueError:  # a quote that does not end: the shell says so
+    except ValueError:  # an unclosed quote, which the shell reports
         return []
     return found

@@ -1,4 +1,4 @@
-"""Checks of the gateway for `toolcrib doctor`: who may speak and agree, what is missing, and what a process left behind."""
+"""Checks of the gateway for `toolcrib doctor`: who may write and approve, what is missing, and what a process left behind."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """State of a platform, as the checks see it: what was told of it, the roles that people have, the account and who holds
-    it, why it can't connect, and what it can't do.
+    """State of a platform: its reported status, the roles that users have, the number of users, the account and the process that
+    holds it, why it can't connect, and its shortcomings.
     """
 
     name: str
@@ -42,7 +42,7 @@ class _Seen:
 
 
 def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
-    """Find what is wrong with the platforms that are enabled. Those that no gateway runs now are connected to, to see."""
+    """Yield faults of the enabled platforms. Platforms that no gateway runs now are connected, as a test."""
     found = [run_async(_look(crib, name)) for name in sorted(crib.platforms)]
     for seen in found:
         yield from _reach(crib, seen)
@@ -71,8 +71,8 @@ async def _look(crib: Crib, name: str) -> _Seen:
 async def _connected(
     crib: Crib, name: str, config: PlatformConfig, *, account: str | None
 ) -> tuple[str, str, Sequence[tuple[str, str]]]:
-    """Return the platform's account, why it can't be connected to, "" where it can, and what it can't do. Nothing is received.
-    Where a gateway runs ``account``, it is not connected to.
+    """Return the platform's account, why it can't connect (or ""), and its shortcomings. No message is received. If a gateway
+    runs ``account``, no connection is made.
     """
     from agent.plugin_host.lifecycle import STOP_SECONDS, guarded
 
@@ -92,7 +92,7 @@ async def _connected(
 
 
 def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
-    """Return the platform, which is not connected to yet. Raises ConfigError for settings that it has not."""
+    """Return the platform without connecting it. Raises ConfigError for wrong settings."""
     from agent.gateway.admission import Admission
     from agent.gateway.host import Door
     from agent.gateway.pairing import Pairings
@@ -103,7 +103,7 @@ def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
 
 
 def wrong_settings(crib: Crib) -> Iterator[str]:
-    """Find settings of platforms that can't be read, as far as it is seen without connecting to them."""
+    """Yield faults in settings of platforms that can be found without a connection."""
     for name in sorted(crib.platforms):
         try:
             _made(crib, name, crib.config.platforms.get(name, PlatformConfig()))
@@ -113,7 +113,7 @@ def wrong_settings(crib: Crib) -> Iterator[str]:
 
 
 def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
-    """Find who may do too much, or nothing."""
+    """Yield findings about users who may do too much, and platforms without users."""
     name, config = seen.name, seen.config
     where = f"platforms.{name}"
     try:
@@ -142,7 +142,7 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
-    """Find platforms that can't be connected to, and processes that died or hold an account without working."""
+    """Yield platforms that can't connect, and processes that died or hold an account without running."""
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
@@ -174,7 +174,7 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
-    """Find what nobody could agree to in a chat."""
+    """Yield findings that no user of a platform may approve."""
     yield from _misnamed(crib.config)
     approvers = {**crib.config.gateway.approvers, _EVERYTHING: ("owner",)}
     for key, roles in approvers.items():
@@ -189,7 +189,7 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _misnamed(config: Config) -> Iterator[CheckFinding]:
-    """Find names of findings that are likely mistyped: plugins have findings of their own, so that not every name is known."""
+    """Yield names of findings that are likely misspelt. Plugins have findings of their own, so that not every name is known."""
     from tools.judge.rules import all_rules
 
     keys = {rule.key for rule in all_rules()} | {rule.key for rule in config.approval.rules}
@@ -201,7 +201,7 @@ def _misnamed(config: Config) -> Iterator[CheckFinding]:
 
 
 def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
-    """Find what keeps the figures from being had."""
+    """Yield faults that keep the gateway's figures from being served."""
     gateway = crib.config.gateway
     if not gateway.port:
         return
@@ -219,7 +219,7 @@ def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _taken(address: str) -> str:
-    """Return why nobody can listen at an address, "" where somebody can, and for what is none, such as a user at a server."""
+    """Return why a server can't listen at an address; "" if it can, or if the text is no address, such as user@server."""
     import socket
 
     host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""Status of a gateway, as another process tells it: in words, or as JSON."""
+"""Print the status of a gateway that another process runs, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTS = ("open_sessions", "runs", "questions", "mail", "posts", "pid")
 
 
 async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> None:
-    """Print the state of these platforms, and the questions that wait there. Raises StoreFailed."""
+    """Print the state of these platforms, and their open questions. Raises StoreFailed."""
     told = [{**await told_status(crib.store, name), "name": name} for name in names]
     for one in told:
         one["running"] = bool(one["is_fresh"]) and one.get("state") in ("running", "draining")
@@ -94,7 +94,7 @@ def _times(figures: Mapping[str, Any]) -> list[str]:
 
 
 def lasted(seconds: float) -> str:
-    """Return a time in its largest unit."""
+    """Return a duration in its largest unit."""
     for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

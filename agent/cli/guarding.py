@@ -1,4 +1,4 @@
-"""Bounds of a check of `toolcrib doctor`: faults and delays of its own become findings, and a person sees that it works."""
+"""Limits for checks of `toolcrib doctor`: a check's errors and delays become findings, and the terminal shows progress."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from agent.cli.terminal import is_terminal
 from toolcrib.contract.errors import ToolcribError
 
 SECONDS = 30.0
-"""Seconds that a check may take where nothing else is said."""
+"""Default time limit of a check in seconds."""
 _AGAIN = 5.0
-"""Seconds after which a check that went on all the same is told again to end."""
+"""Seconds after which a check that has not stopped is interrupted again."""
 _QUIET = 2.0
-"""Seconds that a check takes before a person is told of it."""
+"""Seconds before the terminal shows that a check runs."""
 
 
 class _OverdueError(BaseException):
-    """Raised in a check that takes too long: ``except Exception`` does not stop it."""
+    """Raised in a check that takes too long. ``except Exception`` does not catch it."""
 
 
 def guarded(what: str, check: Callable[[], Iterable[CheckFinding]], seconds: float = SECONDS) -> Iterator[CheckFinding]:
-    """Yield what the check finds, once it has ended, and what became of it where it broke or took too long."""
+    """Yield the findings of a check when it has ended; if it raised or took too long, also a finding about that."""
     found: list[CheckFinding] = []
     try:
         with _signs(what), _ending(seconds):
             for one in check():
-                found.append(one)  # noqa: PERF402 - what was found before it broke stays
+                found.append(one)  # noqa: PERF402 - findings before an error are kept
     except _OverdueError:
         text = f"{what}: not all is checked, as it took more than {seconds:g} s"
         found.append(CheckFinding("check.overdue", "wrong", text, "run it with --verbose, which shows what it waits for"))
-    except Exception as error:  # noqa: BLE001 - doctor must go on whatever is broken
+    except Exception as error:  # noqa: BLE001 - doctor must continue whatever is broken
         found.append(_fault(what, error))
     yield from found
 
 
 def isolated(what: str, findings: Iterable[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield findings as they come, and last what their checks raised between them."""
+    """Yield findings as they arrive, and at last a finding about an exception that their checks raised."""
     try:
         yield from findings
     except Exception as error:  # noqa: BLE001 - as above
@@ -64,7 +64,7 @@ def _fault(what: str, error: Exception) -> CheckFinding:
 
 @contextmanager
 def _ending(seconds: float) -> Iterator[None]:
-    """Raise _OverdueError in what takes longer. Without bounds in other threads than the main one, which has the signals."""
+    """Raise _OverdueError in the block after ``seconds``. Only the main thread receives signals; other threads have no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,7 +83,7 @@ def _ending(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _signs(what: str) -> Iterator[None]:
-    """Tell a person at a terminal what is looked at, and for how long by now."""
+    """Show at a terminal which check runs, and for how long."""
     if not is_terminal(sys.stderr):
         yield
         return

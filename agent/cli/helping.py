@@ -1,4 +1,4 @@
-"""What /help and /keys say: how to type calls and messages, the commands, and the keys as they are configured."""
+"""The output of /help and /keys: how to type calls and messages, the commands, and the configured keys."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def show_help(chat: Conversation, rest: str) -> None:
 
 
 def listed(chat: Conversation, rows: Sequence[tuple[str, str]]) -> None:
-    """Print names and what each is: in two columns, or one below the other where the screen is narrow. Nothing is cut."""
+    """Print names with descriptions in two columns, or below each other on a narrow screen. Nothing is cut."""
     from textwrap import fill
 
     width, room = max(chat.screen.width, 20), max(len(name) for name, _ in rows) + 2

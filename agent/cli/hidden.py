@@ -1,10 +1,11 @@
-"""Keep what this process knows from other processes of the same user: commands that a session runs are such processes.
+"""Keep other processes of the same user, such as the commands of a session, from reading this one.
 
-Linux lets a process read the memory, the open files and the initial variables of another one of the same user, where the keys of
-model servers stand. A process that is not dumpable is closed to that. The block of variables that it was started with is wiped
-besides: root reads it anyway, and a process is dumpable until it says otherwise. What ``os.environ`` and libc know stays.
+On Linux a process can read the memory, the open files and the initial variables of other processes of the same user; these
+variables contain the keys of model servers. Other processes can't read a process that is not dumpable. The block of initial
+variables is also wiped, because root can read it anyway, and because a process is dumpable until it changes that. ``os.environ``
+and libc keep their copies.
 
-Only our own command line does this. A program that embeds toolcrib decides for itself.
+Only the command line does this. A program that embeds toolcrib decides for itself.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import sys
 from collections.abc import Sequence
 
 OPTION = "--debuggable"
-"""The person's option by which a debugger may attach to this process, and other processes may read it."""
+"""The option that allows a debugger to attach to this process, and other processes to read it."""
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
-"""Fields of /proc/self/stat behind the command's name: where the initial variables lie in our memory."""
+"""Fields of /proc/self/stat after the command's name: the addresses of the initial variables."""
 
 
 def hide(words: Sequence[str]) -> None:
-    """Close this process to others, unless its command line ``words`` says that a debugger may attach. Linux only."""
+    """Make this process unreadable for others, unless its command line ``words`` allows a debugger. Linux only."""
     own = words[: words.index("--")] if "--" in words else words
     if sys.platform != "linux" or OPTION in own:
         return
@@ -32,15 +33,15 @@ def hide(words: Sequence[str]) -> None:
         print(f"toolcrib: other processes can read this one: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
     start, end = _block()
     for name, value in os.environb.items():
-        os.putenv(name, value)  # libc keeps a copy of its own from here on, for whatever we start or load
+        os.putenv(name, value)  # libc now has its own copy for libraries and child processes
     if 0 < start < end:
         ctypes.memset(start, 0, end - start)
 
 
 def _block() -> tuple[int, int]:
-    """Return where the initial variables begin and end; (0, 0) where the kernel does not say."""
+    """Return the first and last address of the initial variables, or (0, 0) if the kernel does not report them."""
     try:
-        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - pathlib would be loaded for it
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - avoids importing pathlib
             fields = file.read().rpartition(b")")[2].split()
         return int(fields[_ENV_START]), int(fields[_ENV_END])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""The history of a stored session: its records, the ledger of its calls, and the audit of who agreed, put together."""
+"""The history of a stored session: its records, the ledger of its calls, and the audit of approvals, put together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREVIEW = 200
 
 
 async def story(store: Store, info: SessionInfo) -> list[str]:
-    """Return lines for a terminal; secrets are still to be taken out."""
+    """Return lines for a terminal. They are not redacted yet."""
     known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
     before = await _taken_over(store, info)
     imported = IMPORTED in info.place
@@ -31,7 +31,7 @@ async def story(store: Store, info: SessionInfo) -> list[str]:
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:
-    """Return calls of the sessions that this one is a fork of: by id the session and the last such call, the nearest first."""
+    """Return calls of the sessions that this one was forked from: id -> the nearest such session, and its last such call."""
     found: dict[str, tuple[str, CallRecord]] = {}
     seen, here = {info.id}, info
     while not is_delegate(here) and (parent := here.parent) and parent not in seen:
@@ -80,7 +80,7 @@ def _lines(
 
 
 def _elsewhere(call: Mapping[str, Any], found: tuple[str, CallRecord] | None) -> Iterator[str]:
-    """A call that the session took over; of one whose session is not stored any more nothing is said."""
+    """Yield lines about a call that a fork took over; only the call itself if its session is no longer stored."""
     yield _head(call["name"], call["args"])
     if found is not None:
         yield f"    ran in {tame(found[0][:ID_CHARS])}: {found[1].status.value}"
@@ -116,11 +116,11 @@ def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[Audit
 
 
 def _as_read(record: CallRecord, result: ToolResult) -> str:
-    """Return the text that the model reads, as `--trace` counts it: of a failure that is its reason, and not its data."""
+    """Return the text that the model reads, as `--trace` counts it; for a failure, the reason without its data."""
     return as_json(ExecutedCall(record.call, result, record.status))
 
 
 def _within(entry: AuditEntry, record: CallRecord) -> bool:
-    """Providers repeat ids: an entry belongs to the call that was under way at its time."""
+    """Return whether the entry belongs to this call: providers repeat ids, so the call must have been open at its time."""
     end = record.ended_at if record.ended_at is not None else float("inf")
     return record.opened_at <= entry.at <= end
