@@ -1,4 +1,4 @@
-"""Pictures on a command line: files that are shown to the model, and files for what it draws."""
+"""Images on a command line: files that the model sees, and files for the images that it makes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST_PATHS = 4_000
 
 
 def read_images(paths: Iterable[str]) -> list[Image]:
-    """Raises ToolcribError, which names the file, for what is no image."""
+    """Return the images of these files. Raises ToolcribError, with the file's name, if a file is not an image."""
     return [Image.from_file(Path(path).expanduser()) for path in paths]
 
 
 def read_typed(given: str) -> Image:
-    """The image at a path as a person types it, or drops it into a terminal: with ~, and perhaps quoted. Raises ToolcribError."""
+    """Return the image at a path that a user typed or dropped into a terminal: with ~, perhaps quoted. Raises ToolcribError."""
     path = Path(given).expanduser()
     if not path.exists():
         try:
@@ -35,13 +35,13 @@ def read_typed(given: str) -> Image:
 
 
 def as_mentions(pasted: str) -> str:
-    """Return a paste that is nothing but paths of pictures, as ``@path`` each: files that were dropped into the terminal. Another
-    paste is returned as it is.
+    """Return a paste as ``@path`` mentions if it consists of image paths only: files that were dropped into the terminal. Other
+    pastes are returned unchanged.
     """
     text = pasted.strip()
     if not text or len(text) > _LONGEST_PATHS or "\n" in text or not text.lower().rstrip("'\"").endswith(_ENDINGS):
         return pasted
-    if Path(text).is_absolute() and Path(text).is_file():  # neither quoted nor escaped, perhaps with blanks in it
+    if Path(text).is_absolute() and Path(text).is_file():  # not quoted or escaped, perhaps with blanks
         words = [text]
     else:
         try:
@@ -56,18 +56,18 @@ def as_mentions(pasted: str) -> str:
 
 
 def _path_of(word: str) -> str:
-    """Return the path of a word that may be a file's address."""
+    """Return the path of a word, which may be a file:// URL."""
     from urllib.parse import unquote, urlsplit
 
     if word.startswith("file://"):
         return unquote(urlsplit(word).path)
-    return os.path.expanduser(word)  # noqa: PTH111 - as it was typed
+    return os.path.expanduser(word)  # noqa: PTH111 - keeps the path as typed
 
 
 class ImageFolder:
-    """A folder that takes what the model draws, as image-1.png, image-2.jpeg, ...: no file in it is ever overwritten.
+    """A folder for images that the model makes: image-1.png, image-2.jpeg, ... No file in it is ever overwritten.
 
-    Raises ToolcribError where it can't be made.
+    Raises ToolcribError if the folder can't be created.
     """
 
     def __init__(self, folder: str) -> None:
@@ -80,7 +80,7 @@ class ImageFolder:
             raise ToolcribError(f"--save-images: {self._folder} can't be written to; name another folder")
 
     def save(self, image: Image) -> Path:
-        """Save the image and return its path. Raises ToolcribError where it can't be written."""
+        """Save the image and return its path. Raises ToolcribError if that fails."""
         ending = image.media_type.partition("/")[2]
         try:
             for number in itertools.count(1):
@@ -97,11 +97,11 @@ class ImageFolder:
 
 
 def labels(images: Iterable[Image]) -> str:
-    """``[image/png, 512 kB] [image/jpeg, 1.2 MB]``"""
+    """Return labels such as ``[image/png, 512 kB] [image/jpeg, 1.2 MB]``."""
     return " ".join(map(str, images))
 
 
 def recorded_labels(record: Mapping[str, Any]) -> Sequence[str]:
-    """Label a record's images without decoding them."""
+    """Return labels of a record's images, without decoding them."""
     found = ((one["media_type"], one["data"]) for one in record.get("images", ()))
     return [image_label(media_type, len(data) * 3 // 4 - data.count("=", -2)) for media_type, data in found]

@@ -1,4 +1,4 @@
-"""``toolcrib sessions import``: what comes from a file of ours, or from what another tool remembers."""
+"""``toolcrib sessions import``: import an exported file, or the history of another tool."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
 
 _SHOWN = 20
-"""Sessions, and faults, that are named."""
+"""Most sessions, and most faults, that are listed."""
 _EVERY = 10
-"""Sessions between two words about how far it is."""
+"""Sessions between two reports of progress."""
 _WORDS: Mapping[Fate, str] = {
     "new": "new",
     "more": "with more messages than before",
@@ -34,7 +34,7 @@ _WORDS: Mapping[Fate, str] = {
 
 
 class ForeignHistory(Protocol):
-    """A module that reads what another tool remembers."""
+    """A module that reads the history of another tool."""
 
     SOURCE: str
 
@@ -43,7 +43,7 @@ class ForeignHistory(Protocol):
 
 
 async def bring(crib: Crib, args: argparse.Namespace) -> int:
-    """Import the files that are named, or what the other tool remembers. FAILED where nothing could be read."""
+    """Import the named files, or the history of another tool. Return FAILED if nothing could be read."""
     paths = _paths(args)
     if not args.source and not paths:
         raise ToolcribError("say which file: toolcrib sessions import FILE.json; or --from claude-code, codex or hermes")
@@ -96,7 +96,7 @@ async def _from_tool(crib: Crib, tool: ForeignHistory, paths: Sequence[Path], do
 
 
 class _Done:
-    """Outcome of an import."""
+    """The outcome of an import."""
 
     def __init__(self, *, dry: bool) -> None:
         self.dry = dry
@@ -107,12 +107,12 @@ class _Done:
         self.kept.append((info, fate))
 
     def tick(self) -> None:
-        """Tell at a terminal how far it is, where it takes a while; ``lines`` go over that."""
+        """Show the progress of a long import at a terminal; ``lines`` overwrite it."""
         if len(self.kept) % _EVERY == 0 and sys.stderr.isatty():
             print(f"{len(self.kept)} sessions read ...", end="\r", file=sys.stderr, flush=True)
 
     def lines(self) -> Iterator[str]:
-        """Say which sessions come, and how many of each kind there are."""
+        """Yield lines about the imported sessions, and the number of each outcome."""
         coming = [info for info, fate in self.kept if fate in ("new", "more")]
         for info in coming[:_SHOWN]:
             count = f"{info.messages} message{'' if info.messages == 1 else 's'}"
@@ -125,12 +125,12 @@ class _Done:
         yield f"{'would be imported' if self.dry else 'imported'}: {'; '.join(told) or 'nothing, as no session is there'}"
 
     def told_faults(self) -> Iterator[str]:
-        """Say what could not be read, with its file and line."""
+        """Yield lines about what could not be read, with file and line."""
         yield from (f"left out: {tame(str(fault))}" for fault in self.faults[:_SHOWN])
         if len(self.faults) > _SHOWN:
             yield f"and {len(self.faults) - _SHOWN} more that could not be read"
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return ids by what became of them, and faults."""
+        """Return the session ids by outcome, and the faults."""
         faults = [{"path": str(one.path), "line": one.place, "why": one.why} for one in self.faults]
         return {**{fate: [info.id for info, one in self.kept if one == fate] for fate in _WORDS}, "faults": faults}

@@ -1,4 +1,4 @@
-"""``/init``: a draft of the project's AGENTS.md, by the model or by what its files say."""
+"""``/init``: draft the project's AGENTS.md, by the model or from the project's files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def init(chat: Conversation, wishes: str) -> None:
-    """Draft the file, or propose improvements of the one that is there. Raises ToolcribError."""
+    """Draft the file, or propose improvements of an existing one. Raises ToolcribError."""
     session = chat.session
     if session.backend.is_remote:
         if not chat.model:
@@ -39,7 +39,7 @@ async def init(chat: Conversation, wishes: str) -> None:
 
 
 def _file(cwd: str, project_dir: Path) -> tuple[Path, str, bool]:
-    """Return the project's file of instructions, as it is named in the folder of the commands, and whether it is there."""
+    """Return the path of the project's instruction file, its name as seen from the commands' folder, and whether it exists."""
     folder = Path(os.path.realpath(cwd))
     root = project_root(folder, Path(os.path.realpath(project_dir)))
     there = existing(root)
@@ -59,7 +59,7 @@ def _read(path: Path) -> str:
 
 
 async def _write(chat: Conversation, shown: str, text: str) -> None:
-    """Write the draft by an ordinary call of the person's, which passes the gate as any."""
+    """Write the draft by a call of the user, which passes the gate like any other."""
     if "write_file" not in chat.session.names:
         chat.screen.text(text)
         chat.screen.print_note(f"a draft of {tame(shown)}; write_file is not granted here, so write it yourself")

@@ -1,4 +1,4 @@
-"""Comparison of the installed files with the released ones. Other distributions bring a ``tools`` or ``toolsets.py`` too."""
+"""Compare the installed files with the released ones. Other distributions may install a ``tools`` or ``toolsets.py`` too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_NAMED = 10
 
 
 def compare() -> Iterator[CheckFinding]:
-    """Files that differ from the wheel's RECORD, and modules that come from elsewhere."""
+    """Yield findings about files that differ from the wheel's RECORD, and modules of other distributions."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     from agent.cli.program_checks import install
@@ -68,7 +68,7 @@ def compare() -> Iterator[CheckFinding]:
 
 
 def reinstalling(dist: Distribution) -> list[str]:
-    """Return the command that puts the released files in their place again, with what toolcrib was installed by."""
+    """Return the command that restores the released files, with the installer that installed toolcrib."""
     match installer(dist):
         case "uv tool":
             return ["uv", "tool", "upgrade", "--reinstall", "toolcrib"]
@@ -81,7 +81,7 @@ def reinstalling(dist: Distribution) -> list[str]:
 
 
 def installing(extra: str) -> list[str]:
-    """Return the command that installs toolcrib's extra beside it. Raises PackageNotFoundError where it is not installed."""
+    """Return the command that installs an extra of toolcrib. Raises PackageNotFoundError if toolcrib is not installed."""
     from importlib.metadata import distribution
 
     dist = distribution("toolcrib")
@@ -97,7 +97,7 @@ def installing(extra: str) -> list[str]:
 
 
 def installer(dist: Distribution) -> str:
-    """Return what toolcrib was installed by: ``uv tool``, ``pipx``, ``uv`` or ``pip``."""
+    """Return the installer of toolcrib: ``uv tool``, ``pipx``, ``uv`` or ``pip``."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"
@@ -107,7 +107,7 @@ def installer(dist: Distribution) -> str:
 
 
 def _wanted(dist: Distribution, extra: str = "") -> str:
-    """Return the requirement of this very toolcrib: its version, or where it was installed from."""
+    """Return the requirement of exactly this toolcrib: its version, or the URL or folder that it was installed from."""
     name = f"toolcrib[{extra}]" if extra else "toolcrib"
     url = str(json.loads(dist.read_text("direct_url.json") or "{}").get("url", ""))
     if _is_editable(dist):
@@ -140,9 +140,9 @@ def _differing(dist: Distribution) -> Iterator[str]:
 
 
 def _recorded(dist: Distribution) -> Iterator[tuple[str, str, str]]:
-    """(file, hash method, hash) of RECORD itself: from Python 3.12 on, ``dist.files`` leaves out what is gone."""
+    """Yield (file, hash method, hash) from RECORD itself: from Python 3.12 on, ``dist.files`` leaves out missing files."""
     for row in csv.reader((dist.read_text("RECORD") or "").splitlines()):
         name, digest = (row[0], row[1]) if len(row) > 1 else ("", "")
-        if digest and not name.endswith(".pyc") and not name.startswith("../"):  # scripts lie elsewhere with some installers
+        if digest and not name.endswith(".pyc") and not name.startswith("../"):  # some installers put scripts elsewhere
             method, _, expected = digest.partition("=")
             yield name, method, expected

@@ -1,4 +1,4 @@
-"""The chat at a terminal: keys in, frames out, one line after another to the conversation. What is typed is never lost."""
+"""The chat at a terminal: reads keys, draws frames, and gives the conversation one line after another. No input is lost."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 _TICK = 0.1
 _LONG_DRAFT = 5_000
-"""Characters of a draft from which on it comes back as a label."""
+"""Length in characters from which a restored draft is shown as a label."""
 _LONG = 40
-"""Rows from which on /show uses the pager."""
+"""Number of rows from which /show uses the pager."""
 
 
 class InteractiveChat:
-    """Made before the session, which asks through it (``questions``); ``run`` is the chat."""
+    """The chat at a terminal. It exists before the session, which asks through its ``questions``; ``run`` runs it."""
 
     def __init__(
         self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
@@ -62,10 +62,10 @@ class InteractiveChat:
         self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
-        """Drafts that wait: a large paste in them is a label."""
+        """Messages that wait for their turn; a large paste in them is a label."""
         self._came = asyncio.Event()
         self.is_working = True
-        """True while something runs, from the beginning on: a line that is sent waits for its turn."""
+        """True while something runs, initially too; a line that is sent then waits for its turn."""
         self._leaving = False
         self._presses = Presses()
         self._counted = ""
@@ -76,13 +76,13 @@ class InteractiveChat:
     @property
     def conversation(self) -> Conversation:
         """The chat's conversation, while it runs."""
-        assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of ours, not of the person's
+        assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of the program, not of the user
         return self._conversation
 
     # -- the chat ------------------------------------------------------------------------------------------------
 
     async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
-        """Chat until the person leaves; ``begin`` comes first. Raises Ended, or KeyboardInterrupt from a stuck turn."""
+        """Chat until the user leaves, after ``begin``. Raises Ended, or KeyboardInterrupt if a turn hangs."""
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))
@@ -92,7 +92,7 @@ class InteractiveChat:
             with interrupting(self._signalled), written_by(self._printed):
                 try:
                     await self.keyboard.run(self.board.begin)
-                except EOFError:  # the terminal went away
+                except EOFError:  # the terminal was closed
                     conversation.interrupt()
                 finally:
                     self._leaving = True
@@ -113,14 +113,14 @@ class InteractiveChat:
             await self._kept.keep(self.conversation.session.id, self._unsent())
 
     def _unsent(self) -> str:
-        """Return what was typed and not sent: the messages that wait for their turn, and the draft."""
+        """Return the unsent input: the messages that wait for their turn, and the draft."""
         return "\n".join(self.keyboard.pastes.expand(text) for text in (*self._queue, self.keyboard.draft.text) if text)
 
     def put_back(self, typed: str) -> None:
         self.keyboard.put_back(typed)
 
     def restore_draft(self) -> None:
-        """Lay back into the draft what a process of this session left unsent."""
+        """Restore the draft that an ended process of this session left unsent."""
         if text := self._kept.read(self.conversation.session.id):
             self.keyboard.put_back(self.keyboard.pastes.collapse(text) if len(text) > _LONG_DRAFT else text)
             self.view.screen.print_note("what was typed and not sent is back")
@@ -163,20 +163,20 @@ class InteractiveChat:
                 self.board.changed()
 
     def _signalled(self) -> None:
-        """From a signal handler: end what runs. SIGINT is no key here: somebody sent it."""
+        """Interrupt what runs, from a signal handler. Ctrl-C is a key here, so that SIGINT comes from another process."""
         if self._conversation is not None:
             self._conversation.interrupt()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.keyboard.stop)
 
     def _printed(self, line: str) -> None:
-        """Take a line that something printed, from any thread."""
+        """Show a line that some code printed, from any thread."""
         if self._loop is None or threading.current_thread() is threading.main_thread():
             self.view.screen.text(line)
         else:
             self._loop.call_soon_threadsafe(self.view.screen.text, line)
 
-    # -- what a person does --------------------------------------------------------------------------------------
+    # -- actions of the user ---------------------------------------------------------------------------------------
 
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
@@ -212,7 +212,7 @@ class InteractiveChat:
             self.interrupted()
 
     def _declined(self) -> None:
-        """Interrupt what runs after a Ctrl-C that answered a question with no; at the prompt the draft stays."""
+        """Interrupt what runs after a Ctrl-C that denied a request; at the prompt the draft stays."""
         self.broken_off()
         if not self.is_working:
             self.view.screen.print_note("  denied")
@@ -239,7 +239,7 @@ class InteractiveChat:
         if self.is_working:
             self.view.screen.print_note("it is still at work: Ctrl-C interrupts it")
         elif self.conversation.session.delegates.at_work:
-            self.sent("/exit", steers=False)  # which asks first
+            self.sent("/exit", steers=False)  # this asks first
         else:
             self.keyboard.stop()
 
@@ -252,16 +252,16 @@ class InteractiveChat:
 
     @property
     def is_settling(self) -> bool:
-        """True while a question waits for the person to stop typing: an Enter may be meant for it."""
+        """True while a question waits until the user stops typing: an Enter may be meant for it."""
         return self.questions.settles
 
     def next_mode(self) -> None:
-        """Switch the session to the next mode, and from the strictest to the first."""
+        """Switch the session to the next mode; the strictest is followed by the first."""
         self._steering.beside(self._switch_mode())
 
     async def _switch_mode(self) -> None:
         try:
-            await self.conversation.next_mode()  # the last row names it
+            await self.conversation.next_mode()  # the last row shows it
         except ToolcribError as error:
             self.view.screen.fault(f"✗ {one_line(str(error))}")
         self.board.changed()
@@ -269,7 +269,7 @@ class InteractiveChat:
     def away(self) -> contextlib.AbstractContextManager[None]:
         return self.board.aside()
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- rows ----------------------------------------------------------------------------------------------------
 
     def above(self, columns: int) -> Sequence[Row]:
         rows = self.view.rows(columns)
@@ -292,7 +292,7 @@ class InteractiveChat:
         if self._conversation is None:
             return ""
         session = self._conversation.session
-        if session.id != self._counted:  # what a server counted was another session's
+        if session.id != self._counted:  # the count of tokens belonged to another session
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
@@ -305,10 +305,10 @@ class InteractiveChat:
 
         return switch_theme(self.board, name, self._color)
 
-    # -- whole items ---------------------------------------------------------------------------------------------
+    # -- items in full -------------------------------------------------------------------------------------------
 
     async def show(self, number: int | None) -> None:
-        """Show the whole of an item, the last one by default; a long one in the pager. Raises ToolcribError."""
+        """Show an item in full, by default the last one; a long one in the pager. Raises ToolcribError."""
         items = self.view.items
         if number is None and not items:
             raise ToolcribError("nothing to show yet: a call gets its #N once it has ended")
@@ -319,11 +319,11 @@ class InteractiveChat:
         await self.read(items[number].whole, items[number].diff)
 
     def number_of(self, call_id: str) -> int | None:
-        """Return the number of the newest call of that id; None where it was not shown."""
+        """Return the number of the newest call with that id, or None if it was not shown."""
         return self.view.numbers.get(call_id)
 
     async def read(self, whole: str, diff: str = "") -> None:
-        """Show a text and a diff, long ones in the pager."""
+        """Show a text and a diff; long ones in the pager."""
         lines = whole.count("\n") + diff.count("\n")
         if lines < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
@@ -336,7 +336,7 @@ class InteractiveChat:
 
 
 def _late_completer(chat: InteractiveChat) -> Completer:
-    """Make a completer that asks the one that the chat has by then."""
+    """Return a completer that uses the chat's completer, which is set later."""
     from prompt_toolkit.completion import DummyCompleter, DynamicCompleter
 
     return DynamicCompleter(lambda: chat.completer or DummyCompleter())

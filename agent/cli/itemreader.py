@@ -1,4 +1,4 @@
-"""The chat's own screen, as its commands use it: it shows whole what was shown in short."""
+"""The part of the chat's screen that its commands use: it shows items in full."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Protocol
 
 
 class ItemReader(Protocol):
-    """Shows items whole, all of it in other colours, and what was left unsent."""
+    """Shows items in full, switches colours, and restores unsent input."""
 
     def number_of(self, call_id: str) -> int | None:
-        """Return the number of the newest call of that id; None where it was not shown."""
+        """Return the number of the newest call with that id, or None if it was not shown."""
         ...
 
     async def show(self, number: int | None) -> None:
-        """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        """Show the item, for None the last one. Raises ToolcribError if it does not exist."""
         ...
 
     async def read(self, whole: str) -> None:
-        """Show a text, a long one in the pager."""
+        """Show a text; a long one in the pager."""
         ...
 
     def put_back(self, typed: str) -> None:
-        """Lay a message that was not sent back into the draft."""
+        """Put an unsent message back into the draft."""
         ...
 
     def restore_draft(self) -> None:
-        """Lay back into the draft what an ended process left unsent in this session."""
+        """Restore the draft that an ended process of this session left unsent."""
         ...
 
     def switch_theme(self, name: str) -> str:
-        """Switch the colours, and show a sample; "" shows those that are on. Return the name of the theme that is on."""
+        """Switch the colours and show a sample; "" keeps the present ones. Return the name of the present theme."""
         ...

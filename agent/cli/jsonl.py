@@ -1,4 +1,4 @@
-"""A run as JSON lines: see docs/events.md, which is the promise. Within one version, fields are only added."""
+"""A run as JSON lines, as docs/events.md specifies. Within one version, fields are only added."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _STATUS = {
 
 
 class JsonLines:
-    """Writes one object a line, each at once."""
+    """Writes each event as a JSON object on its own line, immediately."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.images: ImageFolder | None = None
-        """Folder for the images that the model makes: a line only names the file."""
+        """Folder for the images that the model makes; a line names only the file."""
 
     def write(self, kind: str, /, **fields: Any) -> None:
         self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
@@ -150,7 +150,7 @@ class JsonLines:
         about = {"id": call.id, "name": call.name, "status": status, "duration": duration}
         try:
             self.write("tool_finished", **about, **told, **images)
-        except RecursionError:  # read, it is nested deeper than can be written
+        except RecursionError:  # the text parses, but nests too deep to be written again
             self.write("tool_finished", **about, result=text, **images)
 
 
@@ -159,7 +159,7 @@ def _told(image: Image) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return the JSON value that a result's text is; the text where Python can't read it: nested too deep, a number too long."""
+    """Return a result's text as a JSON value, or as text if Python can't parse it: nested too deep, or a number too long."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -167,7 +167,7 @@ def _value(text: str) -> Any:
 
 
 def _line(value: Any) -> str:
-    """ASCII only: whatever the locale can't encode would be escaped in a way that JSON does not know."""
+    """Return the value as a line of JSON in ASCII: other characters might be escaped for the locale, which breaks JSON."""
     try:
         return json.dumps(value, default=str, allow_nan=False)
     except ValueError:  # NaN and infinities, which models write and JSON does not have

@@ -1,4 +1,4 @@
-"""Checks of keys and of the clock for `toolcrib doctor`, by a short request to each configured model server."""
+"""Checks of keys and of the clock for `toolcrib doctor`: one short request to each configured model server."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from agent.providers.http import ServerAnswer
 
 _SECONDS = 5.0
-"""Seconds that a server may take to answer."""
+"""Seconds to wait for a server's answer."""
 _WRONG = 60.0
-"""Seconds by which the clock may differ from a server's."""
+"""Seconds that the clock may differ from a server's."""
 _BAD_KEY = ("api_key_invalid", "api key not valid", "api key expired")
-"""Words of a server that refuses a key by another status than 401 and 403."""
+"""Words of servers that refuse a key with another status than 401 and 403."""
 
 
 def check_servers(crib: Crib) -> Iterator[CheckFinding]:
-    """Look for the keys that the configuration names, and ask each server with its key."""
+    """Yield findings about the keys that the configuration names, after one request to each server with its key."""
     yield from check_keys(crib.config, crib.providers)
 
 
@@ -51,10 +51,10 @@ def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
         if server.target is None or endpoint is None or not endpoint.base_url:
             continue
         if endpoint.key_env is None and is_hosted(endpoint):
-            continue  # it would refuse
+            continue  # the server would refuse
         try:
             answer = run_async(_ask(server, endpoint, environ))
-        except Exception as error:  # noqa: BLE001 - of several servers one must not keep the others from being asked
+        except Exception as error:  # noqa: BLE001 - a failing server must not keep the others from being checked
             yield CheckFinding("key.unchecked", "note", f"{server.source}: {endpoint.server} could not be asked: {error}")
             continue
         yield _told(config, server, endpoint, answer)
@@ -65,7 +65,7 @@ def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
 
 
 def blank_keys(config: Config, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the variables that the configuration names for keys and that hold nothing, each with its key there."""
+    """Return the variables that the configuration names for keys and that are unset or empty, each with its configuration key."""
     named = [("model.api_key_env", config.model.api_key_env), ("compression.api_key_env", config.compression.api_key_env)]
     named += [(f"model.fallback, entry {number},", one.api_key_env) for number, one in enumerate(config.model.fallback, 1)]
     if config.approval.smart.enabled:
@@ -113,7 +113,7 @@ def _place(config: Config, key: str) -> str:
 
 
 def _clock(config: Config, plugins: Plugins, endpoint: Endpoint, answer: ServerAnswer) -> CheckFinding | None:
-    """Compare the clock with the server's; None where that does not tell the time, or tells an earlier one of a cache."""
+    """Compare the clock with the server's. Return None if the answer has no date; the age of a cached answer is subtracted."""
     from email.utils import parsedate_to_datetime
 
     try:
@@ -131,7 +131,7 @@ def _clock(config: Config, plugins: Plugins, endpoint: Endpoint, answer: ServerA
 def _clock_repair(config: Config, plugins: Plugins) -> Repair | None:
     from agent.cli.program_checks import install
 
-    if os.geteuid() != 0 or not shutil.which("timedatectl"):  # else it would ask for a password
+    if os.geteuid() != 0 or not shutil.which("timedatectl"):  # others are asked for a password
         return None
     words = ["timedatectl", "set-ntp", "true"]
     loses = "the machine's clock is set, which takes a while"

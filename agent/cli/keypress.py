@@ -1,4 +1,4 @@
-"""Single keys from a terminal: one press at a time, and never what was typed ahead or pasted."""
+"""Single keys from a terminal: one press at a time, without keys that were typed ahead or pasted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from typing import Any, TextIO
 
 QUIET = 0.7
-"""Seconds without a key after which the next one is meant for the prompt that is shown."""
+"""Seconds without a key after which the next key is meant for the visible prompt."""
 PASTED = "pasted"
 _EARLY_END = "c-@"
-"""Ctrl-D that was pressed right before keys were read one by one: Linux then gives a NUL in its place."""
+"""Ctrl-D pressed right before the terminal reads single keys: Linux then sends NUL instead."""
 _NAMES = {"c-m": "enter", "c-j": "enter", "left": "left", "right": "right", "up": "up", "down": "down"}
 
 
 class SingleKeys:
-    """Keys of one terminal. Needs a running loop; the terminal is in its usual mode between two keys."""
+    """Reads single keys from a terminal. Needs a running loop. Between two keys the terminal is in its usual mode."""
 
     def __init__(self, source: TextIO) -> None:
         from prompt_toolkit.input import create_input
@@ -22,14 +22,14 @@ class SingleKeys:
         self._input: Any = create_input(source)
 
     async def wait_for_quiet(self) -> None:
-        """Wait until nothing was typed for a while; what was is forgotten. Raises as ``press``."""
+        """Wait until no key was pressed for a while; discard those that were. Raises as ``press``."""
         while (keys := await self._next(QUIET)) is not None:
             _raise_where_it_ends(keys)
 
     async def press(self) -> str:
         """Return the next key: a character, or enter, left, right, up or down. Raises EOFError and KeyboardInterrupt.
 
-        Several that come at once were pasted, and are forgotten, with all that follows them without a pause: then it is PASTED.
+        Several keys at once were pasted: they are discarded, with all that follow without a pause, and PASTED is returned.
         """
         while True:
             keys = await self._next(None) or ["c-d"]
@@ -41,7 +41,7 @@ class SingleKeys:
                 return key
 
     async def _next(self, seconds: float | None) -> list[str] | None:
-        """Return the keys that come together next, Ctrl-D at the end of input; None where none comes in that time."""
+        """Return the next keys that arrive together, Ctrl-D at the end of input, or None if none arrives in time."""
         came: asyncio.Future[list[str] | None] = asyncio.get_running_loop().create_future()
 
         def ready() -> None:

@@ -1,4 +1,4 @@
-"""Labels of a session, by which a person knows it: its title and its tags."""
+"""Labels of a session for the user: its title and its tags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_TAGS = 30
 
 
 def title_from(words: str) -> str:
-    """Return a title on one line. Raises ToolcribError for one that says nothing, or too much."""
+    """Return a title on one line. Raises ToolcribError if it is empty or too long."""
     title = " ".join(words.split())
     if not title or not any(char.isprintable() and not char.isspace() for char in title):
         raise ToolcribError("say which title: some words that name what the session is about")
@@ -35,7 +35,7 @@ def title_from(words: str) -> str:
 
 
 def tag_from(word: str) -> str:
-    """Return a tag as it is kept, without the # that lists show before it. Raises ToolcribError for what can be none."""
+    """Return a tag as it is stored, without the # of lists. Raises ToolcribError if it is not a valid tag."""
     word = word.removeprefix("#")
     if not _TAG.fullmatch(word):
         raise ToolcribError(
@@ -45,7 +45,7 @@ def tag_from(word: str) -> str:
 
 
 def changed_tags(tags: Sequence[str], words: Iterable[str]) -> list[str]:
-    """Return tags after ``+a`` or ``a``, which adds one, and ``-b``, which takes one off. Raises ToolcribError."""
+    """Return the tags after adding ``+a`` or ``a`` and removing ``-b``. Raises ToolcribError."""
     kept = list(tags)
     for word in words:
         tag = tag_from(word.removeprefix("+") if word[:1] == "+" else word.removeprefix("-"))
@@ -61,14 +61,14 @@ def changed_tags(tags: Sequence[str], words: Iterable[str]) -> list[str]:
 
 
 async def rename(sessions: SessionStore, session_id: str, words: str) -> str:
-    """Give a session a title, and return it. Raises ToolcribError, and StoreFailed."""
+    """Set the title of a session, and return it. Raises ToolcribError and StoreFailed."""
     title = title_from(words)
     await sessions.label(session_id, title=title)
     return title
 
 
 async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
-    """Give the session that the command line names the title that it gives. Raises ToolcribError, and StoreFailed."""
+    """Set the title of the session that the command line names. Return the exit code. Raises ToolcribError and StoreFailed."""
     if not args.id or not args.words:
         raise ToolcribError("say which, and its title: toolcrib sessions rename ID TITLE")
     info = await crib.find_session(args.id)
@@ -78,7 +78,7 @@ async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def tag_stored(crib: Crib, args: argparse.Namespace) -> int:
-    """Change the tags of the session that the command line names. Raises ToolcribError, and StoreFailed."""
+    """Change the tags of the session that the command line names. Return the exit code. Raises ToolcribError and StoreFailed."""
     words = [*args.words, *(f"-{tag}" for tag in args.without)]
     if not args.id or not words:
         raise ToolcribError("say which, and its tags: toolcrib sessions tag ID +this -that")

@@ -1,6 +1,6 @@
-"""Checks of what processes that ended without clearing up have left behind, for `toolcrib doctor`.
+"""Checks for leftovers of processes that ended without cleaning up, for `toolcrib doctor`.
 
-A lease needs none: it is free once its process has ended. Locks end with their process.
+Leases need no check: they are free when their process has ended. Locks end with their process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PRUNE = "toolcrib env prune"
 
 
 def check_leftovers(config: Config) -> Iterator[CheckFinding]:
-    """Look for processes, folders and sockets whose owner has ended."""
+    """Yield findings about processes, folders and sockets whose owner has ended."""
     yield from check_processes()
     yield from check_folders()
     if config.store.enabled and config.store_url is None:
@@ -66,7 +66,7 @@ def check_folders() -> Iterator[CheckFinding]:
 def _remove(folders: Sequence[Path]) -> Iterator[str]:
     from tools.environments.leftovers import left_behind, remove
 
-    for folder in set(folders).intersection(left_behind()):  # its number may be a new process's by now
+    for folder in set(folders).intersection(left_behind()):  # another process may have its number by now
         remove(folder)
         yield f"removed {folder}"
 
@@ -91,7 +91,7 @@ def _unlink(store: Path) -> Iterator[str]:
 
 
 def check_containers(config: Config) -> Iterator[CheckFinding]:
-    """Look at the engines that are configured, and at the usual one where it answers."""
+    """Yield findings about containers on the configured engines, and on the usual one if it answers."""
     from agent.backends import Backends
 
     for kind, containers in Backends(config, ()).containers():

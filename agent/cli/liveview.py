@@ -1,4 +1,4 @@
-"""A run as it happens, on the chat's own screen: what is final goes up, what goes on is live."""
+"""A run on the chat's own screen as it happens: final rows move up, the others are live."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from toolcrib.contract.display import ToolDisplay
 
 _KEPT = 200
-"""Items whose wholes are remembered."""
+"""Most items that can be shown in full."""
 _MOST_THOUGHT = 200_000
 _LIVE_SHARE, _LEAST_LIVE = 4, 4
-"""Share of the screen's rows, and rows at least, that a text has live: made smaller, a screen holds what it breaks of them."""
+"""A text has this share of the screen's rows live, and at least so many rows. If the screen shrinks, they still fit."""
 
 
 class _Running:
-    """A call that runs, ``place`` of its reply's. ``asked`` are the seconds that a person was asked about it."""
+    """A running call, number ``place`` of its reply. ``asked`` is the time in seconds that the user took to answer about it."""
 
     def __init__(self, call: ToolCall, display: ToolDisplay, begin: float, place: int) -> None:
         self.call = call
@@ -65,25 +65,25 @@ class _Running:
         self.output: list[str] = []
         self.progress: ToolProgressed | None = None
         self.ended: float | None = None
-        """Time at which it reported its end; a call that runs beside others is finished with them."""
+        """Time when the call reported its end; if it runs beside others, it is finished with them."""
         self.shows: dict[str, Json] = {}
-        """Other activities of the call, by their names."""
+        """Other activities of the call by name."""
         self.differs: str | None = None
 
     def seconds(self, now: float) -> float:
-        """Return how long it took by itself."""
+        """Return the call's own duration so far."""
         waiting = 0.0 if self.asking_since is None else now - self.asking_since
         now = now if self.ended is None else self.ended
         return max(now - self.begin - self.asked - waiting, 0.0)
 
     def took(self, event: ToolProgressed, now: float) -> None:
-        """Take how far it says it is."""
+        """Record the call's reported progress."""
         self.progress = event
         if event.status in ENDED:
             self.ended = self.ended or now
 
     def shown(self, event: ToolActivity) -> None:
-        """Take what it shows now in the place of what it showed before."""
+        """Record what the call shows now, in place of what it showed before."""
         content = event.content
         if event.activity == OUTPUT:
             self.output = output_lines(content)
@@ -93,7 +93,7 @@ class _Running:
             self.shows[event.activity] = content
 
     def rows(self, now: float, columns: int) -> list[Row]:
-        """Return its live rows: its line, how far it is, what it prints and what else it shows, in a few rows altogether."""
+        """Return the call's live rows: its line, then a few rows with its progress, output and other activities."""
         below = [] if self.progress is None else [progress_row(self.progress, columns - 4)]
         below += [((shortened(line, columns - 4), "dim"),) for line in self.output]
         for name, content in self.shows.items():
@@ -103,7 +103,7 @@ class _Running:
 
 
 class LiveScreen:
-    """The chat's screen for what is no run: notes, faults and results of commands. Same methods as agent.cli.render.Screen."""
+    """The chat's screen outside of runs: notes, faults and results of commands. It has the methods of agent.cli.render.Screen."""
 
     interactive = True
     words = False
@@ -113,7 +113,7 @@ class LiveScreen:
 
     @property
     def width(self) -> int:
-        """Columns of a row."""
+        """Return the number of columns."""
         return self._board.columns
 
     def print_note(self, text: str) -> None:
@@ -124,7 +124,7 @@ class LiveScreen:
         self._words(text, "bad")
 
     def text(self, text: str) -> None:
-        """Print a text as it is."""
+        """Print a text unchanged."""
         rows: list[Row] = []
         for line in tame(text).split("\n"):
             rows += folded(((line.expandtabs(8), ""),) if line else (), self.width)
@@ -135,7 +135,7 @@ class LiveScreen:
         self._board.add(diff_rows(text, self.width, named=True))
 
     def draw(self, image: Image) -> None:
-        """Draw a picture between what was printed and what comes, where this terminal is known to show it."""
+        """Draw an image below the printed rows, if this terminal is known to support it."""
         from agent.cli.picturing import drawn, protocol_of
         from agent.cli.screen import tty
 
@@ -151,7 +151,7 @@ class LiveScreen:
         rows: list[Row] = []
         for line in tame(text).expandtabs(8).split("\n"):
             blanks = len(line) - len(line.lstrip(" "))
-            if width(line) <= self.width or "  " in line.strip():  # columns stay columns
+            if width(line) <= self.width or "  " in line.strip():  # columns stay aligned
                 rows += folded(((line, style),) if line else (), self.width)
                 continue
             margin: Row = ((line[:blanks], ""),) if blanks else ()
@@ -160,24 +160,24 @@ class LiveScreen:
 
 
 class LiveView:
-    """A listener for events, and the live rows that follow from them. ``brief`` as in agent.cli.view.View."""
+    """A listener that shows events as live rows. ``brief``: as in agent.cli.view.View."""
 
     def __init__(self, board: Board, *, markdown: bool, thinking: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._board = board
         self.screen = LiveScreen(board)
         self.brief = True
         self.idle = False
-        """True while the person is at the prompt, and no run is under way."""
+        """True while the user is at the prompt and no run is in progress."""
         self.items: dict[int, ShownItem] = {}
         self.numbers: dict[str, int] = {}
-        """Number of the newest call of each id."""
+        """Call id -> number of the newest call with that id."""
         self._number = 0
         self._clock = clock
         self._text = Markdown(board.columns, laid_out=markdown)
         self._laid_out = markdown
         self._has_text = False
         self._said = ""
-        """Text that is laid out with the next frame, for the screen as it is then."""
+        """Text that the next frame formats, for the width that the screen then has."""
         self._plain = ""
         self._shows_thinking = thinking
         self._thought: deque[str] = deque()
@@ -187,15 +187,15 @@ class LiveView:
         self._waits_for = ""
         self._waits_since = 0.0
         self._calls = self._coming = 0
-        """Number of calls of the last reply, and of those that have not begun."""
+        """Number of calls in the last reply, and of those that have not started."""
         self.usage: dict[str, int] = {}
-        """The server's count of tokens in the last turn."""
+        """The server's token counts of the last turn."""
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def __call__(self, event: Event) -> None:
         match event:
-            case TextDelta(text=text) if text and not self.brief:  # ours, about what a person typed
+            case TextDelta(text=text) if text and not self.brief:  # toolcrib's own text about typed input
                 self._plain += text
             case TextDelta(text=text) if text:
                 self._end_thought()
@@ -257,7 +257,7 @@ class LiveView:
                 pass
 
     def end(self) -> None:
-        """End the text and the thinking: all of it is final."""
+        """End the text and the thinking: all of it becomes final."""
         self._end_thought()
         self._waits("")
         if self._plain:
@@ -270,14 +270,14 @@ class LiveView:
             self._has_text = False
 
     def finish(self) -> None:
-        """End all that is live: a run is over."""
+        """End everything live when a run is over."""
         self.end()
         self._running.clear()
         self._calls = self._coming = 0
         self._board.changed()
 
     def asking(self, call_id: str, *, begins: bool) -> None:
-        """Leave out of a call's time what a person takes to answer about it."""
+        """Exclude from a call's duration the time that the user takes to answer about it."""
         running, now = self._running.get(call_id), self._clock()
         if running is None:
             return
@@ -288,7 +288,7 @@ class LiveView:
             running.asking_since = None
 
     def place_of(self, call_id: str) -> str:
-        """Say which call of the model's reply it is: ``call 2 of 3``; "" where it is the only one."""
+        """Return which call of the model's reply this is, such as ``call 2 of 3``; "" for a single call."""
         running = self._running.get(call_id)
         return "" if running is None or self._calls < 2 else f"call {running.place} of {self._calls}"
 
@@ -296,11 +296,11 @@ class LiveView:
 
     @property
     def is_moving(self) -> bool:
-        """True while something ticks."""
+        """True while a row changes with time."""
         return bool(self._running or self._waits_for or self._thought_length)
 
     def rows(self, columns: int) -> list[Row]:
-        """Return the live rows, once what became final was given to the board."""
+        """Return the live rows, after moving final ones to the board."""
         self._read(columns)
         live: list[Row] = []
         if self._has_text:
@@ -311,7 +311,7 @@ class LiveView:
         return [*live, *self._ticking(columns)]
 
     def _read(self, columns: int) -> None:
-        """Lay out the text that has come."""
+        """Format the text received so far."""
         if columns != self._text.columns:
             self._text.resize(columns)
         said, self._said = self._said, ""
@@ -334,7 +334,7 @@ class LiveView:
             yield ((f"{spinner} ", "bullet"), (f"{what} ...{span}", "dim"))
 
     def add_item(self, title: str, whole: str, diff: str = "") -> int:
-        """Remember the whole of something, and what differs; return its number."""
+        """Store an item's full text and diff; return its number."""
         self._number += 1
         self.items[self._number] = ShownItem(title, whole, diff)
         self.items.pop(self._number - _KEPT, None)
@@ -353,7 +353,7 @@ class LiveView:
             self.screen.draw(image)
 
     def show_again(self, executed: ExecutedCall, display: ToolDisplay) -> None:
-        """Show a call of a resumed session; it gets a number here. How long it took is not known."""
+        """Show a call of a resumed session; it gets a number here. Its duration is unknown."""
         number = self.add_item(executed.call.name, whole_of(executed, display), diff_of(executed))
         self.numbers[executed.call.id] = number
         self._board.add(finished_rows(executed, display, number, self._board.columns, whole=False, timed=False))

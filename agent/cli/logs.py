@@ -1,4 +1,4 @@
-"""The log as a person sees it: short warnings, or everything when asked for."""
+"""The log that a user sees: short warnings, or everything on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class _ToStderr(logging.Handler):
-    """Looks sys.stderr up each time, since the prompt replaces it while it is on screen."""
+    """Writes to the present sys.stderr, since the prompt replaces it while it is on screen."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
@@ -35,7 +35,7 @@ class _ToStderr(logging.Handler):
 
 @contextmanager
 def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
-    """Log to stderr during one command. TOOLCRIB_LOG names the level, ``warning`` by default. Raises ConfigError."""
+    """Log to stderr during one command. TOOLCRIB_LOG names the level, by default ``warning``. Raises ConfigError."""
     named = os.environ.get("TOOLCRIB_LOG", "").lower() or "warning"
     if named not in _LEVELS:
         raise ConfigError(f"TOOLCRIB_LOG={named!r}: expected one of {', '.join(_LEVELS)}")
@@ -53,7 +53,7 @@ def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
 
 @contextmanager
 def logging_of_gateway(form: str, redact: Callable[[str], str]) -> Iterator[None]:
-    """Log what a gateway does, in place of short warnings. TOOLCRIB_LOG and --verbose name the level here too."""
+    """Log a gateway's activity in place of short warnings. TOOLCRIB_LOG and --verbose set the level here too."""
     from agent.gateway.logs import gateway_log
 
     root = logging.getLogger()
@@ -72,7 +72,7 @@ def logging_of_gateway(form: str, redact: Callable[[str], str]) -> Iterator[None
 
 @contextmanager
 def shown_otherwise() -> Iterator[None]:
-    """Keep faults out of the log that a command gathers and will list itself, unless everything is logged."""
+    """Keep out of the log the faults that a command collects and lists itself, unless everything is logged."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ToStderr) and handler.brief]
     levels = [handler.level for handler in handlers]
     for handler in handlers:

@@ -1,4 +1,4 @@
-"""Checks of the machine for `toolcrib doctor`: Python, room on the disk, the time zone."""
+"""Checks of the machine for `toolcrib doctor`: Python, free disk space, the time zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LITTLE = 512 * _MEBIBYTE
 _FEW_FILES = 1_000
 _LOCALTIME = Path("/etc/localtime")
 _RULE = Regex(r"(?:[A-Za-z]{3,}|<[\w+-]+>)[+-]?\d")
-"""Beginning of a zone that says its own rule, such as CET-1CEST."""
+"""Beginning of a TZ value that contains its own rule, such as CET-1CEST."""
 
 
 def check_python() -> Iterator[CheckFinding]:
@@ -30,14 +30,14 @@ def check_python() -> Iterator[CheckFinding]:
 
 
 def check_disk() -> Iterator[CheckFinding]:
-    """Find out whether the state folder's disk is nearly full."""
+    """Yield a finding about the free space of the state folder's disk."""
     folder = state_dir()
     about = os.statvfs(next(path for path in (folder, *folder.parents) if path.exists()))
     free = about.f_bavail * about.f_frsize
     fix = "make room there: a store without room for its copies makes none, and on a full disk no tool runs"
     if free < _LITTLE:
         text = f"the disk of the state folder {folder} is nearly full: {free // _MEBIBYTE} MiB are free"
-        yield CheckFinding("disk.low", "note", text, fix)  # where nothing can be written, check_state says so
+        yield CheckFinding("disk.low", "note", text, fix)  # check_state reports a full disk
     elif about.f_files and about.f_favail < _FEW_FILES:
         yield CheckFinding("disk.files", "note", f"the disk of {folder} has room for {about.f_favail} more files only", fix)
     else:
@@ -45,7 +45,7 @@ def check_disk() -> Iterator[CheckFinding]:
 
 
 def check_zone() -> Iterator[CheckFinding]:
-    """Find a local time zone that can't be loaded: the C library takes UTC for it, and says nothing."""
+    """Yield a finding if the local time zone can't be loaded: the C library then silently uses UTC."""
     from tools.schedules.zones import ScheduleError, zone_of
 
     named = os.environ.get("TZ", "").removeprefix(":")

@@ -1,4 +1,4 @@
-"""Repairs of `toolcrib doctor --fix`: each is shown, asked for, done, and looked at again."""
+"""Repairs of `toolcrib doctor --fix`: show each repair, ask, run it, and check again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _NOBODY = "not done: nobody can be asked here"
 
 @dataclass(slots=True)
 class Mending:
-    """Does repairs. ``agreed``: those that lose nothing are done unasked. ``quiet``: nothing is printed, and nobody asked.
+    """Runs repairs. With ``agreed``, repairs that lose nothing run without a question. With ``quiet``, nothing is printed or
+    asked.
 
-    ``outcomes`` has what became of each finding's repair, by its number; ``done`` counts those that were tried.
+    ``outcomes`` maps the number of each finding to the outcome of its repair; ``done`` counts the repairs that were tried.
     """
 
     agreed: bool
@@ -43,7 +44,7 @@ class Mending:
             self._say(f"    {self.outcomes[number]}")
 
     def _refusal(self, repair: Repair) -> str:
-        """Return why it is not to be done, "" where it is agreed to."""
+        """Return why the repair must not run, or "" if it may."""
         if repair.is_outside and is_below_any():
             return _BELOW
         if self.agreed and not repair.loses:
@@ -58,7 +59,7 @@ class Mending:
                 self._say(f"    {line}")
         except (ToolcribError, OSError) as error:
             return f"it failed: {error}"
-        except Exception as error:  # noqa: BLE001 - one repair that breaks must not keep the others from being offered
+        except Exception as error:  # noqa: BLE001 - a failing repair must not keep the others from being offered
             return f"it failed: {type(error).__name__}: {error}"
         found = list(guarded("the repaired", repair.again))
         broken = next((one for one in found if one.id.startswith("check.")), None)
