@@ -1,5 +1,5 @@
-"""Names in the configuration that must exist: of backends, providers, platforms, toolsets, tools and plugins, which toolcrib, the
-file or a plugin brings.
+"""Check that names in the configuration exist: backends, providers, platforms, toolsets, tools and plugins, whether toolcrib, the
+configuration or a plugin defines them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def name_findings(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _unknown_places(crib: Crib) -> Iterator[CheckFinding]:
-    """Find backends, providers and platforms that there are not."""
+    """Yield unknown backends, providers and platforms."""
     from agent.providers.factory import check_name
 
     config = crib.config
@@ -78,7 +78,7 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
-    """Find lists and rules that name tools that don't exist: more likely misspelt than meant for later."""
+    """Yield lists and rules that name unknown tools, which are probably misspelt."""
     config, known = crib.config, crib.registry.names()
     lists: dict[str, Sequence[str]] = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}

@@ -1,4 +1,4 @@
-"""Help for a start without a model: how to get one, with the servers that answer on this machine. They are named, never used."""
+"""Advice for a start without a model: how to configure one, and which servers answer on this machine. None is used unasked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ or be led there: toolcrib setup"""
 
 
 def no_model(command: str) -> ConfigError:
-    """The error of a command that needs a model and has none. Looks for servers on loopback."""
+    """Return the error of a command that needs a model and has none. It lists servers found on loopback."""
     found = offers(command)
     return ConfigError("\n".join(["no model is configured.", HOW.format(command=command), *found]))
 
 
 def offers(command: str, ports: Mapping[int, str] | None = None, *, seconds: float = _PATIENCE) -> list[str]:
-    """Word the model servers on loopback that answer in ``seconds``; takes hardly any time if none listens."""
+    """Return lines about the model servers on loopback that answer in ``seconds``; returns almost at once if none listens."""
     from agent.providers.discover import PORTS, find_local_servers
 
     named = PORTS if ports is None else ports

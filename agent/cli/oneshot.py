@@ -1,4 +1,4 @@
-"""Run one task of a model, from its start to an exit code."""
+"""Run one task with a model, and determine the exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Watch = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Tally:
-    """Totals of a run so far; they are right also where the run breaks off."""
+    """Totals of a run so far; correct even if the run is interrupted."""
 
     turns: int = 0
     text: str = ""
@@ -48,22 +48,22 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """Outcome of a task, with the exit code that follows from it."""
+    """The outcome of a task, with its exit code."""
 
     stopped: str
     text: str
     code: int
     empty: bool = False
-    """True if the run is done and produced neither text nor image."""
+    """True if the run ended normally with neither text nor image."""
     session: str = ""
     tickets: Sequence[TicketRecord] = ()
-    """Tickets that a parked run of the session waits for."""
+    """Tickets that the parked run waits for."""
     queued: int = 0
-    """Number of messages that wait until the parked run has ended."""
+    """Number of messages that wait until the parked run ends."""
 
 
 class Fan:
-    """Tells several watchers. When whoever reads our output has gone, the run is interrupted, and ``broken`` says why."""
+    """Passes events to several watchers. If the reader of our output has left, interrupts the run and sets ``broken``."""
 
     def __init__(self, watches: Sequence[Watch], interrupt: Callable[[], None]) -> None:
         self._watches = watches
@@ -85,7 +85,7 @@ class Fan:
 
     @contextmanager
     def heeding_the_reader(self) -> Iterator[None]:
-        """Notice at once that the reader of a pipe has gone, also while nothing is written: an answer comes at the end."""
+        """Notice at once that the reader of a pipe has left, even while nothing is written: an answer is written at the end."""
         out = _piped_output()
         if out is None:
             yield
@@ -105,7 +105,7 @@ class Fan:
 
 
 def _piped_output() -> int | None:
-    """Return the descriptor of standard output where it is a pipe; None for a file, a terminal and what has none."""
+    """Return the descriptor of standard output if it is a pipe; None for a file, a terminal, or no descriptor."""
     try:
         out = sys.stdout.fileno()
         return out if stat.S_ISFIFO(os.fstat(out).st_mode) else None
@@ -122,9 +122,9 @@ def _has_no_reader(descriptor: int) -> bool:
 
 
 class TaskRun:
-    """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it. ``images`` go with the task.
+    """One task. ``interrupt`` ends it, also from a signal handler; ``timeout`` limits it in seconds. ``images`` go with the task.
 
-    A task that is "" stands for the session's run that has not ended: it is continued.
+    The task "" continues the session's unfinished run.
     """
 
     def __init__(self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()) -> None:
@@ -136,15 +136,16 @@ class TaskRun:
         self._interrupted = False
 
     def interrupt(self) -> None:
-        """Interrupt the run. Callable from a signal handler."""
+        """Interrupt the run. Safe in a signal handler."""
         self._interrupted = True
         self._session.interrupt()
 
     async def run(
         self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None = None
     ) -> TaskOutcome:
-        """``started`` is told the model's name. Raises RunError, ProviderError and ConfigError kinds, and OSError where our
-        output can't be written."""
+        """Run the task and return its outcome. ``started`` is called with the model's name. Raises RunError, ProviderError and
+        ConfigError, and OSError if the output can't be written.
+        """
         timer = None
         if self._timeout is not None:
             timer = asyncio.get_running_loop().call_later(self._timeout, self._time_is_up)
@@ -175,7 +176,7 @@ class TaskRun:
         if session.scope.cancelled:
             return self._outcome("interrupted", "")
         with fan.heeding_the_reader():
-            if task:  # whoever reads the session's id may kill this process, and continue the task elsewhere
+            if task:  # a program that reads the session's id may kill this process and continue the task elsewhere
                 result: RunResult | None = await session.ask(task, self._images, emit=fan, said=lambda: started(session.model))
             else:
                 result = await session.advance(fan)

@@ -1,4 +1,4 @@
-"""Options of a chat, and the sessions that it opens with them: its first one and those after /new and /resume."""
+"""Options of a chat, and the sessions that it opens with them: the first one, and those of /new and /resume."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class BrokenOffMessage(ToolcribError):
-    """A message that its person broke off while they were asked about a file of it: nothing of it is sent."""
+    """Raised when the user cancels a message while asked about a file in it. Nothing of the message is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOpening:
-    """Options with which this chat opens sessions: its first one and those after /new and /resume."""
+    """Options for the sessions of a chat: the first one, and those of /new and /resume."""
 
     crib: Crib
     asker: Asker
@@ -35,17 +35,17 @@ class ChatOpening:
     trace: bool = False
     backend: str = ""
     confirm: Callable[[str], Awaitable[bool | None]] | None = None
-    """Asks the person yes or no, and answers None where they broke off instead; None where nobody can be asked."""
+    """Asks the user for yes or no, and returns None if the user cancels; None if no user can be asked."""
     mode: str = ""
-    """Mode of new sessions, "" for the configured one."""
+    """Mode of new sessions, "" for the configured mode."""
     at_prompt: bool = False
-    """True where a question can be put while the person is at the prompt: their screen shows it beside the draft."""
+    """True if a question can be asked while the user is at the prompt: the screen shows it beside the draft."""
 
     async def session(
         self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
     ) -> Session:
-        """Open a session. One that is resumed runs where and in the mode that it had before, unless ``backend`` and ``mode`` name
-        others for it; a new one will ask the model of ``choice``.
+        """Open a session and return it. A resumed session keeps its backend and mode, unless ``backend`` and ``mode`` name
+        others; a new session uses the model of ``choice``.
         """
         goes_on = bool(resume or latest)
         return await self.crib.desk.open(
@@ -67,7 +67,7 @@ class ChatOpening:
         )
 
     async def _more_turns(self, turns: int) -> int:
-        """Ask whether a run that has used its turns shall go on with as many again."""
-        assert self.confirm is not None  # noqa: S101 - else nobody asks this
+        """Ask whether a run that has used all its turns may continue. Return the number of further turns."""
+        assert self.confirm is not None  # noqa: S101 - ``session`` passes this method only if ``confirm`` is set
         more, used = self.limits.max_turns, f"{turns} turn{'' if turns == 1 else 's'}"
         return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to."""
+"""Options that several commands share, and functions that evaluate them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def add_mode_option(group: argparse._ActionsContainer) -> None:
 
 
 def mode_of(args: argparse.Namespace, config: Config) -> str:
-    """Return the mode that the command line wants, "" for none. Raises Denied below a session: a mode is a person's to choose."""
+    """Return the mode that the command line names, or "". Raises Denied below a session's command: only a user chooses a mode."""
     if args.mode:
         from agent.policy.self_protection import folders_of, refuse_below
 
@@ -105,7 +105,7 @@ def add_develop_option(group: argparse._ActionsContainer) -> None:
 
 
 def folder_of(args: argparse.Namespace, crib: Crib) -> str | None:
-    """The folder that --cwd names, as the session's backend has it."""
+    """Return the folder that --cwd names, as a path for the session's backend, or None."""
     if not args.cwd:
         return None
     return str(args.cwd) if crib.backends.get(args.backend).is_remote else str(crib.project_dir)
@@ -118,7 +118,7 @@ def choice_of(args: argparse.Namespace) -> ModelChoice:
 
 
 def limits_of(config: Config, args: argparse.Namespace, turns: int | None = None) -> RunLimits:
-    """Return the limits that the options and the configuration set; ``turns`` where neither says how many."""
+    """Return the limits from the options and the configuration; ``turns`` is the default number of turns."""
     from agent.conversation.limits import RunLimits
 
     given = turns if args.max_turns is None and config.origin("max_turns") == "default" else args.max_turns
@@ -144,7 +144,7 @@ def count(text: str) -> int:
 
 
 def age(text: str) -> float:
-    """Seconds, from ``30d``, ``12h``, ``45m``, ``10s``."""
+    """Return the seconds of an age such as ``30d``, ``12h``, ``45m`` or ``10s``."""
     sizes = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
     if text[-1:] not in sizes or not text[:-1].isdecimal():
         raise argparse.ArgumentTypeError(f"expected an age such as 90s, 30m, 12h or 7d, got {text!r}")
@@ -152,7 +152,7 @@ def age(text: str) -> float:
 
 
 def _number(kind: Callable[[str], T], text: str, expected: str) -> T:
-    """argparse's own words for what is no number would name our functions."""
+    """Return the parsed number. argparse's own message about a wrong number would show the name of our function."""
     try:
         return kind(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``!command`` in the chat: run by the person, shown live, and told to the model with the next message unless it is ``!!``."""
+"""``!command`` in the chat: run for the user and shown live; the next message gives the model its output, except for ``!!``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from agent.events import Event
 
 SHARED_BYTES = 256 << 10
-"""Bytes of outputs that wait for the next message; the oldest give way."""
+"""Most bytes of outputs that wait for the next message; the oldest are dropped."""
 NAME = "you"
-"""Stands for a tool's name where a call is shown."""
+"""Shown in place of a tool's name."""
 _DISPLAY = ToolDisplay(emoji="💻", verb="run", subject=("command",))
 _TAG = "command-output"
 
@@ -35,9 +35,9 @@ _TAG = "command-output"
 async def run_line(
     session: Session, line: str, screen: Screen | LiveScreen, show: Callable[[Event], None], beside: list[Beside]
 ) -> None:
-    """Run the command after ``!`` or ``!!``. ``show`` shows it; ``beside`` gets its output, which goes with the next message.
+    """Run the command after ``!`` or ``!!``. ``show`` shows it; ``beside`` receives its output for the next message.
 
-    Raises ToolcribError kinds.
+    Raises ToolcribError.
     """
     from agent.policy.self_protection import refuse_below_any
 
@@ -57,7 +57,7 @@ async def run_line(
 
 
 async def _shown(session: Session, command: str, show: Callable[[Event], None]) -> Mapping[str, Json] | None:
-    """Run a command, show it, and return its result as the terminal tool has it; None where it did not run."""
+    """Run a command and show it. Return its result in the terminal tool's form, or None if it did not run."""
     from agent.conversation.own_command import run_own
     from tools.terminal_tool import LastOutput, describe, for_person
 
@@ -78,7 +78,7 @@ async def _shown(session: Session, command: str, show: Callable[[Event], None]) 
         result = ToolResult(NAME, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
         status = ToolCallStatus.SUCCEEDED
     except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is not None and task.cancelling():  # it is the chat that ends
+        if (task := asyncio.current_task()) is not None and task.cancelling():  # the whole chat is ending
             raise
         said = session.scope.redactor.text(str(printed))
         data = {"output": said, "exit_code": 130, "where": "", "meaning": "interrupted"}
@@ -101,7 +101,7 @@ def _reporter(session: Session, call: ToolCall) -> Callable[[str], object]:
 
 
 def _share(session: Session, command: str, data: Mapping[str, Any], screen: Screen | LiveScreen, beside: list[Beside]) -> None:
-    """Lay the output beside the next message."""
+    """Add the output to the context of the next message."""
     from tools.terminal_tool import for_person
 
     said = session.scope.redactor.text(command)

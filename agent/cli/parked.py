@@ -1,4 +1,4 @@
-"""Runs that wait for somebody: their tickets, and how they are answered."""
+"""Parked runs: the tickets that they wait for, and how to answer these."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CLIP = 200
 
 
 async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRecord]:
-    """Return the records of these tickets, without those that were settled meanwhile."""
+    """Return the records of those tickets that are still pending."""
     found = [await session.store.tickets.get(ticket) for ticket in tickets]
     return [record for record in found if record is not None and record.state == "pending"]
 
 
 def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
-    """Tell a person what a parked run waits for. ``queued`` is how many messages wait behind it."""
-    # Every run looks whether it is to leave tickets open, and few are parked.
+    """Return lines about the tickets of a parked run and how to answer them. ``queued`` messages wait behind the run."""
+    # imported here, because every run loads this module and few runs are parked
     from agent.cli.escape import exact, one_line
     from agent.cli.format_grants import on_one
     from agent.cli.short_forms import ID_CHARS

@@ -1,4 +1,4 @@
-"""The parser of command lines: what is wrong in a line or two, instead of a screen of usage."""
+"""The parser of command lines: an error takes a line or two, instead of a screen of usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_VALUE = "expected one argument"
 _WHICH: Mapping[str, str] = {
     "--resume": "say which session: `toolcrib sessions` lists them, and --continue takes the last one of this folder",
 }
-"""Options without their value -> where to find one."""
+"""Option -> the message if its value is missing."""
 _CONTINUES = "toolcrib chat --continue goes on with the last session of this folder"
 _ONE_TASK = 'toolcrib run "..." does one task; toolcrib chat "..." begins a chat with it'
 _BELONGS: Mapping[str, str] = {
@@ -27,7 +27,7 @@ _BELONGS: Mapping[str, str] = {
     **dict.fromkeys(("-r", "--resume"), "toolcrib chat --resume ID goes on with a session; toolcrib sessions lists them"),
     **dict.fromkeys(("-m", "--model"), "toolcrib chat --model NAME; for good: toolcrib config set model.name NAME"),
 }
-"""Options that people write before a command -> the command that has them."""
+"""Options that users write before a command -> the command that has them."""
 _ELSEWHERE: Mapping[str, str] = {
     "ask": _ONE_TASK,
     "continue": _CONTINUES,
@@ -40,11 +40,11 @@ _ELSEWHERE: Mapping[str, str] = {
     "resume": f"{_CONTINUES}; toolcrib chat --resume ID, with another one",
     "version": "toolcrib --version tells it",
 }
-"""Commands that people know from elsewhere -> what does here what they want."""
+"""Commands of other programs -> the command that does the same here."""
 
 
 def meant_by(name: str, known: Iterable[str]) -> str:
-    """Say what may have been meant by a command that there is not."""
+    """Return a hint at what an unknown command may mean."""
     if name in _ELSEWHERE:
         return _ELSEWHERE[name]
     if len(name.split()) > 1:
@@ -54,7 +54,7 @@ def meant_by(name: str, known: Iterable[str]) -> str:
 
 
 def _chosen(what: str) -> str:
-    """Return what is wrong with an argument; where it is none of a few words, with the nearest of these first."""
+    """Return the error about an argument. If it must be one of a few words, the nearest of them comes first."""
     choice = _CHOICE.fullmatch(what)
     if choice is None:
         return what
@@ -65,7 +65,7 @@ def _chosen(what: str) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that ends with 2 for a wrong command line. Usage is shown where words are missing: there it says which."""
+    """A parser that exits with 2 for a wrong command line. It prints the usage if words are missing, to show which."""
 
     def error(self, message: str) -> NoReturn:
         if not message.startswith((_UNKNOWN, "argument ", "ambiguous option")):
@@ -80,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
     def _unknown(self, words: list[str]) -> str:
-        """Say of what nobody asked for what was probably meant."""
+        """Return a message about unknown words, with a hint at what they may mean."""
         option = next((word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1), "")
         if not option:
             return f"too many words: {' '.join(words)}"

@@ -1,4 +1,4 @@
-"""Checks of permissions for `toolcrib doctor`: nobody else may change the configuration, or read keys and what is remembered."""
+"""Checks of permissions for `toolcrib doctor`: only the user may change the configuration, and read keys and memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OTHERS = 0o077
 
 
 def check_permissions(config: Path) -> Iterator[CheckFinding]:
-    """Look at the configuration file ``config``, its folder, the keys beside it and the state folder."""
+    """Check the configuration file ``config``, its folder, the keys beside it and the state folder."""
     again = partial(check_permissions, config)
     secrets, state = secrets_path(config.parent), state_dir()
     mode = _mode(config.parent)
     if config.parent != state and mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
         what = f"others may write the folder of the configuration, {config.parent}"
-        level: Level = "wrong" if mode & stat.S_IWOTH else "note"  # a group may have nobody else in it
+        level: Level = "wrong" if mode & stat.S_IWOTH else "note"  # the group may have no other member
         yield _finding("config.folder-permissions", level, what, config.parent, mode & ~_OTHERS_WRITE, "go-w", again)
     if (mode := _mode(config)) & _OTHERS_WRITE:
         what = f"others may write {config}"
@@ -37,7 +37,7 @@ def check_permissions(config: Path) -> Iterator[CheckFinding]:
 
 
 def _mode(path: Path) -> int:
-    """Return the permissions of a file or folder, 0 where there is none."""
+    """Return the permissions of a file or folder, or 0 if it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -47,7 +47,7 @@ def _mode(path: Path) -> int:
 def _finding(
     name: str, level: Level, text: str, path: Path, mode: int, said: str, again: partial[Iterator[CheckFinding]]
 ) -> CheckFinding:
-    """Return the finding, with a repair unless others share the place or own it: then another place is what is needed."""
+    """Return the finding. It has no repair if others share or own the folder, which means that another folder is needed."""
 
     def act() -> Iterator[str]:
         path.chmod(mode)

@@ -1,7 +1,7 @@
-"""Pictures within the rows of a terminal that is known to show them; others get the line that names the picture.
+"""Draw images within the rows of a terminal that supports it; other terminals show a line that names the image.
 
-The protocols of kitty and iTerm2 are spoken, and only where the terminal names itself by its variables: another one may show the
-sequence as text. Within tmux and screen, which keep pictures from what is around them, nothing is drawn.
+Supports the protocols of kitty and iTerm2, and uses them only if the terminal identifies itself by its environment variables:
+other terminals may print the sequence as text. Draws nothing in tmux and screen, which do not pass images on.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from toolcrib.contract.image import Image
 Protocol: TypeAlias = Literal["kitty", "iterm", ""]
 MOST_ROWS = 12
 _MOST_BYTES = 4 << 20
-"""Bytes of a picture that is drawn; a larger one takes a terminal seconds."""
+"""Most bytes of an image that is drawn; larger ones take a terminal seconds."""
 _PIECE = 4096
-"""Characters of a piece, as kitty wants them."""
+"""Characters in one piece of kitty's protocol."""
 _CELL = 20
-"""Pixels that a row of the screen is high, where the terminal does not tell."""
+"""Assumed height of a row in pixels if the terminal does not report it."""
 
 
 def protocol_of(environ: Mapping[str, str] = os.environ) -> Protocol:
-    """Return how this terminal shows pictures; "" where that is not certain."""
+    """Return the image protocol of this terminal, or "" if uncertain."""
     if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
         return ""
     if environ.get("KITTY_WINDOW_ID") and environ.get("TERM") == "xterm-kitty":
@@ -36,7 +36,7 @@ def protocol_of(environ: Mapping[str, str] = os.environ) -> Protocol:
 
 
 def drawn(image: Image, protocol: Protocol, columns: int) -> str:
-    """Return the sequence that draws a picture where the cursor is, and goes to the next line; "" where it can't be drawn."""
+    """Return the sequence that draws an image at the cursor and moves to the next line, or "" if it can't be drawn."""
     size = _pixels(image.data)
     if not protocol or size is None or len(image.data) > _MOST_BYTES:
         return ""
@@ -58,7 +58,7 @@ def _kitty(data: str, rows: int) -> Iterator[str]:
 
 
 def _pixels(data: bytes) -> tuple[int, int] | None:
-    """Return the width and height of a PNG, the one form that both protocols take; None for others."""
+    """Return the width and height of a PNG, the one format that both protocols accept, or None for other formats."""
     if len(data) < 24 or not data.startswith(b"\x89PNG\r\n\x1a\n") or data[12:16] != b"IHDR":
         return None
     width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
@@ -66,7 +66,7 @@ def _pixels(data: bytes) -> tuple[int, int] | None:
 
 
 def _cell_height() -> int:
-    """Return the pixels that a row is high."""
+    """Return the height of a row in pixels."""
     import fcntl
     import struct
     import termios

@@ -1,4 +1,4 @@
-"""Standard input of ``toolcrib run``: what was piped in or redirected, and how a model is told that apart from the task."""
+"""Standard input of ``toolcrib run``: read piped or redirected text, and mark it for the model as separate from the task."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import time
 from toolcrib.contract.errors import ToolcribError
 
 LIMIT = 1 << 20
-"""Bytes that are read at most."""
+"""Most bytes that are read."""
 _PATIENCE = 1.0
-"""Seconds of waiting after which a person is told what is waited for."""
+"""Seconds before a message says that the command waits for input."""
 _PIECE = 1 << 16
 
 
 def piped_descriptor() -> int | None:
-    """Return the descriptor of standard input where it is a pipe or a regular file; None for a terminal, /dev/null, a socket or
-    where it is closed: nothing is expected to come from these.
+    """Return the descriptor of standard input if it is a pipe or a regular file. Return None for a terminal, /dev/null, a socket
+    or a closed input: no input is expected there.
     """
     try:
         descriptor = -1 if sys.stdin is None else sys.stdin.fileno()
@@ -31,9 +31,9 @@ def piped_descriptor() -> int | None:
 
 
 def read_piped(descriptor: int, timeout: float | None = None) -> str:
-    """Read it to its end, and tell on stderr where that takes longer than a moment.
+    """Read standard input to its end; print a note if that takes more than a moment.
 
-    Raises TimeoutError where it has not ended after ``timeout`` seconds, and ToolcribError for what is too large, or no text.
+    Raises TimeoutError if it has not ended after ``timeout`` seconds, and ToolcribError if it is too large or not text.
     """
     begun, told, size = time.monotonic(), False, 0
     read: list[bytes] = []
@@ -72,7 +72,7 @@ def _piece(descriptor: int) -> bytes:
 
 
 def as_text(data: bytes) -> str:
-    """Decode what was read. Raises ToolcribError for what is too large, or no text."""
+    """Return the input as text. Raises ToolcribError if it is too large or not text."""
     from tools.files.text import decode
 
     if len(data) > LIMIT:
@@ -86,7 +86,7 @@ def as_text(data: bytes) -> str:
 
 
 def with_input(task: str, text: str) -> str:
-    """Return the message of a task with its input, which can't end its own part."""
+    """Return the message of a task with its input. The input can't end its own part."""
     from agent.cli.beside import Beside, with_beside
 
     return with_beside(task, [Beside("standard-input", "was piped into this command", text)])

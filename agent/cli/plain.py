@@ -1,4 +1,4 @@
-"""A chat's screen that only adds lines: below each call of the model what matters of it, and the whole by its number."""
+"""A chat's screen that only adds lines: each call of the model with its important part; its full text is found by number."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import ToolCall
 
 _KEPT = 200
-"""Calls whose wholes are remembered."""
+"""Most calls whose full text is kept."""
 _IN_WORDS: Mapping[str, str] = {"○": "to do:", "▸": "at work:", "✓": "done:", "-": "dropped:", "…": "left out:"}
 _OF_DIFF: Mapping[str, str] = {"+": "added:", "-": "removed:"}
 
 
 class PlainScreen(Screen):
-    """Output of a chat for a screen reader, with ``words``, or a dumb terminal."""
+    """Output of a chat for a dumb terminal, or with ``words`` for a screen reader."""
 
     def __init__(self, *, words: bool) -> None:
         super().__init__(interactive=True, words=words)
         self._number = 0
         self._wholes: dict[int, str] = {}
         self._differs: dict[str, str] = {}
-        """Diff of the file that a call at work replaced, by the call's id."""
+        """Call id -> diff of the file that a running call replaced."""
 
     def opened(self, call: ToolCall, display: ToolDisplay) -> None:
         self.line(f"{call_words(call, self._sign(display, 'begins:'), self.width)} ...")
@@ -62,7 +62,7 @@ class PlainScreen(Screen):
         return f"  {_IN_WORDS[sign]}{blank}{rest}" if sign in _IN_WORDS else line
 
     def whole(self, number: int | None) -> str:
-        """Return the whole of a call, the last one for None. Raises ToolcribError where there is none of that number."""
+        """Return the full text of a call, for None of the last one. Raises ToolcribError if it does not exist."""
         wanted = max(self._wholes, default=0) if number is None else number
         if wanted not in self._wholes:
             known = f"there are items from {min(self._wholes)} to {max(self._wholes)}" if self._wholes else "none was shown yet"

@@ -1,4 +1,4 @@
-"""Checks of plugins for `toolcrib doctor`: which failed, and why: not installed, two of one name, a library that is missing."""
+"""Checks of plugins for `toolcrib doctor`: which failed, and why: not installed, a duplicate name, a missing library."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NAME = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = Regex(r"""extra\s*==\s*["']([A-Za-z0-9._-]+)["']""")
 _CONFLICTS = (("may not replace the tool", "plugin.tool-conflict"), ("the name is taken by", "plugin.name-conflict"))
 _OTHERS_EXTRA = {"webhook": "gateway"}
-"""Bundled plugins that need an extra of another name than their own."""
+"""Bundled plugins that need an extra with another name -> the extra."""
 
 
 def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
-    """Look at how each enabled plugin was loaded, and at the libraries of bundled ones."""
+    """Yield findings about how each enabled plugin was loaded, and about the libraries of bundled plugins."""
     bundled = [info.name for info in crib.plugins if info.source == "bundled" and info.enabled]
     lacking = list(check_extras(tuple(_OTHERS_EXTRA.get(name, name) for name in bundled)))
     yield from lacking
@@ -38,7 +38,7 @@ def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def _idle(crib: Crib) -> Iterator[CheckFinding]:
-    """Find platforms that are set up, and that no gateway would serve."""
+    """Yield configured platforms that no gateway would serve, because their plugin is not enabled."""
     from agent.plugin_host.plugins import discover
 
     lacking = set(crib.config.platforms) - set(crib.platforms)
@@ -49,14 +49,14 @@ def _idle(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding]) -> Iterator[CheckFinding]:
-    """Leave out what only says again which extra is missing."""
+    """Yield the findings without those that only repeat which extra is missing."""
     for one in found:
         if not any(lack.fix and lack.fix in f"{one.text} {one.fix}" for lack in lacking):
             yield one
 
 
 def _hidden(crib: Crib) -> Iterator[PluginInfo]:
-    """Yield plugins of a name that was enabled, which another plugin of that name goes before."""
+    """Yield plugins with an enabled name that another plugin of the same name hides."""
     from agent.plugin_host.plugins import canonical, discover
 
     enabled = {canonical(name) for name in crib.config.plugins.enabled}
@@ -79,7 +79,7 @@ def _failed(crib: Crib, info: PluginInfo) -> CheckFinding:
 
 
 def check_extras(extras: tuple[str, ...]) -> Iterator[CheckFinding]:
-    """Find those of toolcrib's extras whose libraries are not installed."""
+    """Yield findings about extras of toolcrib whose libraries are not installed."""
     from agent.cli.installed import installing
     from agent.cli.program_checks import install
 
@@ -94,7 +94,7 @@ def check_extras(extras: tuple[str, ...]) -> Iterator[CheckFinding]:
 
 
 def _missing(extra: str) -> list[str]:
-    """Return the distributions of an extra that are not there; none where toolcrib itself is not installed."""
+    """Return the missing distributions of an extra; an empty list if toolcrib itself is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     missing = []
@@ -114,6 +114,6 @@ def _missing(extra: str) -> list[str]:
 
 
 def named(requirement: str) -> str:
-    """Return the distribution of a requirement such as ``httpx>=0.27``."""
+    """Return the name of the distribution in a requirement such as ``httpx>=0.27``."""
     name = _NAME.match(requirement)
     return name[0] if name is not None else requirement

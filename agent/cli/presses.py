@@ -1,4 +1,4 @@
-"""Presses of Ctrl-C, told apart: one that interrupts, one that leaves, and one that only comes twice."""
+"""Presses of Ctrl-C: decide whether a press interrupts, leaves, or only repeats the last one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Literal
 
 STUBBORN = 5.0
-"""Seconds after an interrupt from which on a press leaves a turn that has not ended: by then all commands were killed."""
+"""Seconds after an interrupt from which another press leaves a turn that hangs; all commands have been killed by then."""
 TWICE = 1.5
-"""Seconds within which two presses belong together."""
+"""Seconds within which a second press counts as the same or as a repetition."""
 
 
 class Presses:
-    """Presses in a chat. ``is_interrupted`` is true from an interrupt to the next ``begin``."""
+    """Presses in a chat. ``is_interrupted`` is true from an interrupt until the next ``begin``."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -21,11 +21,11 @@ class Presses:
         self.is_interrupted = False
 
     def begin(self) -> None:
-        """Begin a turn, which nobody has interrupted."""
+        """Begin a turn that is not interrupted."""
         self.is_interrupted = False
 
     def at_work(self) -> Literal["interrupt", "leave", ""]:
-        """Return what a press means while a turn runs; "" while an interrupted one comes to its end."""
+        """Return what a press means while a turn runs; "" while an interrupted turn is ending."""
         now = self._clock()
         if not self.is_interrupted:
             self.is_interrupted, self._interrupted_at = True, now
@@ -33,7 +33,7 @@ class Presses:
         return "leave" if now - self._interrupted_at >= STUBBORN else ""
 
     def idle(self, discard: Callable[[], bool]) -> Literal["ask", "leave", ""]:
-        """Return what a press means while nothing runs; "" for one meant for a turn that just ended, or that ``discard`` took."""
+        """Return what a press means at the prompt; "" if it was meant for the turn that just ended, or if ``discard`` used it."""
         now = self._clock()
         if self.is_interrupted and now - self._interrupted_at < TWICE:
             return ""

@@ -16,13 +16,13 @@ from tools.environments.rows import ROWS, BackendProgram
 
 OS_RELEASE = Path("/etc/os-release")
 _SECONDS = 900.0
-"""Seconds that an installation may take."""
+"""Time limit of an installation in seconds."""
 _SHOWN = 5
-"""Last lines of an installation that failed."""
+"""Number of last lines shown of a failed installation."""
 
 
 class _Program(NamedTuple):
-    """A program, what is missing without it, and its packages where they have another name than ``package``."""
+    """A program, the effect if it is missing, and its packages by package manager if they have another name than ``package``."""
 
     name: str
     level: Level
@@ -30,11 +30,11 @@ class _Program(NamedTuple):
     package: str
     packages: Mapping[str, str] = {}
     backend: BackendProgram | None = None
-    """What is known of the program of a backend."""
+    """The backend's description of its program."""
 
 
 class _Manager(NamedTuple):
-    """A package manager: the words of /etc/os-release (ID, ID_LIKE) that it belongs to, and its command for a package."""
+    """A package manager: the systems that use it (ID or ID_LIKE in /etc/os-release), and its command to install a package."""
 
     name: str
     systems: frozenset[str]
@@ -69,7 +69,7 @@ _BREW = _Manager("brew", frozenset(), ("brew", "install"))
 
 
 def check_programs() -> Iterator[CheckFinding]:
-    """Look for each program on PATH."""
+    """Check whether each program is on PATH."""
     for program in _PROGRAMS:
         where = shutil.which(program.name)
         if where:
@@ -93,13 +93,13 @@ def _missing(program: _Program) -> CheckFinding:
     is_root = os.geteuid() == 0
     line = shlex.join(words if is_root or manager is _BREW else ["sudo", *words])
     repair = None
-    if shutil.which(manager.name) and (is_root or manager is _BREW):  # else it would ask for a password
+    if shutil.which(manager.name) and (is_root or manager is _BREW):  # others are asked for a password
         repair = Repair(line, lambda: install(words), check_programs, loses="packages of this system change", is_outside=True)
     return CheckFinding(name, program.level, program.without, f"{fix}: {line}", repair)
 
 
 def _manager() -> _Manager | None:
-    """Return this system's package manager, as far as it is a known one."""
+    """Return this system's package manager, or None if it is unknown."""
     if sys.platform == "darwin":
         return _BREW
     known = systems()
@@ -107,7 +107,7 @@ def _manager() -> _Manager | None:
 
 
 def systems() -> list[str]:
-    """Return what this system is, and what it is like: ID and ID_LIKE of /etc/os-release."""
+    """Return the names of this system and of the systems that it resembles: ID and ID_LIKE of /etc/os-release."""
     try:
         lines = OS_RELEASE.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -117,7 +117,7 @@ def systems() -> list[str]:
 
 
 def install(words: Sequence[str]) -> Iterator[str]:
-    """Run an installer, without a terminal that it could ask at. Raises ToolcribError with its last lines where it fails."""
+    """Run an installer without a terminal; yield its last line of output. Raises ToolcribError with the last lines on failure."""
     import subprocess
 
     try:

@@ -1,4 +1,4 @@
-"""Questions of a chat's sessions: put one at a time on the chat's own screen, whatever runs there."""
+"""Questions of a chat's sessions: asked one at a time on the chat's own screen, whatever runs there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """Puts tickets (``ask``) and questions of yes or no (``confirm``) to the person. ``declined`` is called for a Ctrl-C that
-    answers a ticket with no.
+    """Puts tickets (``ask``) and yes-or-no questions (``confirm``) to the user. ``declined`` is called after a Ctrl-C that denies
+    a ticket.
     """
 
     def __init__(self, board: Board, view: LiveView, keyboard: Keyboard, bell: str, declined: Callable[[], None]) -> None:
@@ -33,20 +33,20 @@ class Questions:
 
     @property
     def stands(self) -> bool:
-        """True while a question stands or waits for a pause in the typing."""
+        """True while a question is open or waits for a pause in the typing."""
         return self._asking.locked()
 
     @property
     def settles(self) -> bool:
-        """True while a question waits for the person to stop typing."""
+        """True while a question waits until the user stops typing."""
         return self._reader.settles
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
-        """Put a ticket to the person; one at a time, and their time is not the call's."""
+        """Put a ticket to the user; one at a time. The time that the user takes does not count as the call's."""
         call_id = _call_shown(ticket)
         self._view.asking(call_id, begins=True)
         try:
-            self._board.changed()  # the one that stands says how many there are
+            self._board.changed()  # the open question shows how many there are
             return await self._asker(ticket, ctx)
         finally:
             self._view.asking(call_id, begins=False)
@@ -59,7 +59,7 @@ class Questions:
             yield
 
     async def confirm(self, question: str) -> bool | None:
-        """Return True only for a typed ``yes`` or ``y``, None for a Ctrl-C or Escape."""
+        """Return True only for a typed ``yes`` or ``y``, and None for Ctrl-C or Escape."""
         try:
             async with self._asking:
                 return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
@@ -71,10 +71,10 @@ class Questions:
             return None
 
     def _place(self, ticket: SuspendTicket) -> str:
-        """Return which call of the model's reply is asked about."""
+        """Return which call of the model's reply the question is about."""
         return self._view.place_of(_call_shown(ticket))
 
 
 def _call_shown(ticket: SuspendTicket) -> str:
-    """Return the id of the call on the screen that a ticket is about; "" for a delegate's, which has none there."""
+    """Return the id of the call on the screen that a ticket is about, or "" for a delegate's call, which is not on the screen."""
     return "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id

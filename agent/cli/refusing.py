@@ -1,4 +1,4 @@
-"""Answers to tickets where nobody can be asked, and the form of any answer."""
+"""Answers to tickets when no user can be asked, and the form of all answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refuse_inside(ticket: SuspendTicket) -> Answer:
 
 
 class Refuser:
-    """An asker for runs that ask nobody; ``refused`` counts what it said no to."""
+    """An asker that denies everything, for runs that ask no user; ``refused`` counts its denials."""
 
     def __init__(self) -> None:
         self.refused = 0

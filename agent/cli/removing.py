@@ -1,4 +1,4 @@
-"""``toolcrib sessions delete`` and ``prune``: what goes with a session, and what is asked before."""
+"""``toolcrib sessions delete`` and ``prune``: what is deleted with a session, and the question before it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of an export that is read."""
+"""Most bytes of an export that is searched for session ids."""
 
 
 async def delete(crib: Crib, args: argparse.Namespace) -> int:
-    """Delete the sessions that are named, after a yes. FAILED for a no, and where one of them stays."""
+    """Delete the named sessions after confirmation. Return FAILED if the user declines, or if a session can't be deleted."""
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions delete ID ...")
     named = {info.id: info for info in [await crib.find_session(prefix) for prefix in (args.id, *args.words)]}
@@ -64,7 +64,7 @@ async def delete(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def prune(crib: Crib, args: argparse.Namespace) -> int:
-    """Forget the sessions that were not used for long, after a yes."""
+    """Delete the sessions that were not used for a given time, after confirmation. Return the exit code."""
     if args.older_than is None or args.id:
         raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
     before = time.time() - args.older_than
@@ -88,7 +88,7 @@ async def prune(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def exports_of(session_ids: Collection[str]) -> Sequence[Path]:
-    """Return the files that one of these sessions was exported into, as far as that is known."""
+    """Return the known files into which one of these sessions was exported."""
     from agent.exporting import exports
 
     return [path for path in exports() if session_ids and _names(path, session_ids)]
@@ -105,7 +105,7 @@ def _names(path: Path, session_ids: Collection[str]) -> bool:
 
 
 def _agreed(args: argparse.Namespace, question: str) -> bool:
-    """Ask, unless --yes says so. Raises ToolcribError where nobody can be asked."""
+    """Ask for confirmation, unless --yes is given. Raises ToolcribError if no user can be asked."""
     if args.yes:
         return True
     if not is_interactive():

@@ -1,4 +1,4 @@
-"""Rendering of calls and lists for people. Colours only on a terminal; the renderer is loaded when there is one."""
+"""Format calls and lists for users. Colours only on a terminal; the module that draws them is loaded only there."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _OUTCOMES: Mapping[ToolCallStatus, tuple[str, LineStyle]] = {
 
 
 def display_of(event: ToolStarted | ToolFinished) -> ToolDisplay:
-    """Return how the tool of an event is shown."""
+    """Return the display settings of an event's tool."""
     return event.display or ToolDisplay(emoji=event.emoji)
 
 
 def from_row(function: Callable[[Mapping[str, Json]], T | None] | None, given: object, shape: Callable[[T], S]) -> S | None:
-    """Return what a function of a tool's row makes of a call's arguments or data, in its shape. None if either fails, and if the
-    arguments or data are no mapping.
+    """Return the result of a function of a tool's row for a call's arguments or data, converted by ``shape``. Return None if
+    either raises, or if the arguments or data are not a mapping.
     """
     if function is None or not isinstance(given, Mapping):
         return None
     try:
         found = function(given)
         return None if found is None else shape(found)
-    except Exception as error:  # noqa: BLE001 - a plugin's function: the call is shown all the same
+    except Exception as error:  # noqa: BLE001 - a plugin's function: the call is shown even if it fails
         _log.warning("a call is shown as any other: %s of its tool failed: %s: %s", function, type(error).__name__, error)
         return None
 
@@ -61,7 +61,7 @@ def data_of(executed: ExecutedCall) -> Mapping[str, Json] | None:
 
 
 def lines_below(executed: ExecutedCall, display: ToolDisplay) -> list[ShownLine]:
-    """Return the lines that the tool's row puts below a call, each safe to print."""
+    """Return the lines that the tool's row adds below a call, each safe to print."""
     if not callable(display.below):
         return []
     return from_row(display.below, data_of(executed), lambda lines: list(map(_line, lines))) or []
@@ -76,7 +76,7 @@ def _style(style: LineStyle) -> LineStyle:
 
 
 def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[str, LineStyle]:
-    """(one word or few, style). A call whose end is not on record is never shown as one that succeeded."""
+    """Return a few words about how a call ended, and their style. A call whose end was not recorded never counts as a success."""
     if executed.unrecorded and executed.status is ToolCallStatus.SUCCEEDED:
         return "it ran; its end could not be recorded", "bad"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
@@ -88,11 +88,11 @@ def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[
 
 
 def result_text(executed: ExecutedCall) -> str:
-    """The result for a person, safe to print."""
+    """Return the result for a user, safe to print."""
     result = executed.result
     view = result.views.get("person")
     if view is None and (failure := result.failure) is not None and failure.text:
-        expected = isinstance(result.data, dict) and "error" in result.data  # a ToolError: its text says all
+        expected = isinstance(result.data, dict) and "error" in result.data  # a ToolError: its text is complete
         view = failure.text if expected else f"{failure.kind}: {failure.text}"
     if view is None and not result.is_success:
         view = result.message or as_json(executed)
@@ -103,20 +103,20 @@ def result_text(executed: ExecutedCall) -> str:
 
 
 def call_line(executed: ExecutedCall, display: ToolDisplay) -> str:
-    """``💻 terminal  0.12 s  ok``"""
+    """Return a line about a call, such as ``💻 terminal  0.12 s  ok``."""
     head = f"{display.emoji or '🔧'} {tame(executed.call.name) or '?'}"
     return f"{head}  {seconds_of(executed.duration)}  {outcome(executed, display)[0]}"
 
 
 def seconds_of(duration: float, *, whole: bool = False) -> str:
-    """Word a span of time; ``whole``: in full seconds, for one that still grows."""
+    """Return a duration as text. ``whole``: in full seconds, for a duration that still grows."""
     if whole:
         return f"{int(duration)} s" if duration < 120 else f"{int(duration) // 60} min {int(duration) % 60:02d} s"
     return f"{duration * 1000:.0f} ms" if duration < 0.1 else f"{duration:.1f} s"
 
 
 def short_args(args: Any, limit: int = 60) -> str:
-    """The arguments in a few words: ``ls -la``, or ``path=a.py start=10``."""
+    """Return the arguments in a few words: ``ls -la``, or ``path=a.py start=10``."""
     if not isinstance(args, Mapping):
         return one_line(str(args), limit)
     if len(args) == 1 and isinstance(only := next(iter(args.values())), str):
@@ -125,7 +125,7 @@ def short_args(args: Any, limit: int = 60) -> str:
 
 
 def about(call: ToolCall, display: ToolDisplay) -> str:
-    """Say in a few words what a call does."""
+    """Return a few words about what a call does."""
     if isinstance(call.args, Mapping):
         if callable(display.subject):
             said = from_row(display.subject, call.args, lambda found: one_line(str(found), 400))
@@ -137,13 +137,13 @@ def about(call: ToolCall, display: ToolDisplay) -> str:
 
 
 def about_in_short(call: ToolCall, display: ToolDisplay) -> str:
-    """Say in a few words what a call is about: its arguments, or its subject alone."""
+    """Return a few words about a call: its arguments, or only its subject."""
     return one_line(about(call, display), 60) if display.brief else short_args(call.args)
 
 
 def brief_line(executed: ExecutedCall, display: ToolDisplay, words: str = "", *, timed: bool = True) -> str:
-    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong. ``words`` are
-    those that it begins with, as ``💻 terminal runs ls -la``.
+    """Return a line about a model's call, such as ``💻 terminal ls -la 0.1 s ok``, with the reason if it failed. ``words`` is its
+    beginning, such as ``💻 terminal runs ls -la``.
     """
     call, result = executed.call, executed.result
     parts = [
@@ -169,10 +169,10 @@ def _short(value: Any) -> str:
 
 
 class Screen:
-    """Plain output of a chat: results on stdout; the lines about them there too on a terminal, else on stderr.
+    """Plain output of a chat: results on stdout; lines about them also on stdout at a terminal, else on stderr.
 
-    For pipes, files and terminals that can take nothing back; agent.cli.liveview has the screen of a terminal. ``words`` is for a
-    screen reader: a word in the place of each picture.
+    For pipes, files and terminals that can't redraw; agent.cli.liveview has the screen for other terminals. ``words`` replaces
+    each emoji by a word, for a screen reader.
     """
 
     def __init__(self, *, interactive: bool, words: bool = False) -> None:
@@ -181,11 +181,11 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
+        """Return the number of the terminal's columns."""
         return shutil.get_terminal_size().columns
 
     def started(self, call: ToolCall, display: ToolDisplay) -> None:
-        """Tell of a call by hand that begins."""
+        """Print that a call by hand begins."""
         if self.interactive:
             self.line(f"{self._sign(display, 'begins:').emoji} {one_line(call.name)} ...")
 
@@ -196,34 +196,34 @@ class Screen:
             self.text(text)
 
     def opened(self, call: ToolCall, display: ToolDisplay) -> None:
-        """Tell of a model's call that begins."""
+        """Print that a model's call begins."""
         if self.interactive:
             self.line(f"{self._sign(display, 'begins:').emoji} {one_line(call.name)}  {about_in_short(call, display)} ...")
 
     def differs(self, call_id: str, diff: str) -> None:
-        """Take the diff of a file that a call at work has replaced; only a chat shows it."""
+        """Record the diff of a file that a running call replaced. Does nothing here: only a chat shows it."""
 
     def closed(self, executed: ExecutedCall, display: ToolDisplay, *, timed: bool = True) -> None:
-        """Print the line about a model's call. Without ``timed`` nobody knows how long it took."""
+        """Print the line about a model's call. Without ``timed`` its duration is unknown and left out."""
         self.line(brief_line(executed, self._sign(display, "ended:"), timed=timed))
 
     def whole(self, number: int | None) -> str:
-        """Return the whole of an item by its number. Raises ToolcribError: here none has one."""
+        """Return the full text of an item by its number. Raises ToolcribError, because items have no numbers here."""
         raise ToolcribError("what a pipe gets has no numbers; /show all prints the session, and /show N is for a terminal")
 
     def _sign(self, display: ToolDisplay, word: str) -> ToolDisplay:
         return replace(display, emoji=word if self.words else display.emoji or "🔧")
 
     def line(self, text: str) -> None:
-        """Print a line that is no result."""
+        """Print a line that is not a result."""
         print(text, file=sys.stdout if self.interactive else sys.stderr, flush=True)
 
     def print_note(self, text: str) -> None:
-        """Print a note about the chat itself, which is no part of a result."""
+        """Print a note about the chat itself, which is not part of a result."""
         self.line(text)
 
     def fault(self, text: str) -> None:
-        """Print what went wrong."""
+        """Print an error."""
         self.line(text)
 
     def diff(self, text: str) -> None:
@@ -231,7 +231,7 @@ class Screen:
         self.text(text)
 
     def draw(self, image: Image) -> None:
-        """Do nothing: pictures are drawn on the chat's own screen alone."""
+        """Do nothing: only the chat's own screen draws images."""
 
     def text(self, text: str, end: str = "\n") -> None:
         """Print a result."""
@@ -248,11 +248,11 @@ def table(
     wrap: bool = False,
     below: bool = False,
 ) -> None:
-    """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: all of it).
+    """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: the whole terminal).
 
-    Where it is narrow the ``spare`` columns are left out, the first of them first, then cells are cut, those of the ``whole``
-    columns last. The first column stays whole. With ``wrap`` the last column goes on in further lines instead of being cut, for
-    cells that say how to mend something. With ``below`` its cells, but for the heading, stand in lines of their own there.
+    On a narrow terminal the ``spare`` columns are dropped, in the order given; then cells are cut, those of the ``whole`` columns
+    last. The first column is never cut. With ``wrap`` the last column is wrapped instead of cut, for cells with advice. With
+    ``below`` its cells, except the heading, move to lines of their own on a narrow terminal.
     """
     if not rows:
         return
@@ -285,19 +285,20 @@ def table(
 
 
 def _last_room(widths: Sequence[int], room: int) -> int:
-    """Return the cells that are left for the last column beside all others, which are cut as far as they stay readable."""
+    """Return the cells that remain for the last column when all others are cut as far as they stay readable."""
     return room - sum(min(one, _READABLE) + 2 for one in widths[:-1])
 
 
 _READABLE, _LEAST, _WRAPPED, _TITLE = 12, 4, 20, 28
-"""Cells that a column keeps before a spare one is left out; at all; the last one where the lines don't fit anyway; and a title
-that stands beside others."""
+"""Minimum width in cells: of a column before a spare one is dropped; of any column; of the last column if lines don't fit anyway;
+of a title beside other columns.
+"""
 
 
 def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
-    """Narrow the widest columns until all of them fit, those of ``last`` once the others can be no narrower, and never the first.
+    """Narrow the widest columns until all fit. Those of ``last`` follow when the others are at their minimum; the first never.
 
-    Where that is not enough the terminal wraps, and only the last column is cut.
+    If that is not enough, the terminal wraps lines, and only the last column is cut.
     """
     room -= 2 * (len(shown) - 1)
     if widths[0] + sum(min(widths[column], _LEAST) for column in shown[1:]) > room:
@@ -312,7 +313,7 @@ def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[in
 
 
 def _broken(text: str, room: int, before: int) -> tuple[str, list[str]]:
-    """(what of the last cell stands in its row, the lines below); one with a word that is wider than it stands below whole."""
+    """Return the last cell's text for its row, and the lines below it. A cell with a word that does not fit moves below whole."""
     from agent.cli.screen.cells import words_of
 
     if max(map(_width, text.split()), default=0) > room:
@@ -322,7 +323,7 @@ def _broken(text: str, room: int, before: int) -> tuple[str, list[str]]:
 
 
 def _cut(text: str, room: int) -> str:
-    """Cut a text to so many cells, with a mark at its end."""
+    """Return the text, cut to ``room`` cells with a mark at its end."""
     if _width(text) <= room:
         return text
     end = room - 1
@@ -334,7 +335,7 @@ def _cut(text: str, room: int) -> str:
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
-    # U+FE0F asks for the wide, coloured form of the character before it.
+    # U+FE0F requests the wide, coloured form of the character before it.
     return sum(
         2 if east_asian_width(char) in "WF" else char == "\ufe0f" or category(char) not in ("Mn", "Me", "Cf") for char in text
     )

@@ -1,4 +1,4 @@
-"""From one session of a chat to another: what ends first, and what a person sees of the one that goes on."""
+"""Change the session of a chat: what ends first, and what the user sees of the resumed session."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import CallRecord
 
 _LAST = 3
-"""Exchanges that are shown when a session is resumed."""
+"""Number of exchanges that are shown of a resumed session."""
 
 
 async def may_leave(chat: Conversation, doing: str) -> bool:
-    """See agent.cli.delegating.may_end, which is rarely needed."""
+    """Return whether the session may be closed; imports agent.cli.delegating.may_end only if delegates run."""
     if not chat.session.delegates.at_work:
         return True
     from agent.cli.delegating import may_end
@@ -35,7 +35,7 @@ async def may_leave(chat: Conversation, doing: str) -> bool:
 async def begin_anew(chat: Conversation, rest: str) -> None:
     if not await may_leave(chat, "a new session"):
         return
-    mode = chat.session.mode.now  # a mode is the person's, who has not switched it
+    mode = chat.session.mode.now  # only the user switches the mode, so that it stays
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
     chat.screen.print_note(f"a new session{told}; the last one is kept, /sessions lists it")
@@ -58,14 +58,14 @@ async def resume(chat: Conversation, rest: str) -> None:
 
 
 def _elsewhere(chat: Conversation) -> str:
-    """Say where the session works, "" for one in the folder that the chat began in."""
+    """Return a note about the session's folder, or "" if it is the folder in which the chat began."""
     folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
     is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
     return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"
 
 
 async def show_last(chat: Conversation) -> None:
-    """The end of what was said in the session, so that a person finds the thread again."""
+    """Show the last exchanges of the session, so that the user remembers it."""
     session = chat.session
     info = await session.info()
     if info is not None:
@@ -82,7 +82,7 @@ async def show_last(chat: Conversation) -> None:
 
 
 async def _tell_grants(chat: Conversation) -> None:
-    """Say which grants of the session are in force again: it is the same session, so they count on."""
+    """Print the session's grants that are in force: it is the same session, so that they remain valid."""
     from agent.cli.format_grants import covers
     from agent.policy.approvals import Approvals
 
@@ -99,7 +99,7 @@ async def _tell_grants(chat: Conversation) -> None:
 
 
 async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
-    """Show what was said and done: on a screen the calls with what matters of them and a number, and the last reply whole."""
+    """Show messages and calls; on a screen each call with its important part and a number, and the last reply in full."""
     session, screen = chat.session, chat.screen
     if not screen.interactive:
         known = {id(call): await _known(session, record, call) for record, call in _calls(records)}
@@ -129,13 +129,13 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
 
 
 def _calls(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield each call with the reply that asked for it."""
+    """Yield each call, after the reply that contains it."""
     for record in records:
         for call in record.get("calls") or ():
             yield record, call
 
 
 async def _known(session: Session, record: Mapping[str, Any], call: Mapping[str, Any]) -> CallRecord | None:
-    """Return what the ledger has of this call; some servers give the same ids in every reply."""
+    """Return the ledger's record of this call, or None; some servers repeat ids in every reply."""
     known = await session.store.ledger.get(session.id, call["id"])
     return known if known is not None and known.is_of(str(record.get("turn", "")), begun_since(record)) else None

@@ -1,4 +1,4 @@
-"""The room in a model's context, in words: what fills it, and how to go on where it is full."""
+"""Describe the use of a model's context: what fills it, and how to continue when it is full."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _OFFER = """\
   /new       an empty session
   /export    a file with all of it
   /model     a model that reads more"""
-"""Lines of less than 40 columns: a narrow terminal would wrap them in the middle of a word."""
+"""The lines have less than 40 columns, so that a narrow terminal does not wrap them within a word."""
 
 
 _NEAR = 0.85
-"""Part of compression.threshold from which on a person is told that their session will be compressed."""
+"""Part of compression.threshold from which the user is informed that the session will be compressed."""
 
 
 def offer(full: str, *, compress: bool = True) -> str:
-    """Say what a person can do about a full context; ``compress``: it may be compressed."""
+    """Return the options of a user whose context is full. ``compress``: the session may be compressed."""
     return _OFFER.format(full=full, compress=_COMPRESS if compress else "")
 
 
 async def room_left(session: Session, text: str = "") -> str | None:
-    """Return what says that the context is full, with ``text`` that is about to be said; None where it is not, as far as is
-    known, or the session makes room for the text by itself. Asks no server.
+    """Return a note if the context is full with ``text``, the user's next message; None if it is not, if that is unknown, or if
+    the session makes room for the text itself. Asks no server.
     """
     window, more = (await window_of(session)).tokens, tokens_of(text)
     if window is None or (text and session.config.compression.enabled and more < window // 2):
@@ -45,7 +45,7 @@ async def room_left(session: Session, text: str = "") -> str | None:
 
 
 async def soon_compressed(session: Session) -> str | None:
-    """Return what says that the session is compressed before long; None where that is not near, or not known. Asks no server."""
+    """Return a note if the session will soon be compressed; None if not, or if that is unknown. Asks no server."""
     config, window = session.config.compression, session.link.window
     if window is None or not config.enabled or session.link.is_given:
         return None
@@ -60,7 +60,7 @@ async def soon_compressed(session: Session) -> str | None:
 
 
 def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
-    """Return the answer of /context, in lines of less than 40 columns where nothing in them is long by itself."""
+    """Return the output of /context, in lines of less than 40 columns unless a name or detail is long."""
     width = max((len(part.name) for part in used.parts), default=0)
     digits = len(f"{used.estimated:,}")
     lines = [f"estimated, at {BYTES_A_TOKEN} bytes a token:"]

@@ -1,4 +1,4 @@
-"""Check of `toolcrib doctor` about the sandbox of this machine."""
+"""Check of this machine's sandbox for `toolcrib doctor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_sandbox(config: Config | None) -> Iterator[CheckFinding]:
-    """Try which mode of the sandbox this machine can hold, and compare it with the configured one."""
+    """Find out which sandbox mode this machine supports, and compare it with the configured one."""
     from tools.environments.local.holding import sandbox_here
 
     wanted = config.sandbox.mode if config is not None else "none"

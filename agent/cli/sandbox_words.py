@@ -25,7 +25,7 @@ _MODES: dict[str, str] = {
     "own": "toolcrib's own files are closed to commands; they may do all else that you may.",
     "none": "Commands are not sandboxed.",
 }
-"""Mode -> what holds in it."""
+"""Mode -> what is enforced in it."""
 _HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
 _NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
 _LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}
@@ -57,7 +57,7 @@ class SandboxStatus:
 
 
 def first_line(config: Config, backend: Backend, start: str) -> str:
-    """Return what the sandbox of ``local`` holds back in a folder, and whether snapshots are taken, in a line.
+    """Return one line about what the sandbox of ``local`` prevents in a folder, and whether snapshots are taken.
 
     Return "" for other backends.
     """
@@ -85,7 +85,7 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
 
 
 def where_line(session: Session) -> str:
-    """Return where the commands of a session run and what their sandbox holds back, in a line."""
+    """Return one line about where the commands of a session run, and what their sandbox prevents."""
     backend, scope = session.backend, session.scope
     told = f"commands run in {backend.name}: {backend.shown}."
     try:
@@ -95,7 +95,7 @@ def where_line(session: Session) -> str:
 
 
 def status_rows(status: SandboxStatus) -> list[list[str]]:
-    """Return what the status says, as rows of a name and a value."""
+    """Return the status as rows of a name and a value."""
     held, holding = status.containment, status.holding
     by = " (by Landlock: sockets are not closed)" if holding.by == "landlock" else ""
     rows = [["backend", status.backend], ["wanted", status.wanted], ["holds", f"{holding.mode}{by}"]]

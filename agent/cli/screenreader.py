@@ -1,4 +1,4 @@
-"""The chat's own screen, for questions: rows that stay above, the line or the row of keys where the draft is."""
+"""Questions on the chat's own screen: lines that stay above, and the input line or the row of keys in place of the draft."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from agent.cli.screen.keyboard import Keyboard
 
 _AWAY = 5.0
-"""Seconds without a key after which a person may look elsewhere."""
+"""Seconds without a key after which the user may be looking elsewhere."""
 
 
 class ScreenReader:
-    """The screen, for questions: see agent.cli.ask.KeyReader."""
+    """Shows questions on the screen and reads the answers: see agent.cli.ask.KeyReader."""
 
     def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard, bell: str = "auto") -> None:
         self._board = board
@@ -26,15 +26,15 @@ class ScreenReader:
         self._bell = bell
         self._shown = self._is_new = True
         self.settles = False
-        """True while a question waits for the person to stop typing."""
+        """True while a question waits until the user stops typing."""
 
     def begin(self) -> None:
-        """Begin a prompt: until it is quiet once, no key is meant for it."""
+        """Begin a prompt. Keys count for it only after a pause."""
         self._is_new = True
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows that lines are broken for."""
+        """Return the columns and rows for which lines are broken."""
         painter = self._board.painter
         return painter.columns, painter.height + 1
 
@@ -44,7 +44,7 @@ class ScreenReader:
 
     @property
     def reads_keys(self) -> bool:
-        """True always: the chat's own screen is for terminals that can."""
+        """Return True: the chat's own screen requires a terminal that can read keys."""
         return True
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
@@ -67,7 +67,7 @@ class ScreenReader:
         return line
 
     def _begins(self, quiet: bool) -> None:
-        """Show that a question waits; one that is new, for which ``quiet`` is waited, rings for a person who looks elsewhere."""
+        """Show that a question waits. If it is new (``quiet``) and the user may be looking elsewhere, ring the bell."""
         self.settles = quiet
         self._board.changed()
         if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.idle >= _AWAY)):

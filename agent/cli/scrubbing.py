@@ -1,4 +1,4 @@
-"""Texts of a support bundle, without secrets and without people: these get other names, the same ones everywhere in it."""
+"""Remove secrets and people from the texts of a support bundle. People get other names, the same ones in the whole bundle."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toolcrib.contract.regex import Regex
 from tools.redact import Redactor, may_be_secret, without_forms
 
 _SHORTEST_SECRET = 4
-"""Characters. Here a text that hides too much does no harm."""
+"""Characters. Removing too much does no harm here."""
 _PEOPLE = frozenset(["allowed_users", "roles"])
 _CHATS = frozenset(["allowed_chats", "messages_to"])
 _NAMED = {"users": "person", "folders": "chat", "trusted_projects": "chat"}
-"""Keys below which names stand that are somebody's, with their kinds."""
+"""Keys whose subkeys are names of people or chats -> the kind of name."""
 _CLOSED = frozenset(
     ["settings", "env", "args", "options", "operands", "folders", "trusted_projects", "command_allowlist", "roles", "approvers"]
 )
@@ -30,11 +30,11 @@ _SHOWN = frozenset(
     disabled_toolsets disabled_tools strangers groups busy backend logs zone unattended missed network memory keep sandbox mode
     tool decision level titles summaries synchronous markdown color theme api_key_env""".split()
 )
-"""Keys whose texts are shown: names of toolcrib's, of plugins and of models, and words to choose from."""
+"""Keys whose texts are shown: names of toolcrib, plugins and models, and words from fixed lists."""
 _SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/dev", "/proc", "/sys", "/run", "/var/run")
-"""Beginnings of paths that are alike everywhere."""
+"""Prefixes of paths that are alike on all systems."""
 _PLAIN = frozenset("COLORTERM HOME LANG LANGUAGE LC_ALL LOGNAME PATH PWD SHELL SHLVL TERM TMPDIR TZ USER".split())
-"""Variables that hold no key."""
+"""Variables that contain no key."""
 _ADDRESSES = frozenset(["base_url", "host", "jump", "url"])
 _MAIL = Regex(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _MATRIX = Regex(r"[@!#][\w.=/+-]+:[\w.-]+\w")
@@ -43,10 +43,10 @@ _NUMBER = Regex(r"(?<![\w.,])[+-]?\d{8,}(?![\w.,]*\w)")
 
 
 class Scrubber:
-    """Takes out of text what is secret, and gives people, chats, hosts and addresses other names."""
+    """Removes secrets from text, and replaces people, chats, hosts and addresses by other names."""
 
     def __init__(self, config: Config | None, path: Path) -> None:
-        """``path`` is the configuration's file, beside which its keys lie; ``config`` is None where it can't be read."""
+        """``path`` is the configuration file; secrets.env is beside it. ``config`` is None if the file can't be read."""
         named = _variables_in(path)
         secrets = {name: value for name, value in os.environ.items() if name in named or may_be_secret(name, value)}
         secrets |= {f"secrets.env: {name}": value for name, value in values_in(path.parent).items()}
@@ -61,7 +61,7 @@ class Scrubber:
         self._places = _places()
 
     def text(self, text: str) -> str:
-        """Return the text without all that."""
+        """Return the text without secrets and with other names."""
         text = self._redactor.text(text)
         if self._known is not None:
             text = self._known.sub(lambda found: self._names[found[0]], text)
@@ -82,11 +82,11 @@ class Scrubber:
         return [self.data(one) for one in value] if isinstance(value, (list, tuple)) else value
 
     def whole(self, text: str) -> str:
-        """Return a file's whole text without values that are known to be secret: a second look at what was put together."""
+        """Return a file's text without values that are known secrets, as a second check of the assembled file."""
         return self._redactor.text(text)
 
     def config(self, config: Config) -> dict[str, Any]:
-        """Return what is not at its default, by dotted keys. Texts that may be anybody's words are left out."""
+        """Return the settings that are not at their default, by dotted key. Texts that may be a user's own words are left out."""
         usual = dict(leaves(Config(path=config.path)))
         changed = {key: value for key, value in leaves(config) if key not in usual or usual[key] != value}
         return {self.text(key): self._shown(key.split("."), value) for key, value in changed.items()}
@@ -118,7 +118,7 @@ class Scrubber:
 
 
 def _variables_in(path: Path) -> set[str]:
-    """Return the variables whose names stand in the configuration's file, whatever for: some of them hold keys."""
+    """Return the environment variables that the configuration file names anywhere: some of them hold keys."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:
@@ -127,7 +127,7 @@ def _variables_in(path: Path) -> set[str]:
 
 
 def _known(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield people, chats, hosts and settings' values of the configuration, each with its kind."""
+    """Yield people, chats, hosts and plugin settings of the configuration, each with its kind."""
     for parts, value in _texts((), plain(config)):
         kind = next((_NAMED[above] for above in parts[:-1] if above in _NAMED), "")
         if kind:
@@ -148,7 +148,7 @@ def _known(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _texts(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the texts of a value, each with the keys that lead to it; a profile has dotted ones."""
+    """Yield the texts of a value, each with its keys from the top; those of a profile are dotted."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             below = str(key).split(".") if parts[:1] == ("profiles",) and len(parts) > 1 else [str(key)]
@@ -184,11 +184,11 @@ def _host(value: str) -> Iterator[tuple[str, str]]:
 
 
 def _places() -> list[tuple[re.Pattern[str], str]]:
-    """Return the home folder, the account and the machine as patterns, with what is said instead."""
+    """Return patterns for the home folder, the account and the machine, each with its replacement."""
     import getpass
 
     found = []
-    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises if there is no home folder
     if home.startswith("/") and len(home) > 1:
         found.append((re.compile(rf"{re.escape(home)}(?![\w-])"), "~"))
     try:

@@ -1,4 +1,4 @@
-"""``toolcrib sessions search``: what was found, in words."""
+"""``toolcrib sessions search``: print what it finds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 
 async def search(crib: Crib, args: argparse.Namespace) -> bool:
-    """Print the messages and artifacts with all the words; return whether there are some. Raises ToolcribError where there is no
-    word, and StoreFailed.
+    """Print the messages and artifacts that contain all words; return whether there are any. Raises ToolcribError if no word is
+    given, and StoreFailed.
     """
     words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
     query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
@@ -56,7 +56,7 @@ async def search(crib: Crib, args: argparse.Namespace) -> bool:
 
 
 def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
-    """A line for each session, and below it what was found there."""
+    """Yield a line for each session, and below it lines for its hits."""
     bold = _bold()
     now, last = time.time(), ""
     for hit in hits:
@@ -76,7 +76,7 @@ def _bold() -> bool:
 
 
 def _marked(text: str, marks: Sequence[tuple[int, int]]) -> str:
-    """The text with what was searched for in bold."""
+    """Return the text with the hits in bold."""
     parts, at = [], 0
     for start, end in marks:
         parts += [tame(text[at:start]), _BOLD, tame(text[start:end]), _PLAIN]

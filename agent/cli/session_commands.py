@@ -1,4 +1,4 @@
-"""Commands of the chat about its session: what fills it, a fork, a title, a file of it, and the other sessions that there are."""
+"""Chat commands about sessions: context, fork, compression, title, export, and the list of sessions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 async def show_context(chat: Conversation, rest: str) -> None:
-    """Show what fills the context; the server may be asked how much its model reads."""
+    """Show what fills the context. The server may be asked for the size of its model's window."""
     used = await measure(chat.session, asks=True)
     chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
 
 
 async def compress_chat(chat: Conversation, wish: str) -> None:
-    """Have the middle of the session summarised now; the summary keeps what ``wish`` names. Raises ToolcribError."""
+    """Summarise the middle of the session now. The summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
     chat.screen.print_note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
@@ -33,7 +33,7 @@ async def compress_chat(chat: Conversation, wish: str) -> None:
 
 
 async def fork_chat(chat: Conversation, count: str) -> None:
-    """Go on in a session that takes over the last ``count`` messages, "" for what fits. Raises ToolcribError."""
+    """Continue in a new session with the last ``count`` messages, "" for as many as fit. Raises ToolcribError."""
     from agent.cli.delegating import may_end
     from agent.conversation.forking import fork
 
@@ -52,7 +52,7 @@ async def fork_chat(chat: Conversation, count: str) -> None:
 
 
 def _forked(made: Forked, parent: str) -> Sequence[str]:
-    """Say what a fork took over, and what it left behind."""
+    """Return lines about what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
         f"a new session, {made.id[:ID_CHARS]}, with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
@@ -66,7 +66,7 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
 
 
 async def export_chat(chat: Conversation, rest: str) -> None:
-    """Write the session into a file, by default of this folder; ``--force`` beside the name writes over one that is there."""
+    """Write the session into a file, by default in this folder; ``--force`` beside the name overwrites an existing file."""
     from agent.artifacts import artifacts_of
     from agent.exporting import export, form_of, write
 
@@ -81,14 +81,14 @@ async def export_chat(chat: Conversation, rest: str) -> None:
 
 
 def _whole(name: str) -> Path:
-    """Return the whole path, which tells a person where the file is."""
+    """Return the absolute path, so that the user sees where the file is."""
     from pathlib import Path
 
     return Path(name).expanduser().absolute()
 
 
 async def title_chat(chat: Conversation, rest: str) -> None:
-    """Name the session, or tell its title and tags. Raises ToolcribError."""
+    """Set the title of the session, or print its title and tags. Raises ToolcribError."""
     from agent.cli.labels import rename
     from agent.cli.session_format import marks_of
 
@@ -105,7 +105,7 @@ async def title_chat(chat: Conversation, rest: str) -> None:
 
 
 async def show_sessions(chat: Conversation, rest: str) -> None:
-    """List the last sessions. Raises Denied below a session: what was said in others is for a person."""
+    """List the last sessions. Raises Denied below a session's command: only a user may read other sessions."""
     import time
 
     from agent.cli.render import table
@@ -119,7 +119,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
 
 
 def refuse_below_session(chat: Conversation, what: str) -> None:
-    """Raise Denied where the chat runs below a command of a session."""
+    """Raise Denied if the chat runs below a command of a session."""
     from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(chat.opening.crib.config), what)

@@ -1,4 +1,4 @@
-"""Stored sessions in words."""
+"""Format stored sessions for users."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MOST_LINES = 30
 
 
 SPARE = (3, 2, 4)
-"""Columns of ``session_rows`` that a narrow terminal can do without: the model, the number of messages, the folder."""
+"""Columns of ``session_rows`` that a narrow terminal can drop: the model, the number of messages, the folder."""
 
 
 async def persons_sessions(store: Store, limit: int, **wanted: Any) -> list[SessionInfo]:
-    """Return the last sessions that people began, as ``wanted``: each time of a job has one too. Raises StoreFailed."""
+    """Return the last sessions without those of jobs and delegates, filtered by ``wanted``. Raises StoreFailed."""
     many = limit
     while True:
         found = await store.sessions.list(many, delegates=False, **wanted)
@@ -45,7 +45,7 @@ async def persons_sessions(store: Store, limit: int, **wanted: Any) -> list[Sess
 
 
 def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ...]]:
-    """Rows for a table, with its heading."""
+    """Return table rows with a heading."""
     rows: list[tuple[str, ...]] = [("ID", "WHEN", "MESSAGES", "MODEL", "FOLDER", "TITLE")]
     for info in found:
         model = info.model or "-"
@@ -58,12 +58,12 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
 
 
 def marks_of(tags: Sequence[str]) -> str:
-    """Return tags as they stand behind a title."""
+    """Return tags as text to follow a title."""
     return "".join(f"  #{tame(tag)}" if not number else f" #{tame(tag)}" for number, tag in enumerate(tags))
 
 
 def descent_of(info: SessionInfo) -> str:
-    """Say which session it comes from, and why; "" for one that somebody began."""
+    """Return the parent of a session and the reason, or "" if a user began it."""
     return tame(f" ({info.why or 'fork'} of {info.parent[:ID_CHARS]})") if info.parent else ""
 
 
@@ -72,9 +72,9 @@ def exchanges(
     display: Callable[[str], ToolDisplay] = lambda name: NO_DISPLAY,
     known: Callable[[Mapping[str, Any]], CallRecord | None] = lambda call: None,
 ) -> list[str]:
-    """Return lines of what was said and of the calls that were made, each with its outcome; of very many the last ones.
+    """Return lines about messages and calls, each call with its outcome; if there are too many, only the last lines.
 
-    ``known`` is what the ledger has of a recorded call.
+    ``known`` returns the ledger's record of a call.
     """
     lines: list[str] = []
     for place, record in enumerate(records):
@@ -90,7 +90,7 @@ def call_line(
     display: Callable[[str], ToolDisplay],
     known: CallRecord | None,
 ) -> str:
-    """Return a line about a recorded call and its end, which the ledger knows, or the record with the results behind it."""
+    """Return a line about a recorded call and its outcome, from the ledger or from the results in the following record."""
     shown = display(call["name"])
     doing = call_words(ToolCall(call["id"], call["name"], call["args"]), shown, _CLIP)
     results = {result["call_id"]: result for record in following for result in record.get("results") or ()}
@@ -102,7 +102,7 @@ def call_line(
 
 
 def executed_of(known: CallRecord | None) -> ExecutedCall | None:
-    """Return a call with its result, as it ended; None where it has not, or nobody knows how. How long it took is not known."""
+    """Return a call with its result, or None if it has not ended or its end is unknown. The duration is unknown."""
     if known is None or known.result is None or not known.status.is_terminal:
         return None
     return ExecutedCall(known.call, known.result, known.status)
@@ -117,7 +117,7 @@ def _outcome(executed: ExecutedCall, display: ToolDisplay) -> str:
 
 
 def said_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was said in a record, each message in one line."""
+    """Yield the messages of a record, each in one line."""
     if record["role"] == "user" and record.get("source"):
         yield f"  — {record['source']}: {one_line(str(record['text']), _CLIP)}"
     elif record["role"] == "user":
@@ -136,7 +136,7 @@ def said_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ended(result: Mapping[str, Any]) -> str:
-    """Say how a call ended: of one that failed the reason that the model read."""
+    """Return how a call ended; for a failed call the error that the model read."""
     if not result["is_error"]:
         return "ok"
     text = str(result["text"])
@@ -148,7 +148,7 @@ def _ended(result: Mapping[str, Any]) -> str:
 
 
 def _unfinished(known: CallRecord | None) -> str:
-    """Say what is known of a call without a recorded result: its process ended, or it waits."""
+    """Return what is known of a call without a recorded result: its process ended, or it waits for an answer."""
     if known is None or (known.status is not ToolCallStatus.SUSPENDED and not known.status.is_terminal):
         began = known is not None and known.handler_started
         return "interrupted; it may have run, or still run" if began else "interrupted before it ran"
@@ -177,7 +177,7 @@ def heading(info: SessionInfo) -> list[str]:
 
 
 def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """All of it, as text for a terminal. A message has its place before it, by which others name it."""
+    """Yield the whole session as text for a terminal. Each message follows its number, which other commands accept."""
     yield from heading(info)
     for number, record in enumerate(map(whole, records)):
         if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):

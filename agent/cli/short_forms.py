@@ -1,15 +1,15 @@
-"""Short forms for lists and notes: of a session's id, and of a time."""
+"""Short forms of session ids and times, for lists and notes."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 ID_CHARS = 12
-"""Characters of a session's id that are shown."""
+"""Number of characters of a session id that are shown."""
 
 
 def ago(then: float, now: float) -> str:
-    """``5 min ago``; a date for what is older than a week."""
+    """Return a time such as ``5 min ago``, or a date if it is older than a week."""
     seconds = max(0.0, now - then)
     for unit, size, most in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 86_400), ("d", 86_400, 7 * 86_400)):
         if seconds < most:

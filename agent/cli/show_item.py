@@ -1,4 +1,4 @@
-"""Calls as ``/show`` prints them: arguments and results whole, as text that reads and copies as it is, never as JSON escapes."""
+"""Format calls for ``/show``: complete arguments and results as text that can be read and copied, without JSON escapes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _INDENT = "    "
 
 
 def whole_of(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> str:
-    """Return a call's arguments and its whole result, but for the diff of it: see ``diff_of``."""
+    """Return a call's arguments and its whole result without the diff, see ``diff_of``."""
     call = executed.call
     left_out = display.in_result if executed.result.is_success else ()
     return tame("\n".join([call.name, *given(call.args, left_out), "", result_of(executed, display), ""]))
 
 
 def diff_of(executed: ExecutedCall, differs: str | None = None) -> str:
-    """Return the unified diff that belongs to a call, "" where none does. ``differs`` is that of a file that it replaced."""
+    """Return the unified diff of a call, or "". ``differs`` is the diff of a file that the call replaced."""
     data = executed.result.data
     found = data.get("diff") if executed.result.is_success and isinstance(data, Mapping) else None
     return found if isinstance(found, str) else differs or ""
 
 
 def given(args: Any, left_out: Collection[str] = ()) -> Iterator[str]:
-    """Yield the lines of a call's arguments: a text of several lines stands below its name, all of it indented alike."""
+    """Yield lines of a call's arguments. A text with several lines is indented below its name."""
     if not isinstance(args, Mapping):
         yield from (args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)).split("\n")
         return
@@ -51,8 +51,8 @@ def _laid_out(value: Any) -> str:
 
 
 def result_of(executed: ExecutedCall, display: ToolDisplay) -> str:
-    """Return the whole result of a call for a person, but for its diff: the text that the tool's row makes of it, else the text
-    that the model read, else its fields with their lines as lines.
+    """Return a call's whole result for a user, without its diff: the text from the tool's row, else the text that the model read,
+    else its fields with line breaks kept.
     """
     result, data = executed.result, executed.result.data
     if not result.is_success or not isinstance(data, Mapping):
@@ -67,7 +67,7 @@ def result_of(executed: ExecutedCall, display: ToolDisplay) -> str:
 
 
 def _fields(value: Any, margin: str) -> Iterator[str]:
-    """Yield the lines of what a tool answered."""
+    """Yield the lines of a tool's data."""
     named = value.items() if isinstance(value, Mapping) else (("-", one) for one in value)
     for name, one in named:
         head = name if name == "-" else f"{name}:"

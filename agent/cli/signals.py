@@ -1,4 +1,4 @@
-"""Ctrl-C, a kill and a closed terminal: what runs is ended first, wherever the signal falls."""
+"""Ctrl-C, kill and a closed terminal: end what runs first, whatever the signal interrupts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(KeyboardInterrupt):  # asyncio and the dispatcher let no other kind pass from wherever it is raised
-    """SIGTERM or SIGHUP came: the command unwinds, and its exit code is 128 + ``number``."""
+class Ended(KeyboardInterrupt):  # asyncio and the dispatcher pass on no other exception from everywhere
+    """Raised after SIGTERM or SIGHUP: the command unwinds, and its exit code is 128 + ``number``."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -26,11 +26,11 @@ class Ended(KeyboardInterrupt):  # asyncio and the dispatcher let no other kind 
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise Ended, once, so that everything is closed on the way out."""
+    """Raise Ended once after SIGTERM or SIGHUP, so that the block closes everything on the way out."""
 
     def end(number: int, frame: FrameType | None) -> None:
         for ending in _ENDING:
-            signal.signal(ending, signal.SIG_IGN)  # a second one must not break the clean-up off
+            signal.signal(ending, signal.SIG_IGN)  # a second one must not interrupt the clean-up
         raise Ended(number)
 
     with _handling(end, _ENDING):
@@ -39,10 +39,10 @@ def ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
-    """While calls run, the first signal calls ``interrupt`` and a second one is raised at once: from the event loop, where one
-    runs, since a task that it is raised in would raise it once more when the loop is closed. A third does not wait for the loop.
+    """Within the block, the first signal calls ``interrupt``, and the second is raised: by the event loop if one runs, because a
+    task in which it is raised would raise it again when the loop closes. The third is raised immediately.
 
-    Gives the list of the signals that came. Raises Ended at the end where SIGTERM or SIGHUP came.
+    Yields the list of received signals. Raises Ended at the end if SIGTERM or SIGHUP was received.
     """
     came: list[int] = []
 
@@ -58,7 +58,7 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
         loop.call_soon_threadsafe(throw, error)
 
     def throw(error: BaseException) -> None:
-        if len(came) == 2:  # else a third one has done it
+        if len(came) == 2:  # else a third signal has been raised
             raise error
 
     with _handling(handle, (signal.SIGINT, *_ENDING)):
@@ -70,9 +70,9 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
 
 @contextmanager
 def serving(end: Callable[[bool], None], reload: Callable[[], None]) -> Iterator[None]:
-    """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second ``end(True)``, and a third is raised at
-    once. SIGHUP calls ``reload``, unless it says that the terminal is gone: that ends it too. Both are called between any two
-    instructions of the main thread.
+    """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second calls ``end(True)``, and the third is
+    raised immediately. SIGHUP calls ``reload``; if the terminal was closed, SIGHUP ends the service too. Both functions are
+    called between any two instructions of the main thread.
     """
     came, at_terminal = 0, os.isatty(2)
 

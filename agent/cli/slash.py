@@ -1,5 +1,5 @@
-"""The commands of a terminal's chat: lines that begin with a slash. A new one: a function and its name here, and its row in
-agent/desk/commands.py.
+"""The commands of a terminal's chat: lines that begin with a slash. To add one, write a function, list its name here, and add a
+row to agent/desk/commands.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def obey(chat: Conversation, line: str) -> bool:
-    """Do it. False: the person wants to leave."""
+    """Run a command. Return False if the user wants to leave."""
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
         return not await may_leave(chat, "leaving")
@@ -48,7 +48,7 @@ async def obey(chat: Conversation, line: str) -> bool:
 
 
 def _of_plugin(chat: Conversation, word: str) -> Callable[[Conversation, str], Awaitable[None]] | None:
-    """Return what runs a plugin's command; None where no plugin has one of that name."""
+    """Return a function that runs a plugin's command, or None if no plugin has this command."""
     command = chat.opening.crib.slash.get(word.removeprefix("/"))
     if command is None or "terminal" not in command.surfaces:
         return None
@@ -107,7 +107,7 @@ async def _model(chat: Conversation, rest: str) -> None:
         return
     chat.screen.text(chat.model or "no model: you call the tools yourself")
     for line in also_there(found, chat.model):
-        chat.screen.print_note(tame(line))  # names are the server's words
+        chat.screen.print_note(tame(line))  # names come from the server
 
 
 async def _image(chat: Conversation, rest: str) -> None:

@@ -1,4 +1,4 @@
-"""What a person has done beside the run that is under way: messages that steer it, and commands that wait for nothing."""
+"""User actions beside the current run: messages that steer it, and commands that need not wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def has_its_turn(text: str, names: Collection[str]) -> bool:
-    """Return whether a draft is no message but a command or a call by hand, of a tool of ``names``: it waits for its turn."""
+    """Return whether a draft is a command, or a call by hand of a tool in ``names``: these wait for their turn."""
     text = text.lstrip()
     is_call = text.startswith("@") and parse_command(text, names) is not None
     return is_call or text.startswith(("/", "!"))
@@ -35,13 +35,13 @@ class Steering:
         self._tasks: set[asyncio.Task[object]] = set()
 
     def beside(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do what a person asked for while the model goes on."""
+        """Start the user's action while the model continues."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def steer(self, conversation: Conversation, text: str) -> None:
-        """Hand a draft to the run; one that can't be delivered is a draft again."""
+        """Deliver a draft to the run. If that fails, it becomes a draft again."""
         try:
             await conversation.steer(self._keyboard.pastes.expand(text), text)
         except ToolcribError as error:
@@ -51,7 +51,7 @@ class Steering:
         self._board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, self._board.columns)])
 
     async def end(self, conversation: Conversation, *, interrupted: bool) -> None:
-        """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
+        """Answer messages that were not delivered before their run ended; after an interrupt they become drafts again."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         if not interrupted:
