@@ -1,4 +1,4 @@
-"""The store as `toolcrib doctor` sees it: the whole check of its files, and their repair."""
+"""The store in `toolcrib doctor`: check all its files, and repair them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NAMES = {
     "posts": "sent message*",
     "chat_sessions": "session* of chats",
 }
-"""Names of rows, where they are not their table's; ``*`` is an s where there are several."""
+"""Names of rows if they differ from the table's name; ``*`` becomes an s in the plural."""
 _SHOWN = 50
-"""Most conversations that a repair names of each source."""
+"""Most conversations that a repair lists for each source."""
 
 
 def check_files(config: Config) -> Iterator[CheckFinding]:
-    """Check every page of the sessions' file, and of those beside it: artifacts, the search index, old contents of files.
+    """Check every page of the session file and of the files beside it: artifacts, the search index, old contents of files.
 
     Nothing is written.
     """
@@ -56,7 +56,7 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
                 copies = Backups(path).found()
                 kept = f"backup of {_time(copies[0].stat().st_mtime)}" if copies else _no_backup(path)
                 yield CheckFinding("store.sound", "ok", f"store {path}, {kept}")
-            elif found:  # an artifact that is gone is no damage: reading it says so
+            elif found:  # a missing artifact is no damage: reading it reports the loss
                 gone = _told([(int(found), "large result*")])
                 yield CheckFinding(
                     "store.artifacts-lost", "note", f"{gone} of sessions can't be read any more: {path} has not the contents"
@@ -88,7 +88,7 @@ def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: St
 
 
 def kept_damaged(config: Config) -> list[str]:
-    """Return the damaged files that repairs have kept beside the store."""
+    """Return the damaged files that repairs kept beside the store."""
     from agent.store._placing import kept_files, real
 
     if not config.store.enabled or config.store_url is not None:
@@ -97,7 +97,7 @@ def kept_damaged(config: Config) -> list[str]:
 
 
 def repair_store(config: Config, *, agreed: bool) -> int:
-    """Repair what is damaged, once the person agreed. Return the exit code. Raises ToolcribError kinds."""
+    """Repair damaged files after the user agrees. Return the exit code. Raises ToolcribError."""
     from agent.store._damage import StoreDamaged
 
     if not config.store.enabled:
@@ -122,9 +122,10 @@ def repair_store(config: Config, *, agreed: bool) -> int:
 
 
 def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], partial[Iterator[str]]]]:
-    """Give each file of the store, with what checks it and what repairs it; that says what it did, and nothing of a sound one.
+    """Yield each file of the store with its check and its repair. The repair yields lines about its actions, none for a sound
+    file.
 
-    The sessions come first: which artifacts are in use stands there.
+    The session file comes first, because it records which artifacts are in use.
     """
     from agent.api import evidence_of
     from agent.config import contents_path
@@ -136,7 +137,7 @@ def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], par
     store, evidence, contents = config.store_path, evidence_of(config), contents_path()
     try:
         where = real(store)
-    except OSError:  # a folder that may not be read: what looks at the store says so
+    except OSError:  # an unreadable folder, which the checks of the store report
         where = store
     artifacts, index = path_of(where), index_of(where)
     yield store, partial(examine, store, evidence), partial(_store_lines, store, evidence)
@@ -185,7 +186,7 @@ _LOSES: Mapping[Callable[..., Iterator[str]], tuple[str, str]] = {
     _artifact_lines: ("store.artifacts-damaged", "large results that can't be read are gone"),
     _contents_lines: ("store.undo-damaged", "what is there to undo with is gone"),
 }
-"""Losses of a repair, by what does it."""
+"""Repair -> the id of its finding, and what the repair loses."""
 
 
 def _agreed(path: Path) -> bool:
@@ -198,7 +199,7 @@ def _agreed(path: Path) -> bool:
 
 
 def _lines(done: Repaired) -> Iterator[str]:
-    """Name what was restored, from when, and what was lost."""
+    """Yield lines about what was restored, from when, and what was lost."""
     yield _origin(done)
     yield from _sources(done.restored)
     yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
@@ -234,7 +235,7 @@ def _origin(done: Repaired) -> str:
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
-    """Name the conversations by where each is from; not those that both have alike."""
+    """Yield the conversations by source; those that are alike in both are left out."""
     sources: Sequence[tuple[Source, str]] = (
         ("file", "from the damaged file, with more than the backup"),
         ("copy", "from the backup; what came later in them is lost"),

@@ -1,4 +1,4 @@
-"""``/model`` in the chat: which model of which server a name means."""
+"""``/model`` in the chat: find the model and the server that a name means."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 10
 
 
 async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
-    """List the models of this session's server, then those of the other configured servers. Waits a few seconds at most."""
+    """Return the models of this session's server, then those of the other configured servers. Waits a few seconds at most."""
     crib = chat.opening.crib
     environ = environment(crib.config)
     current = _current(chat)
@@ -34,7 +34,7 @@ async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
 
 
 def also_there(found: Sequence[Offer], model: str) -> list[str]:
-    """Lines about what could be taken instead."""
+    """Return lines about other models."""
     lines = []
     for offer in found:
         here = offer.server.source == "this session"
@@ -49,7 +49,7 @@ def also_there(found: Sequence[Offer], model: str) -> list[str]:
 
 
 async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
-    """Read ``/model NAME`` or ``/model PROVIDER NAME``. Raises ToolcribError, with the nearest name, for an unknown one."""
+    """Return the model of ``/model NAME`` or ``/model PROVIDER NAME``. Raises ToolcribError with the nearest name if unknown."""
     if list(words) == [MANUAL]:
         return ModelChoice(provider=MANUAL)
     if len(words) == 2:
@@ -65,13 +65,13 @@ async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
     if choice is not None:
         return choice
     current = _current(chat)
-    if current is not None and found[0].fault:  # it does not say what it has: then the name may be right
+    if current is not None and found[0].fault:  # the server does not list its models, so that the name may be right
         return _choice(current, name)
     raise ToolcribError(_no_such(found, name, current))
 
 
 def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
-    """The first server that has it; one that has just that name comes before one with a name that is nearly so."""
+    """Return the model at the first server that has exactly this name; else at the first with a similar name, else None."""
     closest: ModelChoice | None = None
     for offer in found:
         target = offer.server.target
@@ -81,7 +81,7 @@ def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
         if name in names:
             return _choice(target, name)
         alike = [one for one in sorted(names) if one and (same_model(name, one) or one.startswith(f"{name}:"))]
-        if closest is None and alike:  # a date or tag may be left out, but not whose model it is
+        if closest is None and alike:  # the user may omit a date or tag, but not the vendor
             closest = _choice(target, alike[0] if "/" in alike[0] else name)
     return closest
 
@@ -97,7 +97,7 @@ def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> 
 
 
 def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
-    """The model at this session's server, where that speaks so; else at the configured one that does, else at the vendor's."""
+    """Return the model at the first server that supports the provider: this session's, a configured one, or the vendor's."""
     crib = chat.opening.crib
     check_name(provider, crib.providers)
     if provider == MANUAL:
@@ -109,19 +109,19 @@ def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
         if server.target is not None and _speak_alike(server.target.provider, provider):
             return replace(_choice(server.target, name), provider=provider)
     choice = ModelChoice(name, provider=provider)
-    choose_provider(crib.config, choice)  # raises where its key is not set
+    choose_provider(crib.config, choice)  # raises if the key is not set
     return choice
 
 
 def _speak_alike(one: str, other: str) -> bool:
-    """Return whether a server for the one provider takes the other too."""
+    """Return whether a server for one provider also supports the other."""
     if one == other:
         return True
     return one in PROVIDERS and other in PROVIDERS and PROVIDERS[one].vendor == PROVIDERS[other].vendor
 
 
 def _current(chat: Conversation) -> ModelTarget | None:
-    # A person who typed calls meanwhile comes back to the server that the chat was opened with.
+    # After typing calls by hand, the user returns to the server of the chat's start.
     choice = chat.named if chat.choice.provider == MANUAL else chat.choice
     try:
         target = choose_provider(chat.opening.crib.config, choice)
@@ -133,8 +133,8 @@ def _current(chat: Conversation) -> ModelTarget | None:
 
 
 def _choice(target: ModelTarget, name: str) -> ModelChoice:
-    """Choose the model at that server, with the key that is for this server."""
-    assert target.endpoint is not None  # noqa: S101 - the manual provider is nowhere, and never gets here
+    """Return the choice of a model at that server, with the server's key."""
+    assert target.endpoint is not None  # noqa: S101 - the manual provider has no endpoint, and callers exclude it
     return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)
 
 

@@ -1,4 +1,4 @@
-"""The person's own terminal: where questions are put and answers read. Piped input is no person."""
+"""The user's own terminal: put questions and read answers. Piped input is not a user."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _USUAL_SIZE = (80, 24)
-"""Columns and rows of a terminal that doesn't say."""
+"""Columns and rows of a terminal that does not report its size."""
 
 
 @dataclass(slots=True)
 class Terminal:
-    """``output`` is a terminal too: stdout in a chat, else stderr or /dev/tty, so that results can be piped on. ``input`` is
-    standard input where none is given.
+    """The user's terminal. ``output`` is a terminal too: stdout in a chat, else stderr or /dev/tty, so that results can be piped.
+    ``input`` defaults to standard input.
     """
 
     output: TextIO
     input: TextIO | None = None
     lines_only: bool = False
-    """True where nothing may be written anew in its place, as for a screen reader."""
+    """True if no row may be redrawn, for example with a screen reader."""
     kept: Callable[[str], None] | None = None
-    """Called with what was typed before a question appeared, which answers nothing; without it that is discarded."""
+    """Called with text typed before a question appeared, which answers nothing; if None, the text is discarded."""
     _session: Any = None
     _keyboard: Any = None
     _row: bool = False
-    """True while a row is shown that the next one takes the place of."""
+    """True while a row is shown that the next row replaces."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """The screen's columns and rows, as they are now."""
+        """Return the screen's present columns and rows."""
         return _size_of(self.output) or _USUAL_SIZE
 
     @property
     def reads_keys(self) -> bool:
-        """True where a row can be written anew in its place."""
+        """Return whether a row can be redrawn."""
         return not self.lines_only and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
     def show(self, text: str) -> None:
-        """Show lines, in the place of a row of keys where there is one."""
+        """Show lines; they replace a row of keys."""
         print(f"{self._over()}{text}", file=self.output, flush=True)
 
     def _over(self) -> str:
-        """Return what takes the row of keys away."""
+        """Return the sequence that erases the row of keys."""
         row, self._row = self._row, False
         return "\r\x1b[K" if row else ""
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
-        """Show the row and read one key; see KeyReader. A row that takes another's place needs no quiet before it."""
+        """Show the row and return one key; see KeyReader. A row that replaces another one needs no pause before it."""
         from agent.cli.keypress import SingleKeys
 
         if self._keyboard is None:
@@ -77,10 +77,10 @@ class Terminal:
             raise
 
     async def read_line(self, prompt: str, *, stays: bool = True) -> str:
-        """Read a line, edited in place; it stays, whatever ``stays`` says. Raises EOFError for Ctrl-D and KeyboardInterrupt for
-        Ctrl-C.
+        """Read a line, edited in place; it stays on the screen, whatever ``stays`` is. Raises EOFError for Ctrl-D and
+        KeyboardInterrupt for Ctrl-C.
 
-        Text typed before the prompt was shown is no answer to it: see ``kept``.
+        Text typed before the prompt appeared does not answer it: see ``kept``.
         """
         print(self._over(), end="", file=self.output, flush=True)
         self._set_aside()
@@ -90,7 +90,7 @@ class Terminal:
         return answer
 
     async def read_hidden(self, prompt: str) -> str:
-        """Read a line of which only stars are shown, and which no later line's history has. Raises as ``read_line``."""
+        """Read a line that is shown as stars and enters no history. Raises as ``read_line``."""
         print(self._over(), end="", file=self.output, flush=True)
         self._set_aside()
         answer: str = await self._new_session().prompt_async(prompt, is_password=True, handle_sigint=False)
@@ -105,7 +105,7 @@ class Terminal:
         return PromptSession(input=own[0], output=own[1], enable_suspend=True)
 
     def _set_aside(self) -> None:
-        """Take what was typed before a question was shown."""
+        """Remove text typed before a question appeared; ``kept`` receives it."""
         keys = self.input or sys.stdin
         if self.kept is not None and (typed := typed_so_far(keys.fileno())):
             self.kept(typed)
@@ -113,7 +113,7 @@ class Terminal:
 
 
 def columns_of(output: TextIO) -> int:
-    """Return the width at which lines are to be broken: that of the terminal, and none for a file or a pipe."""
+    """Return the width for breaking lines: the terminal's width, or no limit for a file or a pipe."""
     size = _size_of(output)
     return sys.maxsize if size is None else size[0]
 
@@ -127,13 +127,13 @@ def _size_of(output: TextIO) -> tuple[int, int] | None:
 
 
 def find_terminal(*, lines_only: bool = False) -> Terminal | None:
-    """Return the terminal, or None where nobody can be asked: standard input is no terminal, or there is none to write to."""
+    """Return the terminal; None if no user can be asked: standard input is not a terminal, or none can be written to."""
     if not is_terminal(sys.stdin):
         return None
     if is_terminal(sys.stderr):
         return Terminal(sys.stderr, lines_only=lines_only)
     try:
-        tty = open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115 - kept open as long as the process
+        tty = open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115 - open until the process ends
         return Terminal(tty, lines_only=lines_only)
     except OSError:
         return None
@@ -141,9 +141,9 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
-    """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
-    or is not in the foreground there: no person sits there then. It also raises below a command of any session, which may have
-    opened the terminal itself, and in a process that the host of a session by one of ``folders`` started.
+    """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is none,
+    or if the process is in the background, which no user watches. Also raises below a command of any session, which may have
+    opened the terminal itself, and in a process that the host of a session in one of ``folders`` started.
     """
     from agent.policy.self_protection import is_below, is_below_any
 
@@ -155,7 +155,7 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
         raise ToolcribError("this is for a person at a terminal, and there is none here") from None
     try:
         foreground = os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:  # a terminal that just went away
+    except OSError:  # the terminal was just closed
         foreground = False
     with (
         open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,
@@ -167,12 +167,12 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
 
 
 def is_interactive() -> bool:
-    """Return whether a person both types and reads."""
+    """Return whether a user both types and reads."""
     return is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
 def confirm_by_word(question: str) -> bool:
-    """True only for a typed ``yes`` or ``y``, and never below a session."""
+    """Return True only for a typed ``yes`` or ``y``, and never below a session's command."""
     from agent.policy.self_protection import is_below_any
 
     forget_what_was_typed(sys.stdin)
@@ -183,7 +183,7 @@ def confirm_by_word(question: str) -> bool:
 
 
 def confirmed(terminal: Terminal, question: str) -> bool:
-    """Ask at a terminal; True only for a typed ``yes`` or ``y``."""
+    """Ask at a terminal. Return True only for a typed ``yes`` or ``y``."""
     from tools.dispatch.bridge import run_async
 
     try:
@@ -193,10 +193,10 @@ def confirmed(terminal: Terminal, question: str) -> bool:
 
 
 def forget_what_was_typed(keys: TextIO) -> None:
-    """Drop what was typed before anybody could see what it would answer."""
+    """Discard keys typed before the user could see the question."""
     import termios
 
-    with contextlib.suppress(termios.error):  # a terminal that just went away reads as EOF afterwards
+    with contextlib.suppress(termios.error):  # a terminal that was just closed then reads as EOF
         termios.tcflush(keys.fileno(), termios.TCIFLUSH)
 
 

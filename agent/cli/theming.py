@@ -1,4 +1,4 @@
-"""The chat's colours, switched while it runs, and a sample of them."""
+"""Switch the chat's colours while it runs, and show a sample."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _DIFF = """\
 
 
 def switch_theme(board: Board, name: str, color: str) -> str:
-    """Show all that comes in the colours of this theme, beginning with a sample; "" keeps those that are on. Return the theme's
-    name, "none" where NO_COLOR or ``color`` (display.color) turns colours off.
+    """Show all further output in this theme's colours, first a sample; "" keeps the present theme. Return the theme's name,
+    "none" if NO_COLOR or ``color`` (display.color) turns colours off.
     """
     if name:
         board.painter.theme = theme_for(name, color)

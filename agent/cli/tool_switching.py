@@ -1,4 +1,4 @@
-"""Tools that a person switches on and off: by name, or in a picker on the whole terminal."""
+"""Switch tools on and off: by name, or in a picker on the whole terminal."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def unknown(registry: ToolRegistry, name: str) -> str:
-    """Say that there is no such tool, and which was probably meant."""
+    """Return a message about an unknown tool, with the nearest name."""
     near = registry.closest(name)
     return f"there is no tool {name!r}; {f'did you mean {near!r}?' if near else '`toolcrib tools` lists them'}"
 
 
 def switch(crib: Crib, args: argparse.Namespace) -> int:
-    """Off means in the list of disabled tools; a name that no tool has any more can still be taken out of it."""
+    """Add tools to the list of disabled tools, or remove them, also names of tools that no longer exist. Return the exit code."""
     if not args.wanted:
         raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
     if args.user:
         raise ToolcribError(f"--user is for looking; for one user: {_of_user(args)}")
     if why := _of_profile(crib.config):
         raise ToolcribError(why)
-    crib.explain(args.platform or "cli")  # an unknown platform raises
+    crib.explain(args.platform or "cli")  # raises if the platform is unknown
     now = _list_of(crib.config, args.platform)
     for name in args.wanted:
         if name not in now and crib.registry.get(name) is None:
@@ -62,7 +62,7 @@ def _key(platform: str | None) -> list[str]:
 
 
 def _list_of(config: Config, platform: str | None) -> list[str]:
-    """Return the disabled tools that stand in the file now, whatever a profile or the project add."""
+    """Return the disabled tools in the file, without those that a profile or the project adds."""
     from agent.config import load_config
 
     written = load_config(config.path, profile="")
@@ -75,7 +75,7 @@ def _switched(now: Sequence[str], on: Sequence[str], off: Sequence[str]) -> list
 
 
 def _write(config: Config, platform: str | None, on: Sequence[str], off: Sequence[str]) -> bool:
-    """Write the list, and say so. False: nothing counts before a person confirms it."""
+    """Write the list, and print it. Return False if it needs the user's confirmation."""
     from agent.cli.confirming import set_as_person
 
     key, now = _key(platform), _list_of(config, platform)
@@ -89,7 +89,7 @@ def _write(config: Config, platform: str | None, on: Sequence[str], off: Sequenc
 
 
 def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
-    """Show the state that counts now, which may be another where another switch decides."""
+    """Print the resulting state of the tools, which another setting may decide. Return the exit code."""
     platform = args.platform or "cli"
     with open_crib(args) as crib:
         lines = {line.name: line for line in crib.explain(platform, args.user)}
@@ -101,7 +101,7 @@ def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
 
 
 def can_pick(crib: Crib) -> bool:
-    """Return whether a person sits at a terminal on which a screen can be painted, and wants that."""
+    """Return whether the picker can run: a user is at a terminal that can draw a screen, and does not use a screen reader."""
     from agent.cli.terminal import is_interactive
 
     painted = os.environ.get("TERM", "dumb") not in ("", "dumb") and not crib.config.display.screen_reader
@@ -109,7 +109,7 @@ def can_pick(crib: Crib) -> bool:
 
 
 def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
-    """Let a person pick tools; write what they agree to. 4: it is written, and counts once a person confirms it."""
+    """Run the picker, and write the changes that the user accepts. Return the exit code: UNASKED if they need confirmation."""
     from agent.cli.screen.picker import pick
     from agent.cli.terminal import forget_what_was_typed
     from agent.cli.toolpicker import ToolPicker
@@ -147,7 +147,7 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _locked(crib: Crib) -> str:
-    """Say why nothing can be switched here; "" where it can."""
+    """Return why tools can't be switched here, or ""."""
     from agent.config import load_config
     from agent.policy.confirmation import unconfirmed
     from agent.policy.self_protection import folders_of, is_below, is_below_any
@@ -160,7 +160,7 @@ def _locked(crib: Crib) -> str:
 
 
 def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
-    """Return the tools with what counts for each beside the list of disabled ones that is switched here."""
+    """Return the tools, each with its state apart from the list of disabled tools that is changed here."""
     from agent.cli.toolpicker import SwitchableTool, by_toolset
     from agent.context.window import tokens_of_schema
 
@@ -175,7 +175,7 @@ def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
 
 
 def _without_list(crib: Crib, args: argparse.Namespace, platform: str) -> Mapping[str, tuple[str | None, str]]:
-    """Return why each tool would be missing, and how to get it, with nothing in the list that is switched here."""
+    """Return why each tool would be missing if the list of disabled tools were empty, and how to get it."""
     from agent.api import assemble
     from agent.config import preview
     from agent.store.memory import MemoryStore

@@ -1,4 +1,4 @@
-"""Picker of tools: what is listed, searched and switched in it, and the rows that show that. It writes nothing itself."""
+"""The picker of tools: lists, searches and switches tools, and returns the rows to show. It writes nothing itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from toolcrib.contract.dataclass import dataclass
 _KEYS = "Type to search; arrows move, Space switches, Enter goes on, Esc leaves."
 _REVIEW_KEYS = "Enter writes it, Esc goes back, Ctrl-C leaves. Nothing is written before Enter."
 _LEAST_LIST, _LEAST_PANE, _MOST_PANE = 3, 3, 10
-"""Rows that the list keeps on any screen; those of what is said about a tool, at least and at most."""
+"""Minimum number of rows for the list; minimum and maximum for the description of a tool."""
 _ANY = 1_000_000
 
 
 @dataclass(slots=True)
 class SwitchableTool:
-    """A tool in the picker. ``cost`` are the tokens of its schema, ``missing`` and ``fix`` why it is missing and how to get it,
-    whatever the list of switched-off tools says. ``is_off``: in that list.
+    """A tool in the picker. ``cost`` is the number of tokens of its schema; ``missing`` and ``fix`` are why it is missing, apart
+    from the list of disabled tools, and how to get it. ``is_off``: the tool is in that list.
     """
 
     line: ToolLine
@@ -38,7 +38,7 @@ class SwitchableTool:
 
     @property
     def mark(self) -> str:
-        """[x] granted, [ ] switched off, [-] missing for another reason; with a * where Enter would change that."""
+        """[x] granted, [ ] switched off, [-] missing for another reason; followed by * if Enter would change it."""
         sign = " " if self.is_off else "-" if self.missing else "x"
         return f"[{sign}]{'*' if self.is_off != self.was_off else ' '}"
 
@@ -47,8 +47,8 @@ class SwitchableTool:
 
 
 class ToolPicker:
-    """``key`` is the list of the configuration that Space switches tools in. ``locked`` says why it can't, where it can't.
-    ``effect`` gets the names that are switched on and off, and returns lines of what that changes; it may take a moment.
+    """The picker. ``key`` is the configuration's list of tools that Space changes. ``locked`` is why Space can't, or "".
+    ``effect`` receives the names switched on and off, and returns lines about the consequences; it may take a moment.
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class ToolPicker:
         self._note = ""
         self._review: Sequence[str] | None = None
         self._is_seen = False
-        """True once a screen with what would change was made: an Enter that came before it agrees to nothing."""
+        """True when the consequences have been drawn: an earlier Enter accepts nothing."""
         self._scrolled = 0
 
     @property
     def changed(self) -> tuple[list[str], list[str]]:
-        """(names that are switched on, names that are switched off)"""
+        """Return the names switched on, and the names switched off."""
         other = [one for one in self._tools if one.is_off != one.was_off]
         return [one.line.name for one in other if not one.is_off], [one.line.name for one in other if one.is_off]
 
     def pressed(self, key: str) -> Outcome | Callable[[], None] | None:
-        """Take a key: see agent.cli.screen.picker."""
+        """Handle a key: see agent.cli.screen.picker."""
         self._note = ""
         if key in ("c-c", "c-d"):
             return "leave"
@@ -110,7 +110,7 @@ class ToolPicker:
         return [one for one in self._tools if one.matches(query)]
 
     def _search(self, query: str) -> None:
-        """Search; the first tool that is named so is chosen, else the first one found."""
+        """Search, and select the first tool with the text in its name, else the first match."""
         self._query = query
         named = [at for at, one in enumerate(self._found) if query and query.casefold() in one.line.name.casefold()]
         self._at = named[0] if named else 0
@@ -139,7 +139,7 @@ class ToolPicker:
         return None
 
     def rows(self, columns: int, height: int) -> list[Row]:
-        """Return what the screen shows: at most ``height`` rows of at most ``columns`` cells."""
+        """Return the screen: at most ``height`` rows of at most ``columns`` cells."""
         self._is_seen = self._review is not None
         rows = self._review_rows(columns, height) if self._is_seen else self._list_rows(columns, height)
         return [clip(row, columns) for row in rows][:height]
@@ -168,7 +168,7 @@ class ToolPicker:
         return [*top, *listed, _ruled(columns), *said, *([()] * (pane - len(said))), *footer]
 
     def _listed(self, found: Sequence[SwitchableTool], columns: int, room: int) -> list[Row]:
-        """Return the rows of the list around the chosen tool; each group has a heading."""
+        """Return the rows of the list around the selected tool. Each group has a heading."""
         rows: list[Row] = []
         chosen = 0
         names = min(max(width(one.line.name) for one in found), max(columns - 16, 8))
@@ -196,7 +196,7 @@ _MOVES = {"up": -1, "down": 1, "pageup": -10, "pagedown": 10, "home": -_ANY, "en
 
 
 def by_toolset(tools: Iterable[SwitchableTool]) -> list[SwitchableTool]:
-    """Return the tools with those of each toolset together, in the order in which the toolsets come first."""
+    """Return the tools grouped by toolset, in the order of each toolset's first tool."""
     found: dict[str, list[SwitchableTool]] = {}
     for one in tools:
         found.setdefault(one.line.toolset, []).append(one)

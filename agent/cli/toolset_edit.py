@@ -1,4 +1,4 @@
-"""``toolcrib toolsets create``, ``edit`` and ``delete``: toolsets.custom in the person's configuration."""
+"""``toolcrib toolsets create``, ``edit`` and ``delete``: change toolsets.custom in the user's configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcrib.contract.suggest import near
 
 
 def edit(args: argparse.Namespace) -> int:
-    """Change one toolset, and tell who gets other tools by that. Raises ToolcribError for what can't be."""
+    """Change one toolset, and print whose tools change. Return the exit code. Raises ToolcribError for an invalid change."""
     with open_crib(args) as crib:
         custom, project = crib.config.toolsets.custom, crib.project_dir
         known = {"tool": crib.registry.names(), "toolset": crib.catalog.names()}
@@ -41,7 +41,7 @@ def edit(args: argparse.Namespace) -> int:
 
 
 def _uses(config: Config, name: str) -> Iterator[str]:
-    """Yield each key of the configuration that names the toolset, with its line."""
+    """Yield each configuration key that names the toolset, with its line."""
     lists: list[tuple[str, Sequence[str]]] = [
         ("toolsets.enabled", config.toolsets.enabled or ()),
         ("toolsets.disabled", config.toolsets.disabled),
@@ -54,7 +54,7 @@ def _uses(config: Config, name: str) -> Iterator[str]:
 
 
 def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return what stands in the file from now on. Raises ToolcribError for names that there are not."""
+    """Return the toolset's new definition. Raises ToolcribError for unknown names."""
     added = {"tool": args.tools or args.add, "toolset": args.include}
     gone = {"tool": (args.drop, old.tools), "toolset": (args.exclude, old.includes)}
     for kind, names in added.items():

@@ -40,7 +40,7 @@ class Tracer:
         self._messages = 1
 
     async def set_up(self, system: str, model: str) -> None:
-        """``system`` is what the model is told before anything else."""
+        """Print the tools, the session, and ``system``, the system prompt."""
         self._messages = await count_messages(self._session)
         names = self._session.names
         self._say(f"{len(names)} tools: {' '.join(names)}")
@@ -99,7 +99,7 @@ class Tracer:
 
 
 async def count_messages(session: Session) -> int:
-    """Count what goes to the model, the system prompt with it: a record of results is a message for each."""
+    """Return the number of messages sent to the model, including the system prompt; each result counts as one."""
     return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in await session.records())
 
 

@@ -1,4 +1,4 @@
-"""A run, as a person sees it happen."""
+"""Show a run to the user as it happens."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ CUT_SHORT: Mapping[str, str] = {
     "length": "the reply was cut off at its token limit; raise model.max_output_tokens, or the server's limit, or ask for less",
     "content_filter": "the server's filter ended the reply before it was complete; put the task in other words",
 }
-"""Warnings about a reply that did not end by itself, by ``TurnFinished.finish``."""
+"""Warnings about replies that were cut short, by ``TurnFinished.finish``."""
 
 
 class View:
-    """A listener for events that writes one after the other: see agent.cli.liveview for a terminal's.
+    """A listener that writes events one after another; see agent.cli.liveview for a terminal's screen.
 
-    ``brief``: a model's calls get one line each; without it their results too, as for typed calls. Text is shown as it comes. A
-    line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn when it
-    has ended, so that a reply that broke off and began anew does not stand there twice. With ``only_answer`` that is the answer
-    alone: what the model says before its calls is a note. How far a call is, is told where it takes its time, as a note; what
-    else it shows of its work is not.
+    With ``brief`` a model's calls get one line each; else their results follow too, as for typed calls. Text is shown as it
+    arrives. A line names each image of the model; ``images`` saves it. A pipe or file receives only final content: the text of a
+    turn when it has ended, so that a reply that was retried does not appear twice. With ``only_answer`` it receives only the
+    answer; what the model says before its calls becomes a note. Progress of slow calls is shown as notes; their other activities
+    are not shown.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class View:
         self._images = images
         self._only_answer = only_answer
         self._thinking = thinking
-        self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
+        self._mid_line = ""  # "text" or "thinking": the content of the unfinished line
         self._said = ""
         self._begun = ""
-        """Part of a line that a screen reader is given once it is whole."""
+        """Part of a line, which a screen reader receives when the line is complete."""
         self._held: list[str] | None = None if screen.interactive or is_terminal(sys.stdout) else []
 
     def __call__(self, event: Event) -> None:
@@ -136,7 +136,7 @@ class View:
                 pass
 
     def end(self) -> None:
-        """End the display of a stream: all of it is shown, and the cursor is at the beginning of a line."""
+        """End the display of a stream: everything is shown, and the cursor is at the beginning of a line."""
         if self._held:
             self._show("".join(self._held))
             self._held.clear()
@@ -186,7 +186,7 @@ class View:
 
 
 def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
-    """Word in one line what a model beside that of the session decided or did. ``idle``: no run is under way."""
+    """Return one line about what another model than the session's decided or did. ``idle``: no run is in progress."""
     if isinstance(event, ModelAnswered):
         return model_said(event)
     from agent.cli.format_delegates import ended_words
@@ -195,7 +195,7 @@ def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
 
 
 def went_on(session: Session) -> str:
-    """Word which delegates go on where a run was interrupted, and how they are ended; "" for none."""
+    """Return a note about delegates that continue after an interrupted run, and how to stop them; "" if there are none."""
     found = session.delegates.at_work
     if not found:
         return ""
@@ -204,13 +204,13 @@ def went_on(session: Session) -> str:
 
 
 def model_said(event: ModelAnswered) -> str:
-    """Word a decision of the approval.smart model in one line."""
+    """Return one line about a decision of the approval.smart model."""
     model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
     return f"{model} agreed to {name}: {why}" if event.approved else f"{model} leaves {name} to a person: {why}"
 
 
 def compression_said(event: ContextCompressed | CompressionFailed) -> str:
-    """Word a compression, or why there is none, in one line."""
+    """Return one line about a compression, or why it failed."""
     if isinstance(event, CompressionFailed):
         return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; a fork or a new session has room"
     refused = "the server took no more: " if event.why == "refused" else ""

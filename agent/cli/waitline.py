@@ -1,4 +1,4 @@
-"""A line on stderr while nothing else is to be seen of a run: what it waits for, and for how long."""
+"""A line on stderr while a run prints nothing: what it waits for, and for how long."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.cli.escape import one_line
 from agent.events import Event, ThinkingDelta, ToolActivity, ToolCallDelta, ToolProgressed, ToolStarted, TurnStarted
 
 _PATIENCE = 1.0
-"""Seconds in which nothing happens until the line is shown, and between two looks at it."""
+"""Seconds without events before the line appears, and between updates of it."""
 _ERASE = "\r\x1b[K"
 
 
 class WaitLine:
-    """A listener for events, to be called before all that print. ``model`` names the model that is asked; ``thinking``: what it
-    thinks is printed.
+    """A listener for events; call it before all listeners that print. ``model`` returns the model's name. ``thinking``: the
+    model's thinking is printed.
     """
 
     def __init__(self, model: Callable[[], str], *, thinking: bool = False, patience: float = _PATIENCE) -> None:
@@ -37,12 +37,12 @@ class WaitLine:
             case ThinkingDelta() if self._shows_thinking:
                 self.end()
             case ThinkingDelta() | ToolCallDelta() | ToolProgressed() | ToolActivity():
-                self._erase()  # for whole lines that may be printed now; it comes again
+                self._erase()  # so that whole lines can be printed now; the line appears again
             case _:
                 self.end()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

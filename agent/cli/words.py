@@ -1,4 +1,4 @@
-"""The commands of a terminal's chat, by name: what each is for, from the table of all. slash.py runs them."""
+"""The commands of a terminal's chat with their descriptions, from the table of all commands. slash.py runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent.process import Crib
 
 SLASH = {name: row.words for name, row in on("terminal").items()}
-"""Commands of a terminal's chat -> what they do."""
+"""Commands of a terminal's chat -> their descriptions."""
 ALONE = frozenset(name for name, row in on("terminal").items() if row.alone)
 """Commands without arguments."""
 AT_ONCE = frozenset(
@@ -19,7 +19,7 @@ AT_ONCE = frozenset(
     for name, meant in {**{name: name for name in SLASH}, **ALIASES}.items()
     if meant in SLASH and SLASH_COMMANDS[meant].at_once
 )
-"""Commands that are done while the model works; others wait for their turn."""
+"""Commands that run while the model works; others wait for their turn."""
 _OUTSIDE = "outside of the chat: toolcrib"
 ELSEWHERE = {
     "/agents": "/delegates lists the delegates at work",
@@ -45,12 +45,12 @@ ELSEWHERE = {
     "/usage": "/cost tells what this session used; outside of the chat: toolcrib usage",
     "/version": f"{_OUTSIDE} --version",
 }
-"""Commands that people know from elsewhere -> what does here what they want."""
+"""Commands of other programs -> how to do the same here."""
 _ALIKE = 0.7
 
 
 def meant_by(word: str, known: Iterable[str]) -> str:
-    """Say what an unknown command may have been meant for: what does here what it does elsewhere, or a name much like it."""
+    """Return a hint about an unknown command: how to do here what it does elsewhere, or a similar name."""
     from toolcrib.contract.suggest import near
 
     if word in ELSEWHERE:
@@ -63,6 +63,6 @@ def meant_by(word: str, known: Iterable[str]) -> str:
 
 
 def words_of(crib: Crib) -> Mapping[str, str]:
-    """Return all commands of a terminal's chat: ours, and those of plugins, which ours go before."""
+    """Return all commands of a terminal's chat, with those of plugins; toolcrib's own commands have priority."""
     added = {f"/{name}": command.words for name, command in crib.slash.items() if "terminal" in command.surfaces}
     return {**added, **SLASH}

@@ -1,4 +1,4 @@
-"""Calls at work: how far they say they are, and what they show meanwhile, as rows of the chat's screen or in words."""
+"""Running calls: their progress and activities, as rows of the chat's screen or as text."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import Json
 
 OUTPUT, DIFFERENCE = "terminal-output", "file-difference"
-"""Activities of the tools here that are shown in a way of their own."""
+"""Activities of built-in tools that have a display of their own."""
 MOST_ROWS = 5
 _BAR, _SHORT_BAR, _NARROW = 20, 10, 50
 _FIRST, _BETWEEN = 2.0, 5.0
-"""Seconds of a call until its progress is told in words, and between two times of that."""
+"""Seconds before the first note about a call's progress, and between further notes."""
 _STYLES: Mapping[str, str] = {"done": "ok", "failed": "bad", "cancelled": "warn"}
 ENDED = frozenset(_STYLES)
-"""States of a call that has nothing more to do."""
+"""States of a call that has ended."""
 
 
 def output_lines(content: Json) -> list[str]:
-    """Return the last lines of what a command printed."""
+    """Return the last lines of a command's output."""
     text = content.get("text") if isinstance(content, Mapping) else None
     lines = text.split("\n") if isinstance(text, str) else []
     return [tame(line).expandtabs(4) for line in [one for one in lines if one.strip()][-MOST_ROWS:]]
 
 
 def progress_row(progress: ToolProgressed, columns: int) -> Row:
-    """Return a bar with the share and the message; without a share the message, or how many reports there were."""
+    """Return a bar with the share and the message; without a share, the message or the number of reports."""
     from agent.cli.screen.cells import shortened
 
     style = _STYLES.get(progress.status, "bullet")
@@ -46,7 +46,7 @@ def progress_row(progress: ToolProgressed, columns: int) -> Row:
 
 
 def progress_words(progress: ToolProgressed) -> str:
-    """Word how far a call is: ``half of it, 50 %``."""
+    """Return a call's progress as text, such as ``half of it, 50 %``."""
     share = "" if progress.share is None else _percent(progress.share)
     words = ", ".join(part for part in (_said(progress), share) if part)
     return words or f"{progress.reports:,} report{'' if progress.reports == 1 else 's'} of its work"
@@ -58,11 +58,11 @@ def _said(progress: ToolProgressed) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{int(share * 100)} %"  # 100 is said at the end only
+    return f"{int(share * 100)} %"  # rounded down, so that 100 appears only at the end
 
 
 def activity_rows(activity: str, content: Json, columns: int, most: int = MOST_ROWS) -> list[Row]:
-    """Return what a call shows as ``activity``, in ``most`` rows at most: of a text the end, of all else the beginning."""
+    """Return an activity of a call in at most ``most`` rows: the end of a text, or the beginning of anything else."""
     from agent.cli.screen.cells import shortened
 
     name, lines = one_line(activity, 40), _lines(content, most)
@@ -93,23 +93,23 @@ def _value(value: Any) -> str:
 
 
 class Spoken:
-    """Progress of calls in words, for those who read lines: of a call that takes its time, and then every few seconds."""
+    """Progress of calls as lines of text: for calls that take a while, every few seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._calls: dict[str, tuple[str, float, str]] = {}
-        """(its name, when it is next told of, what was told last) of each call at work."""
+        """Call id -> the tool's name, the time of the next line, and the last text, for each running call."""
 
     def started(self, call_id: str, name: str) -> None:
-        """Note that a call begins."""
+        """Record that a call begins."""
         self._calls[call_id] = (one_line(name, 40) or "?", self._clock() + _FIRST, "")
 
     def ended(self, call_id: str) -> None:
-        """Forget a call."""
+        """Forget a call that has ended."""
         self._calls.pop(call_id, None)
 
     def line(self, progress: ToolProgressed) -> str:
-        """Return what is to be told of this report: ``build: half of it, 50 %``, or "" where nothing is."""
+        """Return the line for this report, such as ``build: half of it, 50 %``, or "" if none is due."""
         name, due, before = self._calls.get(progress.call_id, ("", 0.0, ""))
         words = progress_words(progress)
         if not name or self._clock() < due or words == before:

@@ -1,8 +1,8 @@
-"""The chat's screen: rows that stay, live rows below them, and the line that is typed. It knows nothing of sessions.
+"""The chat's screen: rows that stay, live rows below them, and the input line. It knows nothing of sessions.
 
-``cells`` measures and breaks rows of styled text; ``themes`` says what a style looks like; ``painter`` writes a frame, and
-never touches what it has finished. ``markdown`` turns a text that streams into rows (``markdown_blocks``, ``tables``,
-``inline``, ``highlight`` are its parts). ``draft`` is what a person types, as rows and as text; ``keyboard`` reads their keys
-(by ``bindings``) for ``key_receivers``. ``external_programs`` is for other programs on the same terminal, and ``tty`` the
-terminal itself. ``frame`` puts it all together, at most thirty times a second.
+``cells`` measures and breaks rows of styled text; ``themes`` defines the look of each style; ``painter`` writes a frame, and
+never changes finished rows. ``markdown`` turns a streaming text into rows, with ``markdown_blocks``, ``tables``, ``inline`` and
+``highlight``. ``draft`` is the user's input as rows and as text; ``keyboard`` reads keys, as ``bindings`` define, for
+``key_receivers``. ``external_programs`` runs other programs on the same terminal, and ``tty`` is the terminal itself. ``frame``
+puts everything together, at most thirty times a second.
 """

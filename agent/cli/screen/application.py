@@ -1,4 +1,4 @@
-"""The application that reads the chat's keys: prompt_toolkit's, made so that it draws nothing."""
+"""The application of prompt_toolkit that reads the chat's keys and draws nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.cli.screen.key_receivers import Hands
 
 _ESCAPE = 0.3
-"""Seconds after an Escape in which another key makes it Alt and that key."""
+"""Seconds after Escape within which another key combines with it to Alt."""
 
 
 def application(
@@ -29,8 +29,8 @@ def application(
     bindings: Sequence[KeyBindings],
     pressed: Callable[[], None],
 ) -> tuple[Application[None], tuple[Window, Window]]:
-    """Make the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key come
-    before earlier ones; ``pressed`` is called for each key.
+    """Return the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key have priority
+    over earlier ones; ``pressed`` is called for each key.
     """
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import merge_key_bindings
@@ -39,7 +39,7 @@ def application(
     from prompt_toolkit.output import DummyOutput
 
     class KeysOnly(Application[None]):
-        """Reads keys; what it would draw is painted elsewhere."""
+        """Reads keys; another module draws the screen."""
 
         def _redraw(self, render_as_done: bool = False) -> None:
             if self.is_running and not render_as_done:
@@ -65,26 +65,26 @@ def application(
     usual = app.timeoutlen
 
     def waiting(_: Any) -> None:
-        """Wait less for what follows an Escape, which is a key of its own, than between the keys of a sequence."""
+        """Wait a shorter time after Escape, which is a key of its own, than between other keys of a sequence."""
         app.timeoutlen = _ESCAPE if [one.key for one in app.key_processor.key_buffer] == ["escape"] else usual
 
     app.key_processor.before_key_press += lambda _: pressed()
     app.key_processor.after_key_press += waiting
     draft.on_completions_changed += lambda _: hands.changed(whole=False)
-    draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
+    draft.on_text_changed += lambda _: app.invalidate()  # a completion may arrive after its key
     return app, windows
 
 
 @contextmanager
 def taken_over(source: Input) -> Iterator[None]:
-    """Take each key from here on; what was typed before is read first.
+    """Within the block, read every key unbuffered; keys typed before come first.
 
-    That is read once keys come as they are, and before anything is shown that asks for some: what ended a line until then was the
-    key Enter, and is told from none after.
+    The earlier keys are read when the terminal is in raw mode, before any prompt appears. Until then each line break was Enter,
+    and afterwards the two can't be distinguished.
     """
     try:
         typed = typed_before(descriptor := source.fileno())
-    except NotImplementedError:  # keys that come from elsewhere
+    except NotImplementedError:  # the keys come from elsewhere
         yield
         return
     with source.raw_mode():

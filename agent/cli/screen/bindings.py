@@ -1,4 +1,4 @@
-"""Keys to actions: those of the chat, as they are configured, beside those of prompt_toolkit."""
+"""Bind keys to actions: the chat's own, as configured, beside those of prompt_toolkit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PREFIXES: Mapping[str, str] = {"ctrl": "c-", "shift": "s-"}
 
 
 def pressed(key: str) -> tuple[str, ...]:
-    """Return ``ctrl-x alt-s`` as prompt_toolkit has it: ``("c-x", "escape", "s")``."""
+    """Return a key such as ``ctrl-x alt-s`` in the form of prompt_toolkit: ``("c-x", "escape", "s")``."""
     found: list[str] = []
     for one in key.split():
         rest = one
@@ -35,9 +35,9 @@ def bindings(
     is_asked: Callable[[], bool],
     can_take_back: Callable[[], bool],
 ) -> KeyBindings:
-    """Make the key bindings: ``acts`` are the functions of the actions, ``keys`` their keys, and ``paste`` takes a paste.
+    """Return the key bindings. ``acts`` maps actions to functions, ``keys`` maps actions to keys; ``paste`` receives pastes.
 
-    While ``is_asked`` returns True, keys that are for the draft do nothing.
+    While ``is_asked`` returns True, keys for the draft do nothing.
     """
     from prompt_toolkit.filters import Condition, is_searching
     from prompt_toolkit.key_binding import KeyBindings
@@ -48,7 +48,7 @@ def bindings(
     made = KeyBindings()
     always, editing = Condition(lambda: True), ~is_searching
     drafting = editing & Condition(lambda: not is_asked())
-    filters: Mapping[str, Filter] = {  # of the actions that are not for the draft alone
+    filters: Mapping[str, Filter] = {  # for actions that do not only change the draft
         **dict.fromkeys(("send", "newline", "break_off", "leave"), editing),
         **dict.fromkeys(("clear", "suspend", "interrupt"), always),
         "take_back": drafting & Condition(can_take_back),
@@ -62,7 +62,7 @@ def bindings(
 
     @made.add("escape", Keys.Any, filter=editing & ~drafting)
     def _is_no_answer(event: KeyPressEvent) -> None:
-        """Alt and a letter are not the letter."""
+        """Do nothing: Alt with a letter is not the letter."""
 
     @made.add(Keys.BracketedPaste, filter=editing)
     def _pasted(event: KeyPressEvent) -> None:
@@ -72,7 +72,7 @@ def bindings(
 
 
 def _handler(act: Callable[[], Any]) -> Any:
-    """Make a handler of prompt_toolkit of what takes no event; it may be a coroutine function."""
+    """Return a handler for prompt_toolkit that calls ``act``, which may be a coroutine function."""
 
     def handle(event: KeyPressEvent) -> Any:
         return act()

@@ -9,26 +9,26 @@ from typing import TypeAlias
 from toolcrib.contract.regex import Regex
 
 Span: TypeAlias = tuple[str, str]
-"""(text, style): the style is names of agent.cli.screen.themes joined by "+", "" for plain text. No span holds a line break."""
+"""(text, style): the style joins names of agent.cli.screen.themes with "+", "" for plain text. No span contains a line break."""
 Row: TypeAlias = tuple[Span, ...]
 Piece: TypeAlias = tuple[str, str, int]
 """(text, style, place of its first character in the source)."""
 
 _VARIES = Regex("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
-"""Joiners, emoji selectors, flags and skin tones: terminals differ in how wide they make what holds one."""
+"""Joiners, emoji selectors, flags and skin tones: terminals differ in the width of texts that contain one."""
 _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\uffe0-\uffe6"
 _PARTS = Regex(rf"\n|[^\S\n]+|[{_WIDE}]|[^\s{_WIDE}]+")
 """Pieces between which a row may end: a break, blanks, an ideograph, a word."""
 
 
 def width(text: str) -> int:
-    """Return the cells that ``text`` takes, at most: where terminals differ, the most that one of them takes."""
+    """Return the number of cells that ``text`` takes; if terminals differ, the largest number."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
 @functools.lru_cache(4096)
 def _char_width(char: str) -> int:
-    if char == "\ufe0f":  # asks for the wide form of the character before it
+    if char == "\ufe0f":  # requests the wide form of the character before it
         return 1
     from wcwidth import wcwidth
 
@@ -76,12 +76,12 @@ def clip(row: Row, room: int) -> Row:
 
 
 def shortened(text: str, room: int) -> str:
-    """Return ``text``, cut with an ellipsis where it is wider than ``room``."""
+    """Return ``text``, cut with an ellipsis if it is wider than ``room``."""
     return text if width(text) <= room else f"{cut(text, max(room - 1, 0))}…"
 
 
 def chunks(row: Iterable[Span], room: int) -> list[Row]:
-    """Break a row at ``room`` cells, wherever that falls: code keeps its blanks."""
+    """Break a row at exactly ``room`` cells, also within words: code keeps its blanks."""
     rows: list[Row] = []
     now: list[Span] = []
     used = 0
@@ -89,7 +89,7 @@ def chunks(row: Iterable[Span], room: int) -> list[Row]:
         while text:
             part = cut(text, room - used)
             if not part and not now:
-                part = text[0]  # wider than the room
+                part = text[0]  # a character wider than the room
             if part:
                 now.append((part, style))
                 used += width(part)
@@ -102,13 +102,13 @@ def chunks(row: Iterable[Span], room: int) -> list[Row]:
 
 
 def folded(row: Iterable[Span], room: int) -> list[Row]:
-    """Break a row at ``room`` cells: at a blank where there is one in the last half of it, which is left out then."""
+    """Break a row at ``room`` cells; if its second half contains a blank, break there and drop the blank."""
     spans = [*row]
     line = "".join(text for text, _ in spans)
     rows: list[Row] = []
     begin = 0
     while (part := cut(line[begin:], room)) != line[begin:]:
-        part = part or line[begin]  # wider than the room
+        part = part or line[begin]  # a character wider than the room
         end = begin + len(part)
         blank = line.rfind(" ", begin, end + 1)
         if blank > begin and width(line[begin:blank]) * 2 >= room:
@@ -121,7 +121,7 @@ def folded(row: Iterable[Span], room: int) -> list[Row]:
 
 
 def _between(spans: Iterable[Span], begin: int, end: int) -> Row:
-    """Return what stands from ``begin`` to ``end`` of the spans' text."""
+    """Return the part of the spans from ``begin`` to ``end`` of their text."""
     row: list[Span] = []
     place = 0
     for text, style in spans:
@@ -132,9 +132,9 @@ def _between(spans: Iterable[Span], begin: int, end: int) -> Row:
 
 
 def wrap(pieces: Iterable[Piece], room: int) -> list[tuple[Row, int]]:
-    """Break text between words into rows of at most ``room`` cells, each with the source place that it begins at.
+    """Break text between words into rows of at most ``room`` cells, each with its place in the source.
 
-    Rows but the last stay as they are, whatever text follows. Blanks at a break are dropped, others become one.
+    Later text changes only the last row. Blanks at a break are dropped; several blanks become one.
     """
     room = max(room, 1)
     filling = _Filling(room)
@@ -145,7 +145,7 @@ def wrap(pieces: Iterable[Piece], room: int) -> list[tuple[Row, int]]:
 
 
 class _Filling:
-    """Rows as they fill up with words."""
+    """Fills rows with words."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -181,7 +181,7 @@ class _Filling:
         return self._rows
 
     def _place(self) -> None:
-        """Put the word down, on the next row where it does not fit on this one."""
+        """Add the word to this row, or to a new one if it does not fit."""
         if not self._word:
             return
         blank = 0 if self._blank is None else 1
@@ -215,6 +215,6 @@ class _Filling:
 
 
 def words_of(text: str, style: str, room: int) -> Iterator[Row]:
-    """Yield the rows of plain text, broken between words; each line break of it begins a row."""
+    """Yield the rows of plain text, broken between words and at its line breaks."""
     for row, _ in wrap([(text, style, 0)], room):
         yield row

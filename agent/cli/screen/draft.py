@@ -1,4 +1,4 @@
-"""A draft: what a person types, with large pastes collapsed, and how it stands on the screen."""
+"""A draft: the user's input with large pastes collapsed, and its rows on the screen."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from prompt_toolkit.buffer import CompletionState
 
 MANY_LINES, MANY_CHARACTERS = 8, 1_000
-"""From here on a paste is shown as a label."""
+"""Lines and characters from which a paste is shown as a label."""
 _LABEL = Regex(r"\[pasted (\d+) lines?(?: #(\d+))?\]")
 _MOST_ROWS = 8
-"""Rows of a long draft that are shown, around the cursor."""
+"""Most rows of a long draft that are shown, around the cursor."""
 _COMPLETIONS = 6
-"""Completions that are shown, the chosen one among them."""
+"""Most completions that are shown, including the selected one."""
 
 
 class Pastes:
-    """Texts that were pasted, by the labels that stand for them. A label that a person typed stands for itself."""
+    """Pasted texts by label. A label that the user typed is plain text."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
-        """Return what stands in the draft for a paste: a label for a large one, else itself."""
+        """Return the text that represents a paste in the draft: a label if the paste is large, else the paste itself."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < MANY_LINES and len(text) < MANY_CHARACTERS:
@@ -41,12 +41,12 @@ class Pastes:
         return label
 
     def expand(self, draft: str) -> str:
-        """Return the draft with the pasted texts in it."""
+        """Return the draft with labels replaced by the pasted texts."""
         return _LABEL.sub(lambda label: self._texts.get(label[0], label[0]), draft)
 
 
 class DraftRows:
-    """Rows of a draft, and where its cursor is."""
+    """The rows of a draft, and the row and column of its cursor."""
 
     def __init__(self, rows: list[Row], cursor: tuple[int, int]) -> None:
         self.rows = rows
@@ -54,12 +54,12 @@ class DraftRows:
 
 
 def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", style: str = "prompt") -> DraftRows:
-    """Lay out a draft of any length behind its prompt, which may take several rows. ``cursor`` is a place in ``text``."""
+    """Return the rows of a draft after its prompt, which may take several rows. ``cursor`` is an index in ``text``."""
     if width(prompt) > columns:
         *above, last = folded(((prompt, style),), columns)
         below = draft_rows(text, cursor, columns, prompt="".join(part for part, _ in last), style=style)
         return DraftRows([*above, *below.rows], (below.cursor[0] + len(above), below.cursor[1]))
-    if text and width(prompt) * 2 > columns:  # no room beside it
+    if text and width(prompt) * 2 > columns:  # no room beside the prompt
         below = draft_rows(text, cursor, columns, prompt="  ", style=style)
         return DraftRows([((prompt, style),), *below.rows], (below.cursor[0] + 1, below.cursor[1]))
     margin: Row = ((prompt, style),)
@@ -75,7 +75,7 @@ def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", styl
             column = row_width(before[-1])
             at = (len(rows) + len(before) - 1, column)
         broken = chunks(_shown(line), room)
-        if 0 <= inside <= len(line) and at[0] >= len(rows) and at[1] >= room:  # behind a full row
+        if 0 <= inside <= len(line) and at[0] >= len(rows) and at[1] >= room:  # after a full row
             at = (at[0] + 1, 0)
             broken += [()] if at[0] - len(rows) == len(broken) else []
         rows += broken
@@ -89,7 +89,7 @@ def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", styl
 
 
 def said_rows(text: str, columns: int) -> list[Row]:
-    """Return the rows of a message that was sent, as they stay."""
+    """Return the rows of a sent message, which stay on the screen."""
     rows: list[Row] = []
     for line in text.split("\n"):
         margin: Span = ("> " if not rows else "  ", "prompt")
@@ -100,13 +100,13 @@ def said_rows(text: str, columns: int) -> list[Row]:
 
 
 def _shown(text: str, style: str = "") -> Row:
-    """Return the text as one span in which nothing acts on a terminal."""
+    """Return the text as one span, with terminal controls escaped."""
     text = tame(text).replace("\t", "    ")
     return ((text, style),) if text else ()
 
 
 def offered_rows(state: CompletionState, columns: int) -> list[Row]:
-    """Return the rows of completions, [] where none is offered."""
+    """Return the rows of completions, or [] if there are none."""
     if not state.completions:
         return []
     chosen = state.complete_index or 0

@@ -1,4 +1,4 @@
-"""Other programs on the chat's terminal: the person's editor and pager, and whatever prints while the screen is painted."""
+"""Other programs on the chat's terminal: the user's editor and pager, and code that prints while the screen is painted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def deaf_to_interrupts() -> Iterator[None]:
-    """Leave Ctrl-C to the program that has the terminal."""
+    """Leave Ctrl-C to the program that uses the terminal."""
     import signal
 
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
@@ -22,7 +22,7 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def edited_by_person(text: str) -> str | None:
-    """Return the text after the person's editor, None where it could not be started."""
+    """Return the text after the user has edited it, or None if the editor failed."""
     import shlex
     import subprocess
     import tempfile
@@ -42,11 +42,11 @@ def edited_by_person(text: str) -> str | None:
 
 @contextmanager
 def written_by(take: Callable[[str], None]) -> Iterator[None]:
-    """While the screen is painted, hand what others print to ``take``, whole lines at a time."""
+    """While the screen is painted, pass printed lines to ``take``."""
     import io
 
     class Printed(io.TextIOBase):
-        """Stands in for an output; says that it is the terminal it stands for."""
+        """A replacement of an output stream that reports to be a terminal, like the stream that it replaces."""
 
         encoding = "utf-8"
 
@@ -77,7 +77,7 @@ def written_by(take: Callable[[str], None]) -> Iterator[None]:
 
 
 def pager_of_person() -> list[str] | None:
-    """Return the command that shows long texts, None where there is none."""
+    """Return the command that shows long texts, or None if there is none."""
     import shlex
     import shutil
 
@@ -86,7 +86,7 @@ def pager_of_person() -> list[str] | None:
 
 
 def paged(pager: list[str], text: str) -> None:
-    """Show a text in the pager, until the person leaves it."""
+    """Show a text in the pager until the user leaves it."""
     import subprocess
 
     with contextlib.suppress(OSError):
@@ -94,7 +94,7 @@ def paged(pager: list[str], text: str) -> None:
 
 
 def show_paged(text: str) -> None:
-    """Print a text that is safe for a terminal; in the pager where a person is at one."""
+    """Print a text that is safe for a terminal; use the pager if a user is at one."""
     from agent.cli.terminal import is_interactive
 
     pager = pager_of_person() if is_interactive() else None

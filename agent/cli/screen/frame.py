@@ -1,4 +1,4 @@
-"""The board: what is final, what is live, what is typed, painted together at most thirty times a second."""
+"""The board: paints final rows, live rows and the input together, at most thirty times a second."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from agent.cli.screen.draft import DraftRows
 from agent.cli.screen.painter import Painter
 
 FRAME = 1 / 30
-"""Seconds between two frames. What a person types does not wait for it."""
+"""Seconds between two frames. Typed keys appear without waiting for the next one."""
 
 STILL = 0.3
-"""Seconds without another size until a screen that is being resized is painted: terminals tell of a size up to 0.25 s after they
-broke the rows for it, and a frame for the size before would land elsewhere."""
+"""Seconds without a change of size before a resized screen is painted. Terminals report a size up to 0.25 s after they broke the
+rows for it; a frame for the previous size would appear in the wrong place.
+"""
 
 
 class Parts(Protocol):
-    """Live rows of the screen, asked for when a frame is painted."""
+    """Provides the live rows of the screen when a frame is painted."""
 
     def above(self, columns: int) -> Sequence[Row]:
-        """Return the rows above the input, and settle what became final meanwhile by ``Board.add``."""
+        """Return the rows above the input, and pass rows that became final to ``Board.add``."""
         ...
 
     def typed(self, columns: int) -> DraftRows:
@@ -37,7 +38,7 @@ class Parts(Protocol):
 
 
 class Board:
-    """Not thread-safe: it belongs to the event loop."""
+    """Paints the screen. Not thread-safe: only the event loop may use it."""
 
     def __init__(self, painter: Painter, parts: Parts, clock: Callable[[], float] = time.monotonic) -> None:
         self.painter = painter
@@ -53,26 +54,26 @@ class Board:
 
     @property
     def columns(self) -> int:
-        """Columns that a row may have."""
+        """Return the number of columns of a row."""
         return self.painter.columns
 
     @property
     def is_painting(self) -> bool:
-        """True while the screen is the board's."""
+        """True while the board paints the screen."""
         return not self._paused
 
     @property
     def rows(self) -> int:
-        """Rows of the screen."""
+        """Return the number of rows of the screen."""
         return self.painter.size[1]
 
     def begin(self) -> None:
-        """Begin to paint. What was added before is shown first."""
+        """Start painting, with the rows that were added before."""
         self._paused = False
         self.frame()
 
     def end(self) -> None:
-        """Show what is final, take the live rows away, and paint no more."""
+        """Show final rows, remove live rows, and stop painting."""
         if self._paused:
             return
         self._above = self._parts.above(self.columns)
@@ -83,7 +84,7 @@ class Board:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave the screen to another program; what comes meanwhile is shown afterwards."""
+        """Leave the screen to another program; rows added meanwhile are shown afterwards."""
         was = self._paused
         self.end()
         try:
@@ -93,26 +94,26 @@ class Board:
                 self.begin()
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add rows that stay."""
+        """Add final rows."""
         self._final += rows
         self.changed()
 
     def changed(self) -> None:
-        """Have the next frame painted, when it is due."""
+        """Schedule the next frame."""
         if self._timer is not None or self._paused:
             return
         delay = max(0.0, self._last + FRAME - self._clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self.frame)
 
     def keyed(self) -> None:
-        """Show at once what was typed; all else as it was in the last frame."""
-        if self._final:  # which goes with other live rows
+        """Show typed keys at once; everything else stays as in the last frame."""
+        if self._final:  # final rows need new live rows
             self.frame()
         elif not self._paused and not self._is_resized():
             self._paint()
 
     def frame(self) -> None:
-        """Paint all of it."""
+        """Paint the whole frame."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -140,7 +141,7 @@ class Board:
             self.frame()
 
     def _is_resized(self) -> bool:
-        """Return True while the screen gets other sizes; a frame follows when it has kept one for a moment."""
+        """Return True while the screen's size changes; schedule a frame for when it has stayed the same for a moment."""
         now = self._clock()
         if self.painter.size != self._size:
             self._size, self._still_at = self.painter.size, now + STILL

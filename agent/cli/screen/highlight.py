@@ -1,4 +1,4 @@
-"""Colours of code, line by line: the lexer's state is carried from a line to the next, so that no line is read twice."""
+"""Colour code line by line. The lexer's state passes from each line to the next, so that no line is read twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.cli.screen.cells import Row, Span
 
 _log = logging.getLogger(__name__)
 _LONGEST = 2_000
-"""Characters of a line that is coloured; a longer one is data."""
+"""Most characters of a coloured line; a longer line is data."""
 _STYLES = (
     ("Comment", "comment"),
     ("Keyword", "keyword"),
@@ -27,11 +27,11 @@ _STYLES = (
     ("Generic.Subheading", "hunk"),
     ("Generic.Heading", "strong"),
 )
-"""Styles by the beginning of a token's name, the first that fits."""
+"""Styles by prefix of a token's name; the first match counts."""
 
 
 class Highlighter:
-    """Feed it the lines of one text in order; ``row`` gives each with its colours, plain where the language is unknown."""
+    """Colours the lines of one text: ``row`` takes them in order, and leaves them plain if the language is unknown."""
 
     def __init__(self, language: str) -> None:
         self._lexer: Any = _lexer(language) if language else None
@@ -43,13 +43,13 @@ class Highlighter:
             return ((line, ""),) if line else ()
         try:
             return tuple(_joined(self._spans(f"{line}\n")))
-        except Exception as error:  # noqa: BLE001 - whatever a lexer trips over, the line is shown
+        except Exception as error:  # noqa: BLE001 - the line is shown even if the lexer fails
             _log.debug("shown without colours: %s", error)
             self._lexer = None
             return ((line, ""),) if line else ()
 
     def copy(self) -> Highlighter:
-        """Return one that goes on from here by itself."""
+        """Return an independent copy with the present state."""
         other = object.__new__(Highlighter)
         other._lexer, other._stack = self._lexer, [*self._stack]
         return other
@@ -77,7 +77,7 @@ class Highlighter:
 
 
 def _change(stack: list[str], new_state: Any) -> None:
-    """Change a lexer's stack of states as its rule says: names, "#pop", "#push", or the number of states to leave."""
+    """Change a lexer's stack of states as its rule demands: by names, "#pop", "#push", or the number of states to leave."""
     for step in new_state if isinstance(new_state, tuple) else (new_state,):
         if step is None:
             continue
@@ -92,7 +92,7 @@ def _change(stack: list[str], new_state: Any) -> None:
 
 
 def _joined(spans: Iterator[Span]) -> Iterator[Span]:
-    """Yield the spans without line breaks, those of one style joined."""
+    """Yield the spans without line breaks, and join neighbours with the same style."""
     now, before = "", ""
     for text, style in spans:
         text = text.replace("\n", "")
@@ -114,7 +114,7 @@ def _style(token: str) -> str:
 
 @functools.lru_cache(16)
 def _lexer(language: str) -> Any:
-    """Return the lexer of a language, None where there is none that reads line by line."""
+    """Return the lexer of a language, or None if there is none that can read line by line."""
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound

@@ -1,4 +1,4 @@
-"""Markdown within a paragraph: emphasis, code, links. Text before the first mark that is still open never changes again."""
+"""Markdown within a paragraph: emphasis, code, links. Text before the first open mark never changes again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent.cli.screen.cells import Piece
 from toolcrib.contract.regex import Regex
 
 LONGEST = 2_000
-"""Characters between a mark and the one that ends it; beyond it the first one is plain text."""
+"""Most characters between a mark and its closing mark; beyond that distance the first mark is plain text."""
 _SPECIAL = Regex(r"[\\`*_~\[\]!<&\n]")
 _ENTITY = Regex(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _ENTITY_BEGUN = Regex(r"&[#\w]{0,33}\Z")
@@ -20,7 +20,7 @@ _MARKS = {"*": ("em", "strong"), "_": ("em", "strong"), "~": ("strike", "strike"
 
 
 class _Opener:
-    """A mark that may begin something. ``left`` is how many of its characters are not used yet."""
+    """A mark that may open an element. ``left`` counts its unused characters."""
 
     __slots__ = ("char", "left", "piece", "place")
 
@@ -32,7 +32,7 @@ class _Opener:
 
 
 def parse(text: str, style: str = "") -> tuple[list[Piece], int]:
-    """Return styled pieces of a paragraph's text, and the place up to which no text that follows can change them."""
+    """Return the styled pieces of a paragraph's text, and the index up to which no later text can change them."""
     inline = _Inline(text, style)
     return list(inline.pieces()), inline.safe
 
@@ -51,7 +51,7 @@ class _Inline:
                 self._open(opener.place)
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield what is not empty."""
+        """Yield the pieces that are not empty."""
         for (text, source), styles in zip(self._pieces, self._styles, strict=True):
             if text:
                 named = "+".join([*([self._base] if self._base else []), *dict.fromkeys(styles)])
@@ -75,7 +75,7 @@ class _Inline:
             self._put(text[place:], place)
 
     def _take(self, char: str, at: int) -> int:
-        """Take what begins with a special character. Return the place behind it."""
+        """Read the element that begins with a special character. Return the index after it."""
         if char in _MARKS:
             return self._run(char, at)
         match char:
@@ -97,7 +97,7 @@ class _Inline:
                 hard = self._text.endswith("  ", 0, at)
                 self._put("\n" if hard else " ", at)
                 return at + 1
-        if at + 1 == len(self._text):  # "!" may begin a picture
+        if at + 1 == len(self._text):  # "!" may begin an image
             self._open(at)
         self._put(char, at)
         return at + 1
@@ -123,7 +123,7 @@ class _Inline:
         while (end := text.find("`", end)) >= 0 and end - at <= LONGEST:
             closing = _run_length(text, end)
             if end + closing == len(text):
-                self._open(at)  # another tick may follow
+                self._open(at)  # more backticks may follow
             if closing == length:
                 code, begin = text[inside:end].replace("\n", " "), inside
                 if code.startswith(" ") and code.endswith(" ") and code.strip():
@@ -156,7 +156,7 @@ class _Inline:
         return end
 
     def _close(self, char: str, left: int, at: int) -> int:
-        """Match a run with the openers before it, nearest first. Return how many of its characters found none."""
+        """Match a run of marks with the openers before it, nearest first. Return the number of unmatched characters."""
         place = len(self._openers) - 1
         while left and place >= 0:
             opener = self._openers[place]
@@ -241,5 +241,5 @@ def _run_length(text: str, at: int) -> int:
 
 
 def _may_go_on(text: str, at: int) -> bool:
-    """Return True if the target of a link, which begins at ``at``, may still be complete with what follows."""
+    """Return True if later text may complete the target of a link, which begins at ``at``."""
     return len(text) - at <= LONGEST and "\n\n" not in text[at:]

@@ -1,4 +1,4 @@
-"""Receivers of what a person does at the keyboard."""
+"""Receivers of the user's actions at the keyboard."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from typing import Protocol
 
 
 class Hands(Protocol):
-    """Receiver of what a person does."""
+    """Receiver of the user's actions."""
 
     def sent(self, text: str, *, steers: bool) -> None:
-        """Take a draft, whose large pastes are labels: see ``Pastes``. ``steers``: it is for what runs now."""
+        """Handle a sent draft, whose large pastes are labels: see ``Pastes``. ``steers``: the draft is for the current run."""
         ...
 
     def interrupted(self) -> None:
-        """Ctrl-C, where no question waits and nothing lies in the draft."""
+        """Handle Ctrl-C when no question waits and the draft is empty."""
         ...
 
     def broken_off(self) -> None:
-        """Escape, where no question waits."""
+        """Handle Escape when no question waits."""
         ...
 
     def left(self) -> None:
-        """Ctrl-D in an empty draft."""
+        """Handle Ctrl-D in an empty draft."""
         ...
 
     def changed(self, *, whole: bool) -> None:
-        """Something was typed, or, where ``whole``, the screen has another size or was another program's."""
+        """Handle a change of the input; ``whole``: of the screen's size, or after another program used the screen."""
         ...
 
     def cleared(self) -> None:
-        """Ctrl-L."""
+        """Handle Ctrl-L."""
         ...
 
     def next_mode(self) -> None:
-        """Shift-Tab."""
+        """Handle Shift-Tab."""
         ...
 
     def pasted(self, text: str) -> str:
-        """Return what of a paste goes into the draft: a file that was dropped is pasted as its path."""
+        """Return the text that the draft receives for a paste: a dropped file is pasted as its path."""
         ...
 
     async def paste_image(self) -> None:
-        """Ctrl-V: take the clipboard's picture."""
+        """Handle Ctrl-V: add the clipboard's image."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class Hands(Protocol):
         ...
 
     def take_back(self) -> str:
-        """Take the last message that waits out of the queue; return its draft."""
+        """Remove the last waiting message from the queue, and return its draft."""
         ...
 
     @property
@@ -60,5 +60,5 @@ class Hands(Protocol):
         ...
 
     def away(self) -> AbstractContextManager[None]:
-        """Leave the screen to another program for a while."""
+        """Leave the screen to another program within the block."""
         ...

@@ -1,4 +1,4 @@
-"""Keys: prompt_toolkit reads and edits, and draws nothing. A draft that lives on whatever appears, and a line for answers."""
+"""Keys: prompt_toolkit reads and edits, and draws nothing. The draft survives all output and questions; answers have a line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class _Asked:
-    """A question that waits for a line, or for the key that ``choosing`` tells from text."""
+    """A question that waits for a line, or for a key that ``choosing`` distinguishes from text."""
 
     def __init__(
         self, prompt: Callable[[int], str], line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None
@@ -38,8 +38,8 @@ class _Asked:
 
 
 class Keyboard:
-    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft, ``bound`` names the
-    keys of each action.
+    """Reads keys: ``run`` reads until ``stop``. ``history`` stores what was sent, ``completer`` completes the draft, ``bound``
+    maps actions to keys.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Keyboard:
         self._key_at = 0.0
         self._answered_at = float("-inf")
         self._before = ""
-        """The draft as it was at the last answer."""
+        """The draft at the time of the last answer."""
         self._early: EarlyKey | None = None
         self.hint = ""
-        """Words about the last key, where it did nothing that can be seen; until the next one."""
+        """A hint about the last key if it had no visible effect; valid until the next key."""
         made = [self._bindings(bound), onekey_bindings(lambda: self.choosing, self.pastes.collapse, self.rub_out)]
         self._app, self._windows = application(self.draft, self.answer, hands, keys, made, self._pressed)
 
@@ -92,10 +92,10 @@ class Keyboard:
     def _pressed(self) -> None:
         self._key_at, self.hint = time.monotonic(), ""
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- start and end -------------------------------------------------------------------------------------------
 
     async def run(self, begun: Callable[[], None]) -> None:
-        """Read keys until ``stop``; ``begun`` is called once the terminal is ready. Raises what ``stop`` was given."""
+        """Read keys until ``stop``. ``begun`` is called when the terminal is ready. Raises the exception passed to ``stop``."""
 
         def ready() -> None:
             self._write(_PASTE_ON)
@@ -115,7 +115,7 @@ class Keyboard:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Leave the terminal, as it was found, to another program."""
+        """Leave the terminal in its original state to another program."""
         from prompt_toolkit.application.current import set_app
         from prompt_toolkit.application.run_in_terminal import in_terminal
 
@@ -131,7 +131,7 @@ class Keyboard:
 
     @property
     def is_asked(self) -> bool:
-        """True while a question waits for its line."""
+        """True while a question waits for its answer."""
         return self._asked is not None
 
     @property
@@ -142,8 +142,8 @@ class Keyboard:
     # -- questions -----------------------------------------------------------------------------------------------
 
     async def read_line(self, prompt: str, *, quiet: bool, settled: Callable[[], None] = lambda: None) -> str:
-        """Return the line that answers a question. With ``quiet`` keys go on to the draft until nobody has typed for a moment;
-        then ``settled`` is called.
+        """Return the line that answers a question. With ``quiet``, keys belong to the draft until the user pauses; then
+        ``settled`` is called.
 
         Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
         """
@@ -152,7 +152,7 @@ class Keyboard:
     async def read_key(
         self, row: Callable[[int], str], letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
     ) -> str:
-        """Return the key that chooses, see OneKey, while ``row`` is shown; other text goes on to the draft. As ``read_line``."""
+        """Return the key that chooses, see OneKey, while ``row`` is shown; other text enters the draft. See ``read_line``."""
         choosing = OneKey(letters, at_once, self._answered, self._typed)
         try:
             return await self._ask(row, choosing, quiet=quiet, settled=settled)
@@ -161,23 +161,23 @@ class Keyboard:
 
     @property
     def choosing(self) -> OneKey | None:
-        """Taker of the keys while one of them chooses."""
+        """Return the receiver of keys while a single key chooses."""
         return self._early if self._asked is None else self._asked.choosing
 
     @property
     def is_typing(self) -> bool:
-        """True while a question that waits for a pause waits for the person to stop typing, not only for them to have read it."""
+        """True if the open question waits until the user stops typing; False if it only gives them time to read it."""
         return self._early is None or self._early.is_typing
 
     def _typed(self, text: str) -> None:
-        if self._asked is not None:  # before the text, which is painted at once
+        if self._asked is not None:  # set before the text is inserted, which paints at once
             self.hint = "a question waits: what you type is kept for later, a letter alone answers"
         if text:
             self.draft.insert_text(text)
         self._hands.changed(whole=False)
 
     def rub_out(self) -> None:
-        """Backspace while a key chooses: the draft goes on."""
+        """Handle Backspace while a key chooses: it edits the draft."""
         self.draft.delete_before_cursor()
         self._hands.changed(whole=False)
 
@@ -196,7 +196,7 @@ class Keyboard:
         finally:
             self._asked = None
             self._app.layout.focus(self._windows[0])
-            asyncio.get_running_loop().call_soon(self._shown_anew)  # the next row of keys, where one follows at once
+            asyncio.get_running_loop().call_soon(self._shown_anew)  # later, since the next row of keys may follow at once
         if isinstance(line, str):
             return line
         raise line
@@ -205,10 +205,10 @@ class Keyboard:
         self._hands.changed(whole=True)
 
     async def _quiet(self, letters: str) -> None:
-        """Wait until nobody has typed for a moment. In a row of questions a letter that answers is no typing: see EarlyKey."""
+        """Wait for a pause in the typing. In a series of questions, a letter that answers is not typing: see EarlyKey."""
         begin, early = time.monotonic(), self._early_key(letters)
         try:
-            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - a time that each key moves
+            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - each key moves this time
                 await asyncio.sleep(left)
         finally:
             if early is not None:
@@ -216,7 +216,7 @@ class Keyboard:
             self._early = None
 
     def _early_key(self, letters: str) -> EarlyKey | None:
-        """Return the taker of keys until the question is read; None where it follows no other, or text was typed since."""
+        """Return the receiver of keys until the question is read; None if it follows no other one, or text was typed since."""
         before, now = self._before, self.draft.text
         if time.monotonic() - self._answered_at >= SERIES or not now.startswith(before):
             return None
@@ -241,14 +241,14 @@ class Keyboard:
     # -- the draft -----------------------------------------------------------------------------------------------
 
     def put_back(self, text: str) -> None:
-        """Lay a text before what is in the draft."""
+        """Insert a text before the present draft."""
         there = self.draft.text
         self.draft.text = f"{text}\n{there}" if there else text
         self.draft.cursor_position = len(self.draft.text)
         self._hands.changed(whole=False)
 
     def rows(self, columns: int) -> DraftRows:
-        """Return the rows of the line that is typed in."""
+        """Return the rows of the input line."""
         if self.choosing is not None and self._asked is not None:
             row = draft_rows("", 0, columns, prompt=self._asked.prompt(columns), style="strong")
             draft = draft_rows(self.draft.text, self.draft.cursor_position, columns)
@@ -271,14 +271,14 @@ class Keyboard:
         return draft_rows(self.draft.text, self.draft.cursor_position, columns)
 
     def offers(self, columns: int) -> list[Row]:
-        """Return the completions that are offered."""
+        """Return the rows of the present completions."""
         state = self.draft.complete_state
         return [] if self._asked is not None or state is None else offered_rows(state, columns)
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Take the line, or begin another one behind a backslash."""
+        """Send the line, or replace a final backslash by a line break."""
         if self._asked is not None:
             self._answered(self.answer.text)
         elif self._hands.is_settling:
@@ -297,17 +297,17 @@ class Keyboard:
             (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
 
     def steer(self) -> None:
-        """Send the draft to what runs now."""
+        """Send the draft to the current run."""
         if self._asked is None:
             self._send(steers=True)
 
     @property
     def can_take_back(self) -> bool:
-        """True where a queued message can come back into the draft, which is empty."""
+        """True if the draft is empty and a queued message can return to it."""
         return not self.draft.text and self._hands.has_queued
 
     def take_back(self) -> None:
-        """Lay the last queued message back into the draft."""
+        """Put the last queued message back into the draft."""
         self.put_back(self._hands.take_back())
 
     def _send(self, *, steers: bool) -> None:
@@ -319,13 +319,13 @@ class Keyboard:
         self._hands.sent(draft, steers=steers)
 
     def _forget(self, text: str) -> None:
-        """Empty the draft; what was in it is in the history."""
+        """Empty the draft, and store its text in the history."""
         self.draft.history.append_string(text)
         self.draft.reset()
         self.draft.load_history_if_not_yet_loaded()
 
     def paste(self, text: str) -> None:
-        """Take a paste; into an answer its first line alone goes, unsent."""
+        """Insert a paste; an answer receives only the first line, unsent."""
         if self._asked is not None:
             self.answer.insert_text(text.replace("\r", "\n").split("\n")[0])
         else:
@@ -336,7 +336,7 @@ class Keyboard:
                 self.draft.insert_text(self.pastes.collapse(text))
 
     def interrupt(self) -> None:
-        """Ctrl-C: no to a question; else what lies in the draft goes to the history; else what runs is interrupted."""
+        """Handle Ctrl-C: deny a question; else move the draft to the history; else interrupt the run."""
         if self._asked is not None:
             self._answered(KeyboardInterrupt)
         elif self._app.layout.is_searching:
@@ -347,7 +347,7 @@ class Keyboard:
             self._hands.interrupted()
 
     def break_off(self) -> None:
-        """Escape: no to a question, else what runs is interrupted; the draft stays."""
+        """Handle Escape: deny a question, or interrupt the run; the draft stays."""
         if self._asked is not None:
             self._answered(KeyboardInterrupt)
         elif self.draft.complete_state is not None:
@@ -356,14 +356,14 @@ class Keyboard:
             self._hands.broken_off()
 
     def discard(self) -> bool:
-        """Move the draft to the history. False where there was none."""
+        """Move the draft to the history. Return False if it is empty."""
         if not self.draft.text:
             return False
         self._forget(self.pastes.expand(self.draft.text))
         return True
 
     def end_of_input(self) -> None:
-        """Ctrl-D: it declines a question, deletes a character, or leaves."""
+        """Handle Ctrl-D: decline a question, delete a character, or leave."""
         if self._asked is not None:
             self._answered(EOFError)
         elif self.draft.text:
@@ -387,10 +387,10 @@ class Keyboard:
         self._hands.changed(whole=True)
 
     async def suspend(self) -> None:
-        """Ctrl-Z: to the background, where a shell is there to take it."""
+        """Handle Ctrl-Z: suspend, if a shell can resume the process."""
         import signal
 
-        if os.getsid(0) == os.getpid():  # nobody would bring it back
+        if os.getsid(0) == os.getpid():  # no shell could resume it
             return
         async with self.aside():
             os.kill(0, signal.SIGTSTP)

@@ -1,7 +1,7 @@
-"""Markdown as it streams: each line is read once, each row is final as soon as no text to come can change it.
+"""Format streaming Markdown: each line is read once, and each row is final when no later text can change it.
 
-The rows are the same however the text is cut into pieces. What CommonMark decides by a later line is decided here by what was
-given away already: only a paragraph of one short line becomes a heading by the line below it.
+The rows do not depend on how the text is cut into pieces. If CommonMark decides by a later line, the rows already taken decide
+here: only a paragraph of one short line can become a heading by the line below it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _UNDERLINE = Regex(r" {0,3}(?:=+|-+)[ \t]*\Z")
 _QUOTE = Regex(r" {0,3}>[ \t]?")
 _INDENT = Regex(r" *")
 _DECIDED = 14
-"""Characters after which a line that is no block's beginning yet becomes none any more."""
+"""Number of characters after which a line that has not begun a block no longer can."""
 _UNDECIDED = frozenset("-=*_|:`~ \t")
 _WIDEST_RULE = 40
 _DEEPEST = 12
-"""Lists and quotes in one another that are shown as such."""
+"""Most levels of nested lists and quotes that are formatted."""
 
 
 class _Container(NamedTuple):
-    """A quote, or an item of a list: ``indent`` is the column that its content begins at, 0 for a quote."""
+    """A quote or a list item. ``indent`` is the column at which an item's content begins, 0 for a quote."""
 
     indent: int
     first: Row
@@ -42,9 +42,10 @@ class _Container(NamedTuple):
 
 
 class Markdown:
-    """``feed`` it pieces of any size and ``end`` it. ``take`` gives the rows that are final, ``live`` those of what is open.
+    """Formats a text: ``feed`` takes pieces of any size, ``end`` ends it. ``take`` returns final rows, ``live`` those of the open
+    block.
 
-    ``laid_out`` False shows the text as it was written, line by line.
+    ``laid_out`` False shows the text as written, line by line.
     """
 
     def __init__(self, columns: int, *, laid_out: bool = True) -> None:
@@ -52,7 +53,7 @@ class Markdown:
         self._laid_out = laid_out
         self._partial = ""
         self._committed = False
-        """True while the line that is being fed is known to be a paragraph's, and was handed to it."""
+        """True while the line being fed belongs to a paragraph, which has received it."""
         self._rows: list[Row] = []
         self._stack: list[_Container] = []
         self._leaf: Leaf | None = None
@@ -60,23 +61,23 @@ class Markdown:
         self._fence_indent = 0
         self._fence_depth = 0
         self._kept = 0
-        """Quotes and items that were open before the line that is being read."""
+        """Number of quotes and items that were open before the current line."""
         self._begun = False
         self._gap = False
         self._kind = ""
-        """The block before: a gap stands around most."""
+        """The previous block's kind: most kinds have a gap around them."""
 
-    # -- the way in ----------------------------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------------------------
 
     def feed(self, text: str) -> None:
-        """Take a piece of the text."""
+        """Read a piece of the text."""
         *lines, rest = text.split("\n")
         for line in lines:
             self._finish(line)
         self._add(rest)
 
     def end(self) -> None:
-        """End the text; all its rows are final. The next ``feed`` begins another one."""
+        """End the text; all its rows become final. The next ``feed`` begins another text."""
         if self._partial or self._committed:
             self._finish("")
         self._close_leaf()
@@ -91,7 +92,7 @@ class Markdown:
         return rows
 
     def live(self) -> list[Row]:
-        """Return the rows of what is open, as they are now. Call ``take`` before."""
+        """Return the present rows of the open block. Call ``take`` before."""
         if self._leaf is None and not self._partial:
             return []
         other = copy.copy(self)
@@ -103,7 +104,7 @@ class Markdown:
         return other._rows
 
     def resize(self, columns: int) -> None:
-        """Lay out what comes at another width."""
+        """Format further text for another width."""
         self.columns = columns
         if self._leaf is not None:
             self._leaf.narrow(columns)
@@ -111,11 +112,11 @@ class Markdown:
     # -- lines ---------------------------------------------------------------------------------------------------
 
     def _add(self, text: str) -> None:
-        """Take a piece of a line."""
+        """Read a piece of a line."""
         if not text:
             return
         self._partial += text
-        if self._partial.endswith("\r"):  # it may be the line's end
+        if self._partial.endswith("\r"):  # may be part of a line break
             return
         if not self._committed:
             if not self._laid_out or self._fence or "\t" in self._partial or not self._is_text(line := _clean(self._partial)):
@@ -127,7 +128,7 @@ class Markdown:
             self._partial = ""
 
     def _finish(self, text: str) -> None:
-        """Take the end of a line."""
+        """Read the end of a line."""
         line, self._partial = self._partial + text, ""
         line = _clean(line.removesuffix("\r"))
         if self._committed:
@@ -145,7 +146,7 @@ class Markdown:
         self._rows += chunks(((line, ""),) if line else (), self.columns)
 
     def _is_text(self, line: str) -> bool:
-        """Return True if the line is a paragraph's, whatever follows on it."""
+        """Return True if the line belongs to a paragraph, whatever follows on it."""
         if isinstance(self._leaf, (TableBlock, CodeBlock)):
             return False
         _, rest = self._matched(line)
@@ -166,18 +167,18 @@ class Markdown:
             return
         is_open = isinstance(self._leaf, Paragraph)
         if depth < len(self._stack) and is_open and not _begins_block(rest):
-            self._continue(rest)  # a lazy line of the paragraph in there
+            self._continue(rest)  # a lazy continuation of the inner paragraph
             return
         self._leave(depth)
         self._kept = len(self._stack)
         self._block(self._containers(rest))
 
     def _leave(self, depth: int) -> None:
-        """Close the quotes and items that are deeper than ``depth``."""
+        """Close the quotes and items below ``depth``."""
         if depth == len(self._stack):
             return
         self._close_leaf()
-        if self._stack[-1].indent and self._stack[-1].first is not self._stack[-1].rest:  # an item without any text
+        if self._stack[-1].indent and self._stack[-1].first is not self._stack[-1].rest:  # an item without text
             self._begin("text")
             self._emit()
         if any(not one.indent for one in self._stack[depth:]):
@@ -186,7 +187,7 @@ class Markdown:
         self._kept = min(self._kept, depth)
 
     def _matched(self, line: str) -> tuple[int, str]:
-        """Return how many of the open quotes and items the line belongs to, and what is left of it."""
+        """Return the number of open quotes and items that the line belongs to, and the rest of the line."""
         for depth, one in enumerate(self._stack):
             if one.indent:
                 blanks = _blanks(line)
@@ -203,7 +204,7 @@ class Markdown:
         return len(self._stack), line
 
     def _containers(self, rest: str) -> str:
-        """Open the quotes and items that the rest of a line begins with."""
+        """Open the quotes and items at the beginning of the rest of a line. Return what follows."""
         while len(self._stack) < _DEEPEST:
             if (quote := _QUOTE.match(rest)) is not None:
                 self._close_leaf()
@@ -252,7 +253,7 @@ class Markdown:
             self._leaf.line(rest[min(self._fence_indent, _blanks(rest)) :])
 
     def _block(self, rest: str) -> None:
-        """Begin the block that a line holds, or continue the one that is open."""
+        """Begin the block of this line, or continue the open one."""
         paragraph = self._leaf if isinstance(self._leaf, Paragraph) else None
         if not rest.strip():
             self._margin_only()
@@ -278,7 +279,7 @@ class Markdown:
             self._continue(rest)
 
     def _changes(self, paragraph: Paragraph, rest: str) -> bool:
-        """Return True if the line made another block of the paragraph's only line."""
+        """Return True if the line turned a one-line paragraph into another block."""
         if paragraph.lines != 1 or not (paragraph.holds or paragraph.is_short):
             return False
         if is_delimiter(rest, paragraph.text):
@@ -313,7 +314,7 @@ class Markdown:
         self._gap = True
 
     def _margin_only(self) -> None:
-        """Begin an item that has no text yet, or a quote's empty line."""
+        """Begin an item without text, or an empty line of a quote."""
         if self._stack and self._stack[-1].indent and self._stack[-1].first is not self._stack[-1].rest:
             return
         self._close_leaf()
@@ -322,7 +323,7 @@ class Markdown:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def _begin(self, kind: str) -> None:
-        """Close what is open, and leave a gap where one is due before a block of this kind."""
+        """Close the open block, and leave a gap if one is needed before a block of this kind."""
         self._close_leaf()
         in_list = any(one.indent for one in self._stack)
         if self._kind == "item" and not in_list:
@@ -334,7 +335,7 @@ class Markdown:
         self._kind = "item" if in_list else kind
 
     def _margin(self) -> Margin:
-        """Return the margin of a block here; the bullets of its items are used up by its first row."""
+        """Return the margin of a block here. Its first row uses the bullets of its items."""
         first: list[tuple[str, str]] = []
         rest: list[tuple[str, str]] = []
         for place, one in enumerate(self._stack):
@@ -354,7 +355,7 @@ class Markdown:
 
 
 def _clean(text: str) -> str:
-    """Return a text without what would act on the terminal."""
+    """Return the text with terminal controls escaped."""
     return tame(text)
 
 
@@ -372,12 +373,12 @@ def _begins_block(line: str) -> bool:
 
 
 def _may_interrupt(marker: str, rest: str) -> bool:
-    """Return True if an item may begin within a paragraph: a line that happens to begin with a year does not."""
+    """Return True if an item may begin within a paragraph: only if it has text."""
     return bool(rest.strip())
 
 
 def _is_decided(line: str) -> bool:
-    """Return True if no text that follows on the line can make another kind of block of it."""
+    """Return True if no later text on the line can make it another kind of block."""
     text = line.lstrip(" ")
     if not text or "\t" in line:
         return False

@@ -1,4 +1,4 @@
-"""Blocks of Markdown that hold text: paragraphs and code grow and say which rows are final; tables wait for their end."""
+"""Text blocks of Markdown: paragraphs and code report which rows are final while they grow; tables wait for their end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from agent.cli.screen.inline import parse
 from agent.cli.screen.tables import table_rows
 
 _OPEN_ROWS = 2
-"""Last rows of a paragraph that text to come may still change."""
+"""Number of last rows of a paragraph that later text may change."""
 
 
 class Margin:
-    """Spans to the left of a block: ``first`` of its first row, ``rest`` of the others."""
+    """Spans to the left of a block: ``first`` for its first row, ``rest`` for the others."""
 
     __slots__ = ("first", "rest", "room")
 
@@ -27,40 +27,40 @@ class Margin:
         return first
 
     def copy(self) -> Margin:
-        """Return a margin that stands where this one does."""
+        """Return a copy of the margin in its present state."""
         other = object.__new__(Margin)
         other.first, other.rest, other.room = self.first, self.rest, self.room
         return other
 
 
 class Leaf:
-    """A block that is open: ``ready`` gives rows that are final, ``close`` all that are left."""
+    """An open block: ``ready`` returns final rows, ``close`` all remaining ones."""
 
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
 
     def ready(self) -> list[Row]:
-        """Return rows that nothing changes any more, each once."""
+        """Return the rows that became final, each once."""
         return []
 
     def close(self) -> list[Row]:
-        """Return the rows that were not given yet."""
+        """Return the rows not returned yet."""
         return []
 
     def copy(self) -> Leaf:
-        """Return one that stands where this one does, and goes on by itself."""
+        """Return an independent copy in the present state."""
         other: Leaf = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.margin = self.margin.copy()
         return other
 
     def narrow(self, columns: int) -> None:
-        """Go on at another width."""
+        """Continue with another width."""
         self.margin.room = max(columns - max(row_width(self.margin.first), row_width(self.margin.rest)), 8)
 
 
 class Paragraph(Leaf):
-    """Text of one paragraph. ``style`` is under all of it. ``holds``: its first line may be a table's head."""
+    """The text of one paragraph. ``style`` applies to all of it. ``holds``: its first line may be the head of a table."""
 
     def __init__(self, margin: Margin, style: str = "") -> None:
         super().__init__(margin)
@@ -73,7 +73,7 @@ class Paragraph(Leaf):
 
     @property
     def text(self) -> str:
-        """The text that is not given away yet, and lies open."""
+        """The text whose rows are not final yet."""
         return self._text
 
     def line(self, text: str) -> None:
@@ -82,12 +82,12 @@ class Paragraph(Leaf):
         self.lines += 1
 
     def grow(self, text: str) -> None:
-        """Add to the last line."""
+        """Append to the last line."""
         self._text += text
 
     @property
     def is_short(self) -> bool:
-        """True while all of it lies open, whatever its marks: it may still become a heading or a table's head."""
+        """True while none of the paragraph is final and it is short: it may still become a heading or the head of a table."""
         return not self._given and len(wrap(parse(self._text)[0], self.margin.room)) <= _OPEN_ROWS
 
     def ready(self) -> list[Row]:
@@ -108,7 +108,7 @@ class Paragraph(Leaf):
         return [(*self.margin.take(), *row) for row, _ in rows]
 
     def _forget(self, pieces: list[Piece]) -> None:
-        """Drop the text of rows that are given away, up to a place outside of any mark: a long paragraph is not read again."""
+        """Drop the text of final rows, up to a place outside of any mark, so that a long paragraph is not parsed again."""
         for text, style, source in pieces:
             end = source + len(text)
             if style == self.style and source < self._done <= end and self._text[self._done - 1 : self._done] in (" ", "\n"):
@@ -129,7 +129,7 @@ def _between(pieces: list[Piece], begin: int, end: int) -> list[Piece]:
 
 
 class CodeBlock(Leaf):
-    """Lines of code; each is final when it ends."""
+    """Lines of code. Each is final when it ends."""
 
     def __init__(self, margin: Margin, language: str = "") -> None:
         super().__init__(margin)
@@ -138,7 +138,7 @@ class CodeBlock(Leaf):
         self._blanks = 0
 
     def line(self, text: str) -> None:
-        """Add a whole line. Empty ones are shown once another one follows."""
+        """Add a whole line. Empty lines are shown when another line follows."""
         if not text.strip():
             self._blanks += 1
             return
@@ -167,7 +167,7 @@ class CodeBlock(Leaf):
 
 
 class TableBlock(Leaf):
-    """A table. While it is open, its head and its last rows are live."""
+    """A table. While it is open, its head and last rows are live."""
 
     def __init__(self, margin: Margin, head: str, aligns: str) -> None:
         super().__init__(margin)
@@ -193,16 +193,16 @@ class TableBlock(Leaf):
 
 
 _SHOWN_OF_TABLE = 4
-"""Last rows of a table that are live."""
+"""Number of last rows of a table that are live."""
 
 
 def bullet_of(marker: str, depth: int) -> str:
-    """Return the sign of a list's item: the number as it was written, or a bullet by its depth."""
+    """Return the sign of a list item: the number as written, or a bullet for its depth."""
     if marker[0].isdigit():
         return f"{marker} "
     return f"{'•◦▪'[min(depth, 2)]} "
 
 
 def indent_of(bullet: str) -> Row:
-    """Return blanks as wide as the bullet."""
+    """Return blanks of the bullet's width."""
     return ((" " * width(bullet), ""),)

@@ -1,4 +1,4 @@
-"""One key that chooses, told from text that somebody goes on typing: a letter of it is no answer, and none of it is lost."""
+"""A single key that chooses, distinguished from text that the user is typing: its letters answer nothing, and none is lost."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 QUIET = 0.7
-"""Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
+"""Seconds without a key before a question accepts keys: keys typed before it was seen do not answer it."""
 ALONE = 0.3
-"""Seconds in which no other character follows a letter that answers."""
+"""Seconds after an answering letter within which no other character may follow."""
 SERIES = 2.0
-"""Seconds from an answer to the next question in which a letter that stands alone is taken for an answer that came early."""
+"""Seconds after an answer within which a single letter counts as an early answer to the next question."""
 _SOON = 0.05
 _NAMED = ("enter", "left", "right", "up", "down")
 
 
 class OneKey:
-    """``letters`` choose, those of ``at_once`` without waiting for what follows. ``answered`` is called with the key that chose,
-    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice,
-    "" for a key that does nothing meanwhile.
+    """Distinguishes choices from text. ``letters`` choose; those in ``at_once`` without waiting for further keys. ``answered`` is
+    called with the key that chose: a letter as pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``. ``typed`` is called
+    with other text, and with "" for a key that has no effect now.
     """
 
     def __init__(self, letters: str, at_once: str, answered: Callable[[str], None], typed: Callable[[str], None]) -> None:
@@ -38,11 +38,11 @@ class OneKey:
 
     @property
     def is_typing(self) -> bool:
-        """True while what is typed is text."""
+        """True while keys count as text."""
         return time.monotonic() < self._typing_until
 
     def pressed(self, key: str) -> None:
-        """Take a character, or a named key."""
+        """Handle a character or a named key."""
         if key in _NAMED:
             if (held := self._release()) or not self.is_typing:
                 self._answer(held or key)
@@ -57,12 +57,12 @@ class OneKey:
             self._timer = asyncio.get_running_loop().call_later(ALONE, self._alone)
 
     def text(self, text: str) -> None:
-        """Take text, and for a moment all that follows too."""
+        """Handle text; for a moment all further characters are text too."""
         self._typing_until = time.monotonic() + QUIET
         self._typed(self._release() + text)
 
     def end(self) -> None:
-        """Take no more; a letter that waits is text."""
+        """Stop. A letter that waits becomes text."""
         if held := self._release():
             self._typed(held)
 
@@ -83,8 +83,8 @@ class OneKey:
 
 
 class EarlyKey(OneKey):
-    """Keys between an answer and the moment in which the next question takes one. A letter that stands alone there was meant for
-    an answer and is none: ``early`` is called with it, and it is no text either. All else is ``typed``.
+    """Keys between an answer and the moment when the next question accepts one. A single letter was meant as an answer, but does
+    not count: ``early`` is called with it, and it is not text either. Other keys are ``typed``.
     """
 
     def __init__(self, letters: str, early: Callable[[str], None], typed: Callable[[str], None]) -> None:
@@ -92,7 +92,7 @@ class EarlyKey(OneKey):
 
     @property
     def settled_in(self) -> float:
-        """Seconds until what was typed is told apart, 0 or less where it is."""
+        """Return the seconds until it is known whether the typed keys are text or a letter, 0 or less if it is."""
         return max(self._typing_until - time.monotonic(), _SOON if self._held else 0.0)
 
     def _answer(self, key: str) -> None:
@@ -103,8 +103,8 @@ class EarlyKey(OneKey):
 def onekey_bindings(
     choosing: Callable[[], OneKey | None], collapse: Callable[[str], str], rub_out: Callable[[], None]
 ) -> KeyBindings:
-    """Make the bindings that go before all others while ``choosing`` returns a taker of keys. ``collapse`` shortens a paste,
-    ``rub_out`` is the backspace.
+    """Return the bindings that have priority over all others while ``choosing`` returns a receiver of keys. ``collapse`` shortens
+    a paste; ``rub_out`` handles Backspace.
     """
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.key_binding import KeyBindings
