@@ -1,11 +1,11 @@
-"""Painting: finished rows go to the scrollback once and are never touched again; below them the live rows, replaced in place.
+"""Paint frames: finished rows go to the scrollback once and never change again; live rows are below them and are replaced.
 
-A frame is one write between the marks of a synchronized update. Rows are compared with what stands there: the same row is
-skipped, one that grew gets its end, any other is written anew. Nothing else is assumed of a terminal than that it keeps what was
-written, also when it is made narrower and breaks it: there a row counts as long as it ever was, though its end was erased since,
-so one that gets shorter is erased whole. A terminal may be smaller than it has told yet: finished rows may break then, live ones
-are cut, and the way down is by line feeds, which reach a next row wherever the screen ends. Whether a row of the last moment was
-broken or cut, nobody knows: it counts as one line, for a ghost of a live row is better than a finished row lost.
+A frame is one write between the marks of a synchronized update. Each row is compared with the row on the screen: the same row is
+skipped, a longer one gets only its new end, any other is rewritten. The painter assumes only that a terminal keeps what was
+written, and breaks rows when it becomes narrower. A broken row keeps its greatest length even if its end was erased, so that a
+row that gets shorter is erased whole. A terminal may already be smaller than it has reported: then finished rows may break, live
+rows are cut, and the cursor moves down by line feeds, which reach the next row wherever the screen ends. It is unknown whether a
+row of the last moment was broken or cut; it counts as one line, because a leftover live row is better than a lost finished row.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from agent.cli.screen.cells import Row, clip, folded, plain, row_width, varies, 
 from agent.cli.screen.themes import Theme
 
 BEGIN, END = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
-"""Marks of a frame, within which the cursor is hidden. One that changes a single row needs none."""
+"""Marks of a frame, within which the cursor is hidden. A frame that changes a single row needs none."""
 _UNBROKEN, _BROKEN = "\x1b[?7l", "\x1b[?7h"
-"""Around live rows: they are cut where the terminal is narrower than it has told yet."""
+"""Sequences around live rows: the terminal cuts rows if it is narrower than it has reported."""
 _OFF = "\x1b[0m"
 _LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
 """Erase the row; erase all rows below it (and its last column, which is never used)."""
 _LEAST = (8, 4)
-"""Columns and rows below which a screen is taken to have these."""
+"""Minimum columns and rows of a screen; smaller ones count as this large."""
 
 
 class _Painted:
-    """A row as it stands on the screen."""
+    """A row on the screen."""
 
     __slots__ = ("cells", "row", "since", "text", "whole")
 
@@ -39,13 +39,14 @@ class _Painted:
         self.cells = cells
         self.since = since
         self.whole = whole
-        """True if it must be rewritten whole: nobody knows how wide this terminal makes it."""
+        """True if the row must be rewritten whole, because terminals differ in its width."""
 
 
 class Painter:
-    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now; ``clock`` seconds.
+    """Paints frames. ``write`` receives a frame's characters; ``size`` returns the screen's present columns and rows, ``clock``
+    seconds.
 
-    ``told`` are those within which what was written has reached the terminal, and its new size this program.
+    ``told`` is the number of seconds within which output reaches the terminal and its new size reaches this program.
     """
 
     def __init__(
@@ -63,31 +64,31 @@ class Painter:
         self._clock = clock
         self._columns, self._rows = self._now()
         self._live: list[_Painted | None] = []
-        """None for a row of which only the place is known."""
+        """Live rows; None for a row of which only the position is known."""
         self._at = 0
-        """Row of ``_live`` that the cursor is in."""
+        """Index in ``_live`` of the cursor's row."""
         self._column = 0
 
     @property
     def columns(self) -> int:
-        """Columns that a row may have: one less than the screen, for the last one makes terminals break lines."""
+        """Return the columns of a row: one less than the screen's, because terminals break lines after the last one."""
         return self._now()[0] - 1
 
     @property
     def height(self) -> int:
-        """Live rows that fit; more would scroll away and could not be replaced."""
+        """Return the number of live rows that fit; more rows would scroll away and could not be replaced."""
         return self._now()[1] - 1
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the screen, as they are now."""
+        """Return the present columns and rows of the screen."""
         return self._now()
 
     def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> bool:
-        """Add ``final`` rows to what stays, and show ``live`` below them. ``cursor`` is (row of ``live``, column).
+        """Add ``final`` rows, and show ``live`` rows below them. ``cursor`` is (row of ``live``, column).
 
-        What is too wide, since it was laid out for a wider screen, is broken where it stays, and cut where it is live.
-        Return False where the screen got another size meanwhile: then nothing was written.
+        A row that is too wide, because it was laid out for a wider screen, is broken if it is final and cut if it is live.
+        Return False if the size of the screen changed meanwhile; then nothing was written.
         """
         state = self._columns, self._rows, self._live, self._at, self._column
         now = self._clock()
@@ -96,7 +97,7 @@ class Painter:
         if len(live) > self._rows - 1:
             cut = len(live) - (self._rows - 1)
             live, cursor = live[cut:], (max(cursor[0] - cut, 0), cursor[1])
-        live = live or ((),)  # the cursor stands somewhere
+        live = live or ((),)  # the cursor needs a row
         room = self._columns - 1
         stays = [part for row in final for part in ((row,) if row_width(row) <= room else folded(row, room))]
         rows = [self._encoded(row, room, now) for row in (*stays, *live)]
@@ -119,18 +120,18 @@ class Painter:
         return True
 
     def leave(self) -> None:
-        """Erase the live rows and stand where they began, for what others write."""
+        """Erase the live rows and move to their first row, for other output."""
         self.paint((), ())
 
     def clear(self) -> None:
-        """Empty the screen; what scrolled off stays. The next frame begins at its top."""
+        """Empty the screen without the scrollback. The next frame begins at the top."""
         self._live, self._at, self._column = [], 0, 0
         self._write("\x1b[H\x1b[2J")
 
     # -- within a frame ------------------------------------------------------------------------------------------
 
     def _change(self, rows: Sequence[_Painted], final: int, out: list[str]) -> None:
-        """Turn the live rows into ``rows``, the first of them into the first; ``final`` of them stay."""
+        """Replace the live rows by ``rows`` from the first on; the first ``final`` of these are final."""
         old, begun = self._live, len(out)
         for number, row in enumerate(rows):
             if number == final:
@@ -145,7 +146,7 @@ class Painter:
                 self._column = -1
                 continue
             self._go_to(number, out, len(old))
-            # Erased first: a line that the terminal broke would be joined with the next one when it is wider.
+            # Erased first: when the terminal gets wider, it would join a line that it broke with the next one.
             out.append(row.text if number >= len(old) else f"\r{_LINE}{row.text}")
             self._column = -1
         if len(old) > len(rows):
@@ -156,7 +157,7 @@ class Painter:
             out[begun:] = (_UNBROKEN, *out[begun:], _BROKEN)
 
     def _difference(self, old: _Painted, new: _Painted) -> str:
-        """Return what makes one row of the other; "" where it is better written anew."""
+        """Return the sequence that turns one row into the other, or "" if it is better to rewrite the row."""
         if new.cells < old.cells:
             return ""
         if old.text and new.text.startswith(old.text):
@@ -180,7 +181,7 @@ class Painter:
         return f"\x1b[{row_width(before) + 1}G{text}"
 
     def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
-        """Move to a live row; one that is not ``there`` yet begins on a new line of the screen."""
+        """Move to a live row; a row from index ``there`` on does not exist yet and begins on a new line of the screen."""
         if there is not None and number >= there and number:
             last = number - 1
             if self._at != last:
@@ -205,7 +206,7 @@ class Painter:
         return "".join([f"{mark}{_inert(text)}{_OFF}" if (mark := begin(style)) else _inert(text) for text, style in row])
 
     def _resized(self, now: float) -> str:
-        """Take in another size of the screen. Return what goes to the top of the live rows, wherever they are now."""
+        """Adopt a new size of the screen. Return the sequence that moves to the top of the live rows, wherever these are now."""
         columns, rows = self._now()
         if (columns, rows) == (self._columns, self._rows):
             return ""
@@ -225,7 +226,7 @@ class Painter:
 
 
 def _lines_of(row: _Painted, columns: int) -> int:
-    """Return how many lines a terminal of that width makes of a row: no wide character is broken."""
+    """Return the number of lines that a terminal of that width makes of a row; wide characters are never broken."""
     if row.text.isascii():
         return max(1, -(-row.cells // columns))
     lines, used = 1, 0
@@ -238,10 +239,10 @@ def _lines_of(row: _Painted, columns: int) -> int:
 
 
 def _inert(text: str) -> str:
-    """Return the text with no character that acts on a terminal, whoever forgot to write them out."""
+    """Return the text without characters that control a terminal, even if the caller forgot to escape them."""
     return text if text.isprintable() else "".join("\ufffd" if category(char) in ("Cc", "Cs") else char for char in text)
 
 
 def _stands_alone(text: str) -> bool:
-    """Return False for a text that begins with a mark, which is drawn onto the character before it."""
+    """Return False if the text begins with a combining mark, which is drawn onto the character before it."""
     return text[:1] < "\u0300" or width(text[0]) > 0

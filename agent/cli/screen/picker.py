@@ -1,4 +1,4 @@
-"""A whole screen in which a person chooses among what is there. What is shown, and what a key does, is the picker's matter."""
+"""Run a picker on the whole screen. The picker decides what is shown, and what each key does."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 Outcome: TypeAlias = Literal["done", "leave"]
-"""End of a picker: agreed to, or left without a change."""
+"""How a picker ended: accepted, or left without a change."""
 _NAMES = "up down pageup pagedown home end enter escape backspace c-u c-c c-d".split()
 _STYLES = {"heading": "bold", "strong": "bold", "em": "italic", "chosen": "reverse"}
 _ESCAPE = 0.1
-"""Seconds after an Escape in which what follows makes it the begin of a sequence."""
+"""Seconds after Escape within which further characters make it the beginning of a sequence."""
 
 
 class Picker(Protocol):
-    """View of a whole screen. Keys are named as prompt_toolkit names them, a blank is ``space``, what was pasted is one."""
+    """A view on the whole screen. Keys have prompt_toolkit's names; a blank is ``space``, and a paste is a single key."""
 
     def rows(self, columns: int, height: int) -> Sequence[Row]:
-        """Return what the screen of this size shows."""
+        """Return the rows of a screen of this size."""
         ...
 
     def pressed(self, key: str) -> Outcome | Callable[[], None] | None:
-        """Take a key. Return how the picker ends, or work that takes a moment: until it is done keys but Ctrl-C do nothing."""
+        """Handle a key. Return the outcome, or work that takes a moment: until it is done, all keys but Ctrl-C are ignored."""
         ...
 
 
 def pick(picker: Picker) -> Outcome:
-    """Show the picker on the whole terminal until it ends. Raises what its work raises; a terminal that goes away is left."""
+    """Show the picker on the whole terminal until it ends. Raises what its work raises. A closed terminal counts as "leave"."""
     from prompt_toolkit.application import Application
     from prompt_toolkit.layout import FormattedTextControl, Layout, Window
     from prompt_toolkit.styles import Style
@@ -81,10 +81,10 @@ def _bindings(picker: Picker) -> KeyBindings:
 
         try:
             await asyncio.to_thread(do)
-        except Exception as error:  # noqa: BLE001 - raised again by the application, which ends with it
+        except Exception as error:  # noqa: BLE001 - the application ends with it and raises it again
             app.exit(exception=error)
         at_work = False
-        app.renderer.clear()  # of what the work logged
+        app.renderer.clear()  # removes what the work logged
         app.invalidate()
 
     for name in _NAMES:

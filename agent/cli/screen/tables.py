@@ -1,4 +1,4 @@
-"""Layout of tables: columns by their content, folded where they are too wide; one cell a row where there is no room at all."""
+"""Lay out tables: columns as wide as their content, wrapped if too wide; each cell on rows of its own if columns don't fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Cell = tuple[Row, int]
 
 
 def is_delimiter(line: str, head: str) -> bool:
-    """Return True if ``line`` below ``head`` makes a table of them."""
+    """Return True if ``line`` is the delimiter row of a table with the header row ``head``."""
     if _ALIGNS.match(line) is None or ("|" not in line and "|" not in head):
         return False
     return len(cells_of(line)) == len(cells_of(head))
@@ -32,7 +32,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def table_rows(lines: Sequence[str], aligns: str, room: int) -> list[Row]:
-    """Lay out a table: its head, and its rows; ``aligns`` is the line between them."""
+    """Return the rows of a table from its lines; ``aligns`` is the delimiter row."""
     head, *body = [cells_of(line) for line in lines]
     count = len(head)
     rows = [(row + [""] * count)[:count] for row in body]
@@ -57,7 +57,7 @@ def _wide(cell: str) -> int:
 
 
 def _fitted(widths: list[int], room: int) -> list[int]:
-    """Take from the widest columns until all fit."""
+    """Narrow the widest columns until all fit."""
     fitted = [*widths]
     over = sum(fitted) - room
     while over > 0:
@@ -98,7 +98,7 @@ def _stripped(row: list[tuple[str, str]]) -> Row:
 
 
 def _listed(head: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Row]:
-    """Show each cell on rows of its own, behind its column's name."""
+    """Return each cell on rows of its own, after its column's name."""
     shown: list[Row] = []
     for row in rows:
         for name, cell in zip(head, row, strict=True):

@@ -1,4 +1,4 @@
-"""Themes: what each style is as an escape sequence. A style is one or more of these names, joined by "+"."""
+"""Themes: the escape sequence of each style. A style is one or more of these names, joined by "+"."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _SAFE: Mapping[str, str] = {
     "number": "33",
     "name": "4",
 }
-"""Blue and yellow, which people tell apart who do not see red or green as others do."""
+"""Blue and yellow, which people with red-green colour blindness can distinguish."""
 _NONE: Mapping[str, str] = {**_SHAPES, "prompt": "1", "said": "1", "comment": "2", "mark": "2", "url": "2", "bad": "1"}
 
 THEMES: Mapping[str, Mapping[str, str]] = {
@@ -94,7 +94,7 @@ NAMES: Mapping[str, str] = {
     "colorblind": "blue and yellow: nothing hangs on red and green",
     "none": "no colours, only bold, dim and underlined",
 }
-"""Themes that a person may choose, and what each is for."""
+"""Themes that a user may choose, with descriptions."""
 
 
 class Theme:
@@ -106,7 +106,7 @@ class Theme:
         self._known: dict[str, str] = {"": ""}
 
     def begin(self, style: str) -> str:
-        """Return the sequence that begins a style; "" where it looks like plain text."""
+        """Return the sequence that begins a style, or "" if it looks like plain text."""
         found = self._known.get(style)
         if found is None:
             codes = [code for name in style.split("+") if (code := self._styles.get(name))]
@@ -115,8 +115,8 @@ class Theme:
 
 
 def theme_for(wanted: str, color: str = "auto") -> Theme:
-    """Return the theme ``wanted``, "auto" by the terminal's background as far as it tells. NO_COLOR and ``color`` "never"
-    leave bold, dim and underlined.
+    """Return the theme ``wanted``; "auto" depends on the terminal's background, if known. With NO_COLOR or ``color`` "never",
+    only bold, dim and underlined remain.
     """
     if color == "never" or (color == "auto" and os.environ.get("NO_COLOR")):
         return Theme("none")

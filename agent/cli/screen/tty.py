@@ -1,4 +1,4 @@
-"""The terminal below the chat's screen: its size, what is written to it, and its mode, which nothing may leave changed."""
+"""The terminal below the chat's screen: its size, output to it, and its mode, which must be restored after every change."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST_LINES = 1_000
 
 @contextlib.contextmanager
 def terminal_restored() -> Iterator[None]:
-    """Put the terminal's mode back: a tool may not leave it in another than it found it in."""
+    """Restore the terminal's mode after the block: a tool must not leave it changed."""
     import termios
 
     try:
         before = termios.tcgetattr(sys.stdin)
-    except (termios.error, ValueError, OSError):  # keys that come from elsewhere
+    except (termios.error, ValueError, OSError):  # the keys come from elsewhere
         yield
         return
     try:
@@ -29,7 +29,7 @@ def terminal_restored() -> Iterator[None]:
 
 
 def write(text: str) -> None:
-    """Write to the terminal. One that went away is told by its end of input."""
+    """Write to the terminal. Errors of a closed terminal are ignored: its input ends too."""
     out = sys.__stdout__
     if out is not None:
         with contextlib.suppress(OSError):
@@ -38,7 +38,7 @@ def write(text: str) -> None:
 
 
 def size() -> tuple[int, int]:
-    """Return the terminal's columns and rows, the usual ones where it does not tell."""
+    """Return the terminal's columns and rows, or usual ones if it does not report them."""
     try:
         columns, rows = os.get_terminal_size(1)
     except OSError:
@@ -47,9 +47,9 @@ def size() -> tuple[int, int]:
 
 
 def told_within(environment: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds that a new size may take to come here, and what is written before to get there.
+    """Return the seconds that a new size may take to arrive here, and that earlier output may take to reach the terminal.
 
-    tmux waits 0.25 s before it tells of another size, and longer where it has much to do; over a network it is a round trip.
+    tmux reports a new size after 0.25 s, and later when busy; a network adds a round trip.
     """
     if environment.get("TMUX") or environment.get("STY"):
         return 1.0
@@ -57,9 +57,10 @@ def told_within(environment: Mapping[str, str] = os.environ) -> float:
 
 
 def typed_before(descriptor: int) -> str | None:
-    """Take the lines that were typed while the terminal was not yet ours, and gave whole lines; the last may not be ended.
+    """Read the lines typed while the terminal was still in line mode; the last one may be incomplete. Return None if it is not in
+    line mode, or is no terminal.
 
-    An end of input among them is a Ctrl-D. Return None for what is no such terminal.
+    An end of input becomes Ctrl-D.
     """
     import select
     import termios
@@ -74,14 +75,14 @@ def typed_before(descriptor: int) -> str | None:
                 break
     except (termios.error, OSError, ValueError):
         if not lines:
-            return None  # it went away, or is none: whoever reads it next is told
+            return None  # closed, or no terminal: the next reader gets the error
     return b"".join(lines).decode("utf-8", "replace")
 
 
 def typed_since(descriptor: int) -> str:
-    """Take what came behind that until the terminal gave each key. Only where it does so now.
+    """Read what was typed after ``typed_before`` and before raw mode began. Call it in raw mode.
 
-    An end of input is a zero byte then.
+    An end of input is a zero byte there.
     """
     import select
 
@@ -92,7 +93,7 @@ def typed_since(descriptor: int) -> str:
 
 
 def typed_so_far(descriptor: int) -> str:
-    """Take what was typed while the terminal gave whole lines, the line that is not ended too."""
+    """Read what was typed in line mode, including the incomplete line."""
     import termios
 
     lines = typed_before(descriptor)

@@ -1,5 +1,5 @@
-"""The wizard of ``toolcrib setup``: it looks, asks what can't be found out, tries each answer, and writes once at the end.
+"""The wizard of ``toolcrib setup``: detect what it can, ask for the rest, test it, then write the configuration.
 
-``person`` asks, if a person is there; ``detection`` finds out; ``wizard`` holds the answers, and what of them is to be written;
-``model``, ``backend`` and ``tools`` are its three parts, each with a choice and a trial; ``flags`` checks what was given.
+``person`` asks the user, if there is one; ``detection`` detects; ``wizard`` holds the answers, and determines what to write;
+``model``, ``backend`` and ``tools`` are its three parts, each with a choice and a test; ``flags`` checks the flags.
 """

@@ -1,4 +1,4 @@
-"""The wizard's backend: where commands run, and a trial of it."""
+"""The wizard's backend: choose where commands run, and test it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def choose_backend(wizard: Wizard) -> None:
-    """Choose the backend and try it, until it works or is kept all the same.
+    """Choose the backend and test it, until it works or the user keeps it anyway.
 
-    Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
+    Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown or unsuitable value.
     """
     asks = wizard.asks
     sandbox.explain(wizard)
@@ -54,7 +54,7 @@ def _words(wizard: Wizard, seen: BackendSeen) -> str:
 
 
 def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
-    """Return the backend, and the mode of the sandbox if it is local."""
+    """Return the backend, and the mode of the local sandbox."""
     now, mode_now = wizard.before.terminal.backend, wizard.before.sandbox.mode
     mode = mode_now if asks else wizard.args.sandbox or mode_now
     if (given := wizard.args.backend) and not asks:
@@ -82,7 +82,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
 
 
 def _named(wizard: Wizard, name: str) -> BackendSeen:
-    """Return the backend of that name. Raises ToolcribError, with the nearest, where there is none."""
+    """Return the backend with this name. Raises ToolcribError, with the nearest name, if there is none."""
     if (seen := wizard.found.backend(name)) is not None:
         return seen
     known = [one.backend.name for one in wizard.found.backends]
@@ -102,9 +102,9 @@ def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
 
 
 def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
-    """Return whether another backend, with the mode of its sandbox, may hold commands back less than the present one does.
+    """Return whether a backend and its sandbox mode may contain commands less than the present ones do.
 
-    A backend that toolcrib does not know to contain commands counts as loose if it is chosen, and as strict if it is present.
+    A backend that is not known to contain commands counts as loose if it is chosen, and as strict if it is present.
     """
     (before, mode_now), (after, mode) = present, chosen
     is_loose = mode != "workspace" if after.row.has_mode else not after.row.is_contained
@@ -113,13 +113,13 @@ def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
 
 
 def _looser(present: Backend, chosen: Backend) -> str:
-    """Say what is loosened."""
+    """Return a description of what a change of backend loosens."""
     what = "commands may do on this machine what you may" if chosen.row.has_mode else "nothing is known to hold commands back"
     return f"with {chosen.name}, {what}, where now they are kept in {'a sandbox' if present.row.has_mode else present.name}"
 
 
 def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str) -> bool:
-    """Ask again if a weaker backend is to replace a stricter one."""
+    """Return whether the change may be made: if a weaker backend would replace a stricter one, ask the user."""
     if not _loosens((present.backend, wizard.before.sandbox.mode), (chosen.backend, mode)):
         return True
     options = [Option("no, choose another", value=False), Option("yes, without a sandbox", value=True)]
@@ -128,7 +128,7 @@ def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str
 
 
 def _take_flags(wizard: Wizard, backend: Backend) -> None:
-    """Set what flags say of the backend. Raises ToolcribError for a flag of another kind."""
+    """Store the values of the backend's flags. Raises ToolcribError for a flag of another kind of backend."""
     for flag, kinds in needed_settings().items():
         if (value := getattr(wizard.args, flag)) and backend.kind not in kinds:
             named = " or ".join(kinds)
@@ -139,7 +139,9 @@ def _take_flags(wizard: Wizard, backend: Backend) -> None:
 
 
 def _complete(wizard: Wizard, seen: BackendSeen) -> None:
-    """Set what the backend needs besides its name. Raises UnansweredError where it is not known and nobody can be asked."""
+    """Store the setting that the backend needs besides its name. Raises UnansweredError if it is unknown and no user can be
+    asked.
+    """
     needs = seen.backend.row.needs
     if needs is None or not seen.wants or wizard.values.get(seen.wants):
         return
@@ -157,7 +159,7 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
 
 
 def _tried(wizard: Wizard) -> str:
-    """Return why the backend does not work, "" where it does."""
+    """Test the backend. Return why it does not work, or ""."""
     waits = wizard.person.waits("trying the backend: a command, a file, an interrupt")
     with wizard.crib() as crib, _start(wizard, crib) as start, waits:
         (tried,) = try_backends(crib.backends, [crib.backends.get(wizard.values["terminal.backend"])], start)
@@ -167,7 +169,7 @@ def _tried(wizard: Wizard) -> str:
 
 @contextmanager
 def _start(wizard: Wizard, crib: Crib) -> Iterator[str]:
-    """Give the folder that sessions start in; another one where our own files are in reach, which a sandbox refuses."""
+    """Yield the folder that sessions start in; a temporary one if it contains toolcrib's own files, which a sandbox refuses."""
     start = Path(crib.config.terminal.cwd or wizard.project_dir).expanduser()
     real = os.path.realpath(start)
     if any(os.path.realpath(folder).startswith(real.rstrip("/") + "/") for folder in folders_of(crib.config)):

@@ -1,4 +1,4 @@
-"""Look for model servers on this machine, vendors' keys, backends that can work. All at once, each with a limit."""
+"""Detect model servers on this machine, vendors' keys, and backends that can work: all at once, each with a time limit."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from agent.process import Crib
 
 _LISTING = 2.0
-"""Seconds that a port of this machine may take to answer."""
+"""Seconds to wait for an answer from a port of this machine."""
 _SERVICE = 5.0
-"""Seconds that a backend's service may take to answer; one that hangs is told as such."""
+"""Seconds to wait for an answer from a backend's service; a service that hangs is reported."""
 NAMES: Mapping[str, str] = {name: vendor.title for name, vendor in vendors().items()}
-"""Vendors whose key may be set or typed, by the provider that their servers are asked with."""
+"""Provider -> title of its vendor, for vendors whose key may be set or typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendSeen:
-    """A backend, why it can't work here ("" where nothing speaks against it), and the setting that it still needs.
+    """A backend, why it can't work here (or ""), and the setting that it still needs.
 
-    ``values`` are those that this setting may have, as far as a service lists them.
+    ``values`` are the possible values of this setting, if a service lists them.
     """
 
     backend: Backend
@@ -41,7 +41,7 @@ class BackendSeen:
 
 @dataclass(frozen=True, slots=True)
 class SetupFound:
-    """``keys``: provider -> the variable, or line of secrets.env, that holds its vendor's key."""
+    """What was detected. ``keys`` maps providers to the variable, or the line of secrets.env, with the vendor's key."""
 
     servers: tuple[LocalServer, ...]
     keys: Mapping[str, str]
@@ -52,13 +52,13 @@ class SetupFound:
 
 
 def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable with the key, of each vendor that has one."""
+    """Return the variable with the key for each provider whose vendor has one."""
     found = {name: vendor.key_in(environ) for name, vendor in vendors().items()}
     return {name: key for name, key in found.items() if key is not None}
 
 
 async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
-    """Look for all of it. No key is sent anywhere, and nothing is asked that is not on this machine."""
+    """Detect everything. No key is sent anywhere, and only this machine is asked."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
     servers, backends = await asyncio.gather(
         find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in crib.backends.all()))
@@ -67,7 +67,7 @@ async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[i
 
 
 async def _seen(crib: Crib, backend: Backend) -> BackendSeen:
-    """Find what speaks against a backend, and ask the service that lists values of the setting that it needs."""
+    """Find out why a backend can't work, and ask its service for values of the setting that it needs."""
     values: tuple[str, ...] = ()
     problem, needs = backend.problem(), backend.row.needs
     if not problem and not backend.missing and backend.row.is_tried_at_setup:
@@ -84,6 +84,6 @@ async def _seen(crib: Crib, backend: Backend) -> BackendSeen:
 
 
 def _opens(crib: Crib, backend: Backend) -> str:
-    """Return why a sandbox does not open, which its program alone does not tell: a kernel may forbid it."""
+    """Return why a sandbox does not open, or "". An installed program proves nothing: the kernel may forbid it."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-setup-") as folder:
         return try_backends(crib.backends, [backend], folder, briefly=True)[0].problem

@@ -1,4 +1,4 @@
-"""The wizard's flags, checked before anything is asked or tried. A value that may be a key by mistake is never shown."""
+"""The wizard's flags, checked before any question or test. A value that may be a key by mistake is never shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = {"model": "model.name", "base_url": "model.base_url", "provider": "model
 
 
 def check(args: argparse.Namespace, crib: Crib) -> None:
-    """Raise ConfigError or ToolcribError for a value that the configuration does not take, and for names that there are not."""
+    """Raise ConfigError or ToolcribError for a value that the configuration does not accept, and for unknown names."""
     values = [(key.split("."), value) for flag, key in _KEYS.items() if (value := getattr(args, flag))]
     preview(crib.config.path, values, profile="")
     if args.provider:

@@ -1,4 +1,4 @@
-"""The wizard's model: who is asked, by which key, and a trial of it."""
+"""The wizard's model: choose the server, the model and the key, and test them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _FLAGS = "give --model NAME and --base-url URL, or --provider manual for no mode
 _MODEL = "give --model NAME"
 _KEY = "give --key-env NAME"
 _LISTED = 30
-"""Models that are shown as a choice; any other can be typed."""
+"""Most models that are listed as choices; others can be typed."""
 _SHOWN = 200
 _NAMED = "the name of the model"
 _WIRES = tuple(name for name in PROVIDERS if share_servers(name, DEFAULT))
-"""Ways to talk to a server that is no vendor's of its own."""
+"""Providers for servers that belong to no vendor."""
 
 
 def configure_model(wizard: Wizard) -> None:
-    """Choose the model and try it, until it works or is kept all the same.
+    """Choose the model and test it, until it works or the user keeps it anyway.
 
-    Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
+    Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown value.
     """
     asks = wizard.asks
     while True:
@@ -45,7 +45,7 @@ def configure_model(wizard: Wizard) -> None:
             problem = _tried(wizard)
             if not problem or wizard.after_failure("the model does not work") != BACK:
                 return
-        except ConfigError as error:  # nothing that could be kept
+        except ConfigError as error:  # the answer can't be stored
             if not wizard.person.is_there:
                 raise
             wizard.person.print_text(f"✗ {error}")
@@ -71,7 +71,7 @@ def _now(wizard: Wizard) -> ModelRequest:
 
 
 def _by_flags(wizard: Wizard, given: ModelRequest) -> ModelRequest:
-    """Return the present answers with what the flags change in them; a key stays with the server that it is for."""
+    """Return the present answers, changed by the flags. A key is kept only for the server that it belongs to."""
     now = _now(wizard)
     if given.provider == MANUAL:
         return replace(now, provider=MANUAL)
@@ -100,7 +100,7 @@ def _laid_over(under: ModelRequest, over: ModelRequest) -> ModelRequest:
 
 
 def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> ModelRequest:
-    """Return the request with the server for a model that was named alone: the one that was found with it, or the vendor's."""
+    """Return the request with the server for a model that was named alone: a detected server that has it, or the vendor's."""
     having = [server for server in wizard.found.servers if request.model in server.models]
     if given.provider in ("", *_WIRES) and having:
         options = [Option(f"{one.kind} at {one.base_url}", one) for one in having]
@@ -118,7 +118,7 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
 
 
 def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
-    """Ask, or take the present model or the only one that was found."""
+    """Ask, or take the present model or the only one that was detected."""
     now = _now(wizard)
     is_set = now != ModelRequest() or _target(wizard, now) is not None
     servers = [server for server in wizard.found.servers if server.models]
@@ -143,10 +143,10 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
 
 
 def _another(wizard: Wizard) -> ModelRequest:
-    """Have a server's address typed, and ask about its key. Raises ConfigError for an address that is none."""
+    """Ask for a server's address, and about its key. Raises ConfigError for an invalid address."""
     person = wizard.person
     request = ModelRequest(base_url=person.line("its address, such as http://127.0.0.1:8080/v1", _FLAGS))
-    find_target(ModelRequest(), request, wizard.variables)  # which says what is wrong with it
+    find_target(ModelRequest(), request, wizard.variables)  # raises if the address is invalid
     named = Option("a key that a variable holds, or a line of secrets.env", "named")
     how = person.choose("Does it need a key?", [Option("no", ""), Option("a key that you type now", "typed"), named], 0, _KEY)
     if not how:
@@ -181,7 +181,7 @@ def _words(wizard: Wizard, request: ModelRequest) -> str:
 
 
 def _target(wizard: Wizard, request: ModelRequest) -> ModelTarget | None:
-    """Return where a request leads; None for the manual provider, and where it leads nowhere."""
+    """Return the target of a request, or None for the manual provider and for an invalid request."""
     try:
         found = find_target(ModelRequest(), request, wizard.variables)
     except ConfigError:
@@ -189,11 +189,11 @@ def _target(wizard: Wizard, request: ModelRequest) -> ModelTarget | None:
     return None if found.provider == MANUAL else found
 
 
-# -- its key and its name ----------------------------------------------------------------------------------------------
+# -- the key and the model's name --------------------------------------------------------------------------------------
 
 
 def _with_key(wizard: Wizard, request: ModelRequest) -> ModelRequest:
-    """Have a key typed where one is needed and is not there. Raises ConfigError where nobody can."""
+    """Ask for a key if one is needed and missing. Raises UnansweredError if no user can be asked."""
     vendor = PROVIDERS[request.provider].vendor if request.provider in PROVIDERS else PROVIDERS[DEFAULT].vendor
     own = f"{vendor.prefix}_API_KEY"
     key = request.api_key_env or ("" if request.base_url or vendor.key_in(wizard.variables) else own)
@@ -201,7 +201,7 @@ def _with_key(wizard: Wizard, request: ModelRequest) -> ModelRequest:
         return request
     if not wizard.person.is_there:
         if key == own and not request.base_url and wizard.variables.get(f"{vendor.prefix}_BASE_URL", "").strip():
-            return request  # another server stands in for the vendor's, and may need no key
+            return request  # another server replaces the vendor's, and may need no key
         raise UnansweredError(f"{key} is not set: put it into the environment or into secrets.env, or name another by --key-env")
     _typed(wizard, key)
     return request
@@ -219,7 +219,7 @@ def _typed(wizard: Wizard, name: str) -> None:
 
 
 def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
-    """Ask the server which models it has, and the person which of them."""
+    """Ask the server for its models, and the user for a choice."""
     probe = replace(request, model="?") if not request.base_url else request
     target = find_target(ModelRequest(), probe, wizard.variables)
     listed, fault = _listed(wizard, target)
@@ -238,7 +238,7 @@ def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
 
 
 def _listed(wizard: Wizard, target: ModelTarget) -> tuple[list[str], str]:
-    """(the models of a server, or why they are not known)"""
+    """Return the models of a server, and why they are unknown, or ""."""
     endpoint = target.endpoint or Endpoint("")
     for server in wizard.found.servers:
         if server.base_url == endpoint.base_url and server.models:
@@ -249,7 +249,7 @@ def _listed(wizard: Wizard, target: ModelTarget) -> tuple[list[str], str]:
     return [one.name for one in offer.models], offer.fault
 
 
-# -- keeping and trying ------------------------------------------------------------------------------------------------
+# -- storing and testing -----------------------------------------------------------------------------------------------
 
 
 def _keep(wizard: Wizard, request: ModelRequest) -> None:
@@ -259,7 +259,7 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
         "model.base_url": request.base_url,
         "model.api_key_env": request.api_key_env,
     }
-    model: ModelConfig = wizard.config().model  # which says what is wrong with a name or an address
+    model: ModelConfig = wizard.config().model  # raises if the name or the address is invalid
     if request.provider == MANUAL:
         wizard.person.print_text("model: none; you type the calls")
         return
@@ -274,7 +274,7 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
 
 
 def _tried(wizard: Wizard) -> str:
-    """Return why the model does not work, "" where it does or is not to be tried."""
+    """Test the model. Return why it does not work; "" if it works, or must not be tested."""
     from agent.model_choice.model_check import try_model
 
     if wizard.args.no_test or wizard.values["model.provider"] == MANUAL:

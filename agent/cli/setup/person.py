@@ -1,4 +1,4 @@
-"""The person before the wizard: questions with a default, hidden answers, and a line while something takes its time."""
+"""The wizard's user: questions with a default, hidden answers, and a progress line for slow work."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _TICK = 1.0
 
 
 class UnansweredError(ToolcribError):
-    """Nobody can be asked, and the answer is in no flag. The message names one."""
+    """Raised if no user can be asked and no flag gives the answer. The message names a flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """An answer that can be chosen by its number."""
+    """An answer that can be chosen by number."""
 
     label: str
     value: T
 
 
 class Person:
-    """``terminal`` is None where nobody can be asked, or is to be: then a question takes its default, or raises.
+    """Asks the user. ``terminal`` is None if no user can or may be asked: then a question takes its default, or raises.
 
-    ``lines_only``: nothing is written anew in its place, as for a screen reader.
+    ``lines_only``: no line is redrawn, for example for a screen reader.
     """
 
     def __init__(self, terminal: Terminal | None, *, lines_only: bool = False) -> None:
@@ -46,11 +46,11 @@ class Person:
 
     @property
     def is_there(self) -> bool:
-        """Return whether questions reach anybody."""
+        """Return whether a user can be asked."""
         return self._terminal is not None
 
     def print_text(self, text: str, mark: str = "") -> None:
-        """Print what was found out or done, broken between words where the terminal ends."""
+        """Print a text, broken between words at the terminal's width."""
         columns = max(columns_of(sys.stdout) - 1, 20)
         for line in text.splitlines():
             shown = tame(f"{mark}{line}")
@@ -59,20 +59,20 @@ class Person:
             print(shown, flush=True)
 
     def waits(self, what: str) -> Sign:
-        """Return a sign of life for what takes its time."""
+        """Return a progress line for slow work."""
         return Sign(what, lines_only=self._lines_only)
 
     def choose(self, question: str, options: Sequence[Option[T]], default: int | None, flag: str) -> T:
-        """Return the option that is chosen by its number; Enter takes the default. Raises UnansweredError where nobody is there
-        and there is no default; ``flag`` says what would answer.
+        """Return the option that the user chose by number; Enter chooses the default. Raises UnansweredError if no user can be
+        asked and there is no default; ``flag`` names the flag that gives the answer.
         """
         at = self._chosen(question, [one.label for one in options], default, flag, "")
-        return options[int(at)].value  # which is a number where nothing else may be typed
+        return options[int(at)].value  # a number, since no other text may be typed
 
     def choose_or_type(
         self, question: str, options: Sequence[Option[T]], default: int | None, flag: str, *, free: str
     ) -> Option[T] | str:
-        """Return an option, or the text that was typed instead; ``free`` says what that may be. Raises as ``choose``."""
+        """Return an option, or the text typed instead; ``free`` says what may be typed. Raises as ``choose``."""
         at = self._chosen(question, [one.label for one in options], default, flag, free)
         return at if isinstance(at, str) else options[at]
 
@@ -97,13 +97,13 @@ class Person:
             self.print_text(f"  write a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C ends, {STOPPED}")
 
     def line(self, prompt: str, flag: str) -> str:
-        """Return a line that is not empty. Raises UnansweredError where nobody is there."""
+        """Return a line that is not empty. Raises UnansweredError if no user can be asked."""
         while not (word := self._typed(f"  {prompt} > ", flag)):
             continue
         return word
 
     def hidden(self, prompt: str, flag: str) -> str:
-        """Return what was typed unseen; "" for Enter alone. Raises as ``line``."""
+        """Return a line typed unseen, "" for Enter alone. Raises as ``line``."""
         return self._typed(f"  {prompt} > ", flag, hidden=True)
 
     def _typed(self, prompt: str, flag: str, *, hidden: bool = False) -> str:
@@ -119,7 +119,7 @@ class Person:
 
 
 class Sign:
-    """A sign of life on stderr while a ``with`` block works: what it does, at a terminal with the seconds."""
+    """A progress line on stderr while a ``with`` block runs; at a terminal it counts the seconds."""
 
     def __init__(self, what: str, *, lines_only: bool = False) -> None:
         self._what = one_line(what, 100)

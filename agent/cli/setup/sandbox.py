@@ -1,4 +1,4 @@
-"""The wizard's sandbox of `local`: what it does, which modes this machine can hold, and the flag that chooses one."""
+"""The wizard's sandbox of `local`: what it does, which modes this machine supports, and the flag that chooses one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = {
     "workspace": ", sandbox workspace: commands write only the project (recommended)",
     "own": ", sandbox own: only toolcrib's own files are closed to commands",
 }
-"""Mode -> how it is offered, after the backend's name."""
+"""Mode -> its label as a choice, after the backend's name."""
 _SANDBOX = (
     "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys, and reach only"
     " hosts that you allow"
@@ -26,7 +26,7 @@ _MODES: tuple[Mode, ...] = ("workspace", "own", "none")
 
 
 def explain(wizard: Wizard) -> None:
-    """Say in two lines what the sandbox and the snapshots do, and how to get what does not hold now."""
+    """Print two lines: what the sandbox and the snapshots do, and how to turn on what is off or unsupported now."""
     from tools.environments.local.holding import sandbox_here
 
     config, held = wizard.before, sandbox_here("workspace")
@@ -38,7 +38,7 @@ def explain(wizard: Wizard) -> None:
 
 
 def modes_here(wizard: Wizard) -> list[Mode]:
-    """Return the present mode, then the others that hold here."""
+    """Return the present mode, then the others that this machine supports."""
     from tools.environments.local.holding import sandbox_here
 
     now = wizard.before.sandbox.mode
@@ -46,7 +46,7 @@ def modes_here(wizard: Wizard) -> list[Mode]:
 
 
 def label(mode: Mode) -> str:
-    """Return how a mode is offered, after the backend's name."""
+    """Return a mode's label as a choice, after the backend's name."""
     from tools.environments.local.holding import sandbox_here
 
     held = sandbox_here(mode).mode
@@ -54,7 +54,7 @@ def label(mode: Mode) -> str:
 
 
 def check_flag(wizard: Wizard, backend: Backend) -> None:
-    """Raise ToolcribError if --sandbox is given for another backend than local. Say so if the mode does not hold here."""
+    """Raise ToolcribError if --sandbox is given for another backend than local. Print a note if the mode is unsupported here."""
     from tools.environments.local.holding import sandbox_here
     from tools.environments.rows import LOCAL
 

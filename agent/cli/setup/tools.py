@@ -1,4 +1,4 @@
-"""The wizard's toolsets: which are enabled, and what a session gets by that."""
+"""The wizard's toolsets: choose which are enabled, and show the tools of a session."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from toolcrib.contract.errors import ToolcribError, ToolsetError
 from toolcrib.contract.suggest import near
 
 PRESET = "preset"
-"""Word for no choice: each platform's own toolset."""
+"""Word for no choice: each platform gets its own toolset."""
 _SUGGESTED = ("safe", "coding")
 _PLATFORM = "cli"
 
 
 def choose_toolsets(wizard: Wizard) -> None:
-    """Choose the toolsets, and show what they grant, until that is something or is kept all the same.
+    """Choose the toolsets, and show their tools, until some are granted or the user keeps the choice anyway.
 
-    Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
+    Raises UnansweredError, StoppedError, and ToolcribError for a flag with an unknown value.
     """
     asks = wizard.asks
     while True:
@@ -59,7 +59,7 @@ def _words(enabled: Sequence[str] | None) -> str:
 
 
 def read_names(words: Sequence[str], known: Collection[str]) -> list[str] | None:
-    """Return the toolsets of these names, None for the preset. Raises ToolcribError, with the nearest, for an unknown one."""
+    """Return the toolsets with these names, None for the preset. Raises ToolcribError with the nearest name if one is unknown."""
     given = [word.strip() for word in words if word.strip()]
     if given == [PRESET]:
         return None
@@ -72,7 +72,7 @@ def read_names(words: Sequence[str], known: Collection[str]) -> list[str] | None
 
 
 def _shown(wizard: Wizard) -> str:
-    """Print what a session in the terminal gets and what it misses. Returns what is wrong with that, "" for nothing."""
+    """Print the granted and the missing tools of a session in the terminal. Return the problem if none is granted, else ""."""
     with wizard.crib() as crib:
         try:
             lines = crib.explain(_PLATFORM)

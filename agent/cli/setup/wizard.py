@@ -1,4 +1,4 @@
-"""Answers so far, what of them is to be written, and the configuration as it would be then."""
+"""The wizard's answers so far, the changes to write, and the resulting configuration."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ STOP = "stop"
 
 
 class StoppedError(Exception):
-    """A trial failed, and what was answered is not to be written."""
+    """Raised if a test failed and the answers must not be written."""
 
 
 @dataclass(slots=True)
 class Wizard:
-    """``values`` are the answers by their keys, as the configuration would have them. ``before`` is what counts now by the
-    person's file, under ``profile``.
+    """The wizard's state. ``values`` are the answers by configuration key. ``before`` is the present configuration of the user's
+    file under ``profile``.
     """
 
     args: argparse.Namespace
@@ -45,52 +45,52 @@ class Wizard:
     found: SetupFound
     values: dict[str, Any] = field(default_factory=dict)
     secret: tuple[str, str] | None = None
-    """A key that was typed, and the line of secrets.env that is to hold it."""
+    """The line of secrets.env that will hold a typed key, and the key."""
     asks: bool = False
-    """True where what a flag or the only sensible answer said is asked for all the same: the person went back."""
+    """True after the user went back: then everything is asked, even if a flag or the only sensible answer decides it."""
 
     def begin_anew(self) -> None:
-        """Forget what was answered; from now on everything is asked."""
+        """Discard all answers; from now on everything is asked."""
         self.values, self.secret, self.asks = {}, None, True
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Return the environment, secrets.env, and a key that was typed."""
+        """Return the environment, secrets.env, and the typed key."""
         return self.environ if self.secret is None else ChainMap(dict([self.secret]), dict(self.environ))
 
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """List the keys that change: (key, what it was, what it would be)."""
+        """Return the keys that change: (key, old value, new value)."""
         found = [(key, plain(value_at(self.before, key.split("."))), value) for key, value in self.values.items()]
         return [(key, old, new) for key, old, new in found if old != new]
 
     def edits(self) -> list[tuple[tuple[str, ...], Any]]:
-        """List what is to be set in the file, or taken out of it where the default says the same."""
+        """Return the values to set in the file; UNSET removes a key whose default is the same."""
         prefix = ("profiles", self.profile) if self.profile else ()
         edits: list[tuple[tuple[str, ...], Any]] = []
         for key, _old, new in self.changes():
             parts = (*prefix, *key.split("."))
-            # What is at its default now, and was not, stands in the file. A profile says so itself: it does not inherit all.
+            # A value that equals the default again must leave the file. A profile states it, since it inherits other values.
             is_default = not self.profile and new == plain(value_at(Config(), key.split(".")))
             edits.append((parts, UNSET if is_default else new))
         return edits
 
     def config(self) -> Config:
-        """Return what would count in this folder. Raises ConfigError."""
+        """Return the resulting configuration for this folder. Raises ConfigError."""
         return preview(self.file, self.edits(), profile=self.profile, project_dir=self.project_dir)
 
     @contextmanager
     def crib(self) -> Iterator[Crib]:
-        """Give a crib of what would count, which stores nothing."""
+        """Yield a crib with the resulting configuration that stores nothing."""
         with crib_of(self.config(), self.project_dir) as crib:
             yield crib
 
     def lines(self) -> list[str]:
-        """Return a line for each key that changes: the key, what it was, what it would be."""
+        """Return a line for each key that changes: the key, its old value, its new value."""
         begin = f"profiles.{self.profile}." if self.profile else ""
         return [f"{begin}{key}: {_shown(old)} -> {_shown(new)}" for key, old, new in self.changes()]
 
     def after_failure(self, fix: str) -> str:
-        """Return BACK or KEEP: what becomes of an answer whose trial failed. Raises StoppedError."""
+        """Ask what to do after a failed test. Return BACK or KEEP. Raises StoppedError."""
         if not self.person.is_there:
             raise StoppedError(f"{fix}; --no-test writes it all the same")
         options = [
@@ -106,7 +106,7 @@ class Wizard:
 
 @contextmanager
 def crib_of(config: Config, project_dir: Path) -> Iterator[Crib]:
-    """Give a crib that stores nothing."""
+    """Yield a crib that stores nothing."""
     from agent.api import assemble
     from agent.store.memory import MemoryStore
 
@@ -115,7 +115,7 @@ def crib_of(config: Config, project_dir: Path) -> Iterator[Crib]:
 
 
 def persons_config(file: Path, profile: str) -> Config:
-    """Return what counts now by the file alone; of a profile that is not there yet, what it would begin with."""
+    """Return the configuration of the file alone, under the profile; if this does not exist yet, without a profile."""
     whole = load_config(file, profile="")
     return load_config(file, profile=profile) if profile in whole.profiles else whole
 
@@ -125,5 +125,5 @@ def _shown(value: Any) -> str:
 
 
 def names(values: Sequence[str], most: int = 8) -> str:
-    """Return the first of some names, with commas."""
+    """Return the first of some names, separated by commas."""
     return ", ".join(values[:most]) + (", ..." if len(values) > most else "")
