@@ -147,7 +147,7 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse arguments that would be ignored: whoever names two ids means both."""
+    """Raise ToolcribError for arguments that would be ignored: a user who names two ids means both."""
     changes = args.action in ("narrow", "revoke", "deny", "answer", "show")
     if args.id and not changes:
         raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")
@@ -181,7 +181,7 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
 
 
 async def _left(crib: Crib, session_id: str) -> str:
-    """Return what is left to do for a run that waited for an answer; "" where nothing is."""
+    """Return advice on how to continue a run that waited for the answer, or "" if none is needed."""
     from agent.conversation.answers import hosted, persons_session
 
     session_id = await persons_session(crib.store, session_id)
@@ -191,7 +191,7 @@ async def _left(crib: Crib, session_id: str) -> str:
 
 
 async def _whole(approvals: ApprovalDesk, prefix: str) -> str:
-    """Return the text of a ticket's prompt, with all that a yes to it would cover."""
+    """Return the text of a ticket's prompt, with everything that an approval would cover."""
     from agent.cli.choosing import covers_of
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of

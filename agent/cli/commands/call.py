@@ -90,7 +90,7 @@ def exit_code(executed: ExecutedCall) -> int:
 
 
 def _arguments(given: str) -> dict[str, Any]:
-    """Raises ToolcribError, which says where the JSON breaks off and shows an example."""
+    """Return the arguments from JSON. Raises ToolcribError with the place of the error and an example."""
     text, where = _read(given)
     try:
         value = json.loads(text)
@@ -111,7 +111,7 @@ def _arguments(given: str) -> dict[str, Any]:
 
 
 def _read(given: str) -> tuple[str, str]:
-    """(the text, where it is from)"""
+    """Return the text of the arguments, and the name of its source."""
     try:
         if given == "-" and sys.stdin is None:
             raise ToolcribError("standard input is closed; pipe the arguments in, or give them as ARGS")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _HISTORY_BYTES = 1 << 20
 _TURNS = 50
-"""Turns of a run in the chat, where nobody set them: a person watches, and is asked at their end."""
+"""Default number of turns of a run in the chat: the user watches, and is asked when they are used up."""
 HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
 _EPILOG = f"""\
 examples:
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
-    """Return whether lines are to be added only, in words."""
+    """Return whether the chat must only add lines, in words."""
     return args.screen_reader or crib.config.display.screen_reader
 
 
@@ -124,13 +124,13 @@ def _drafts(crib: Crib) -> KeptDraft:
 
 
 async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
-    """Open the session that is asked for. Return the one in which nothing was said yet whose draft goes on in it, "" for none."""
+    """Open the requested session. Return the id of a session without messages whose draft moves to it, or ""."""
     from agent.desk.opening import NothingToContinue
 
     left = "" if drafts is None or args.resume else drafts.left_here()
     info = await conversation.opening.crib.store.sessions.get(left) if left else None
     if info is not None and info.messages:
-        left = ""  # that one is continued with its draft
+        left = ""  # that session is continued with its draft
     try:
         await conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode)
     except NothingToContinue:
@@ -148,7 +148,7 @@ def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
-    """Chat on the chat's own screen."""
+    """Run the chat on its own screen. Return the exit code."""
     from agent.cli.resuming import show_last
 
     live.completer = _completer(conversation)
@@ -179,7 +179,7 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
 def _conversation(
     args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, ahead: list[str], *, interactive: bool
 ) -> Conversation:
-    """Make the conversation; ``ahead`` gets what is typed before a question where there is no screen of its own."""
+    """Return the conversation. ``ahead`` receives text typed before a question if the chat has no screen of its own."""
     from agent.cli.ask import asker_for
     from agent.cli.conversation import Conversation
     from agent.cli.opening import ChatOpening
@@ -210,7 +210,7 @@ def _conversation(
 
 
 class _Below:
-    """A terminal that can take nothing back, for questions: they begin below what the chat shows."""
+    """A terminal that can't redraw, for questions: they appear below the chat's output."""
 
     def __init__(self, screen: Screen, terminal: Terminal) -> None:
         self._screen = screen
@@ -227,7 +227,7 @@ class _Below:
         return await self._terminal.read_line(prompt)
 
     async def confirm(self, question: str) -> bool | None:
-        """True only for a typed ``yes`` or ``y``; None for a Ctrl-C."""
+        """Return True only for a typed ``yes`` or ``y``, and None for Ctrl-C."""
         try:
             return (await self.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
         except Ended:
@@ -255,7 +255,7 @@ def _greet(conversation: Conversation) -> None:
 
 def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # what is no text reaches the tool's own check, which says so
+        sys.stdin.reconfigure(errors="surrogateescape")  # the tool's own check reports bytes that are not text
     code = OK
     for line in chain([first] if first.strip() else [], sys.stdin or ()):
         with interrupting(conversation.interrupt) as came:
@@ -270,7 +270,7 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 
 
 def _type(conversation: Conversation, runner: asyncio.Runner, first: str, ahead: list[str]) -> int:
-    """Read a line at a time. What was typed before a question of a run, in ``ahead``, goes on behind that run."""
+    """Read a line at a time. Text typed before a question, in ``ahead``, follows after the run. Return the exit code."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.shortcuts import CompleteStyle
 
@@ -308,7 +308,7 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str, ahead:
         with terminal_restored(), interrupting(conversation.interrupt) as came:
             if not runner.run(conversation.say(line)):
                 return OK
-        if came:  # what waited is the person's to send
+        if came:  # the user decides whether to send the queued lines
             draft = " ".join([*queued, draft]).strip()
             queued.clear()
 
@@ -320,7 +320,7 @@ def _completer(conversation: Conversation) -> LineCompleter:
     from agent.cli.words import words_of
 
     def folder() -> str:
-        """Name the folder of the session's commands, where it is one of this machine; nothing is opened for it."""
+        """Return the folder of the session's commands if it is on this machine, else "". Opens no environment."""
         if conversation.session.backend.is_remote:
             return ""
         scope = conversation.session.scope
@@ -332,13 +332,13 @@ def _completer(conversation: Conversation) -> LineCompleter:
 
 
 def _go_on(conversation: Conversation, runner: asyncio.Runner) -> None:
-    """Ask what a run of the session waits for, and continue it."""
+    """Ask the questions that a run of the session waits for, and continue it."""
     with terminal_restored(), interrupting(conversation.interrupt):
         runner.run(conversation.go_on())
 
 
 def _history(file: Path | None) -> History:
-    """Return what remembers the lines that are typed. One that can't be kept, such as on a full disk, does not end the chat."""
+    """Return the history of typed lines. A line that can't be stored, for example on a full disk, does not end the chat."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     if file is None:
@@ -355,7 +355,7 @@ def _history(file: Path | None) -> History:
 
 
 def _history_file() -> Path | None:
-    """Private, since typed calls may hold secrets. None where it can't be kept."""
+    """Return the history file, or None if it can't be written. It is private, because typed calls may contain secrets."""
     from agent.config import state_dir
 
     file = state_dir() / "chat_history"
@@ -371,7 +371,7 @@ def _history_file() -> Path | None:
 
 
 def _shorten(file: Path) -> None:
-    """Drop the older half of a history that is too long: it is read whole at each start, and pasted text makes it grow."""
+    """Drop the older half of a long history: each start reads it whole, and pasted text makes it grow."""
     if file.stat().st_size <= _HISTORY_BYTES:
         return
     _, begin, newest = file.read_bytes()[-_HISTORY_BYTES // 2 :].partition(b"\n# ")  # an entry begins with its time
@@ -385,7 +385,7 @@ def _shorten(file: Path) -> None:
 
 
 def _confirm_allowlist(crib: Crib) -> None:
-    """Entries of command_allowlist that no answer of the person's wrote are shown, and count only once confirmed."""
+    """Show entries of command_allowlist that no answer of the user wrote, and ask: they count only when confirmed."""
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of, confirm_by_word
     from tools.approval.prompt import PromptLine, physical

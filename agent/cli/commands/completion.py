@@ -103,7 +103,7 @@ complete -c toolcrib -f
 """
 _NAMES = "toolcrib completion --names"
 _SETS = ("config", "set")
-"""Where a key is followed by one of its values."""
+"""The command whose key is followed by one of the key's values."""
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 _EVERYWHERE = ("--help", "--version", "--verbose", "--config", "--profile")
 
@@ -115,10 +115,10 @@ class CompletionWords:
     actions: tuple[str, ...]
     options: tuple[str, ...]
     valued: tuple[str, ...]
-    """Options with a value behind them: a file, a name, a number."""
+    """Options that take a value: a file, a name, a number."""
     help: str = ""
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Words that options take which take one of few."""
+    """Option -> its values, for options with a fixed list of values."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +136,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.names:
-        args.asks = False  # the shell wants a name: nobody is there to answer anything
+        args.asks = False  # the shell wants names; no user can answer questions
         print("\n".join(names_of(args.names, args)))
         return OK
     if args.install or args.uninstall:
@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(args: argparse.Namespace) -> int:
-    """Write the file of the person's shell, or take it away."""
+    """Write the completion file of the user's shell, or remove it. Return the exit code."""
     from agent.cli.completion_file import install, shell_of_person, uninstall
     from agent.config import load_config
     from agent.policy.self_protection import folders_of, refuse_below
@@ -186,7 +186,7 @@ def _bash(known: dict[str, CompletionWords]) -> str:
 
 
 def _choices(known: dict[str, CompletionWords]) -> dict[str, tuple[str, ...]]:
-    """Return what each option takes that takes one of few words, in whichever command."""
+    """Return the values of options with a fixed list, across all commands."""
     found: dict[str, tuple[str, ...]] = {}
     for one in known.values():
         for option, words in one.choices.items():
@@ -195,7 +195,7 @@ def _choices(known: dict[str, CompletionWords]) -> dict[str, tuple[str, ...]]:
 
 
 def _valued(known: dict[str, CompletionWords]) -> list[str]:
-    """Every option with a value behind it: none of them is without one in another command."""
+    """Return all options that take a value; each of them takes one in every command."""
     return sorted({"--config", "--profile", *(option for words in known.values() for option in words.valued)})
 
 

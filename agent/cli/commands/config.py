@@ -38,7 +38,7 @@ exit codes: 0 done; 1 a key that is not set, or faults were found; 2 a wrong com
 4 it is set, and counts only once a person confirms it: until then nothing runs.
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
-"""Keys by which more is allowed than before, unasked: for a person at a terminal."""
+"""Keys that allow more without a question; only a user at a terminal may set them."""
 _ACTIONS = ("show", "get", "set", "unset", "path", "edit", "check", "confirm")
 
 
@@ -139,7 +139,7 @@ def _set(args: argparse.Namespace) -> int:
         from agent.cli.terminal import controlling_terminal
         from agent.policy.self_protection import folders_of
 
-        with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
+        with controlling_terminal(folders_of(_load(args))):  # only the user gives grants and trust
             counts = set_as_person(args.config, parts, value)
     else:
         counts = set_as_person(args.config, parts, value)
@@ -149,7 +149,7 @@ def _set(args: argparse.Namespace) -> int:
 
 
 def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
-    """Say what is wrong with what was set, such as a name that nothing has: a plugin that is enabled later may bring it."""
+    """Print warnings about the new value, such as an unknown name, which a plugin enabled later may define."""
     from agent.cli.config_check import faults_at
     from agent.cli.escape import tame
 
@@ -158,7 +158,7 @@ def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
 
 
 def _gives_trust(parts: tuple[str, ...]) -> bool:
-    """Return whether the key holds grants or trusted projects, alone or among others, in a profile too."""
+    """Return whether the key contains grants or trusted projects, alone or with others, also in a profile."""
     parts = parts[2:] if parts[:1] == ("profiles",) else parts
     return any(key[: len(parts)] == parts[: len(key)] for key in _TRUST)
 
@@ -178,12 +178,12 @@ def _unset(args: argparse.Namespace) -> int:
 
 
 def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
-    """Show the value that counts now, which may be another where a profile or the project sets it too."""
+    """Print the resulting value, which differs from the file's if a profile or the project sets it too."""
     from agent.config import BrokenConfig, NotSet
 
     try:
         config = _load(args)
-        found = _below(config, args.key)  # of a section what is set, rather than every default beside it
+        found = _below(config, args.key)  # of a section only what is set, without the defaults
         _lines(config, [pair for pair in found if config.origin(pair[0]) != "default"] or found, origins=True)
     except NotSet:
         print(f"{'.'.join(parts)} is not set")
@@ -218,7 +218,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _edit(args: argparse.Namespace) -> int:
-    """Open the person's editor on the file, check it, and ask for what loosens or redirects. For a person at a terminal."""
+    """Open the user's editor on the file, ask to confirm what loosens or redirects, and check the file. Needs a terminal."""
     import os
     import shlex
     import subprocess
@@ -232,7 +232,7 @@ def _edit(args: argparse.Namespace) -> int:
     folders = folders_of(Config(path=file))
     refuse_below(folders, "editing the configuration")
     with controlling_terminal(folders):
-        pass  # there is one
+        pass  # raises if there is no terminal
     if why := _unwritable(file.resolve()):
         raise ToolcribError(f"{file} can't be written: {why}; no editor was opened. `--config FILE` names another file")
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
@@ -245,10 +245,10 @@ def _edit(args: argparse.Namespace) -> int:
     if code:
         raise ToolcribError(f"{editor[0]} ended with {code}; {file} is as it left it: toolcrib config check")
     try:
-        if _confirm(args, _NOT_KEPT) != OK:  # first: plugins are loaded, and their keys known, once somebody agreed to them
+        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only when they are confirmed
             return _put_back(file, before)
     except BrokenConfig:
-        pass  # the check tells all of it
+        pass  # the check reports it in full
     code = _check(args)
     if code != OK:
         print("toolcrib: to mend it: toolcrib config edit", file=sys.stderr)
@@ -256,7 +256,7 @@ def _edit(args: argparse.Namespace) -> int:
 
 
 def _unwritable(file: Path) -> str:
-    """Return why an editor could not save a file, "" where it can."""
+    """Return why an editor could not save a file, or "" if it could."""
     import os
 
     there = next(path for path in (file, *file.parents) if path.exists())
@@ -272,7 +272,7 @@ _NOT_AGREED = "nothing is confirmed, and no session starts until it is; to take 
 
 
 def _put_back(file: Path, before: bytes | None) -> int:
-    """Undo an edit that was not agreed to: with it nothing would start. What was edited is kept beside the file."""
+    """Undo an edit that the user did not confirm, since nothing would start with it. The edited file is kept beside it."""
     from agent.config import write_private
 
     kept = file.with_name(f"{file.name}.rejected")
@@ -286,7 +286,7 @@ def _put_back(file: Path, before: bytes | None) -> int:
 
 
 def _confirm(args: argparse.Namespace, refused: str = _NOT_AGREED) -> int:
-    """Agree to what was changed in the file. For a person at a terminal."""
+    """Ask the user to confirm the changes of the file. Needs a terminal. Return the exit code."""
     from agent.cli.confirming import ask
     from agent.cli.terminal import controlling_terminal
     from agent.config import load_config

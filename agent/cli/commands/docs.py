@@ -32,7 +32,7 @@ exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can
 """
 _SHOWN = 20
 _SHORT = 3
-"""Letters of a word that need not stand there, such as "how" and "to", where no place has all words."""
+"""Most letters of a word, such as "how" or "to", that is ignored if no section contains all words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def _list(pages: Sequence[Page]) -> int:
 
 
 def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> int:
-    """Show what has that name, else list the places where the words stand."""
+    """Show the section with that name; else list the sections that contain the words. Return the exit code."""
     import sys
 
     from agent.cli.escape import tame
