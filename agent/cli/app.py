@@ -288,8 +288,8 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     """Assemble a crib from these options and return it; it is a context manager. Raises ConfigError.
 
     The store is opened at first use, which raises StoreFailed; most commands that only read need nothing of it. A command that
-    ``looks``, or that changes only what is stored already, creates no store: an empty one would hide that nothing ran here
-    before. With ``as_confirmed`` the command uses the configuration as last confirmed, even if it has unconfirmed changes.
+    ``looks``, or that changes only what is stored already, creates no store: with a store, the next start is no longer the first
+    one, which accepts the configuration as it is. With ``as_confirmed`` the command uses the configuration as last confirmed.
     """
     from pathlib import Path
 

@@ -64,7 +64,7 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
 
 
 def covered(ticket: SuspendTicket, scope: str) -> str:
-    """Return the description of what an approval of this scope covers."""
+    """Return a description of the calls that an approval of this scope covers."""
     return exact(str(covers_of(ticket).get(scope, "this call only")))
 
 
@@ -101,7 +101,7 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""The order in which letters lose their words if the row is too narrow."""
+"""Letters in the order of losing their words if the row is too narrow."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
@@ -110,7 +110,7 @@ def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
 
 
 def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:
-    """Return the letters that choose; without ``permit`` only those that approve nothing."""
+    """Return the letters that choose; without ``permit`` only letters that approve nothing."""
     return "".join(one.letter for one in offers if permit or not one.scope)
 
 

@@ -1,4 +1,4 @@
-"""Find all faults of the configuration at once: of its form, of the names in it, and those that only a session would meet."""
+"""Find all faults of the configuration at once: of its form, of the names in it, and faults that only a session would meet."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SILENT = "The server took the request, so it runs and the address is right. Its
 """The advice if no part of a reply arrived in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
-"""Kinds whose names say nothing to a user: their messages name what was typed or configured wrong. So do ToolErrors."""
+"""Kinds whose names don't help a user: their messages name what was typed or configured wrong. So do ToolErrors."""
 
 
 def kind_of(error: ToolcribError) -> str:

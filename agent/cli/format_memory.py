@@ -69,7 +69,7 @@ def _visible(text: str) -> str:
 
 
 def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return a document as JSON, with what models don't see and why. ``redact`` removes known secrets from the texts.
+    """Return a document as JSON, including notes hidden from models, and why. ``redact`` removes known secrets from the texts.
 
     Raises MemoryUnreadable.
     """
@@ -83,7 +83,7 @@ def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str
 
 
 def written_json(data: object) -> str:
-    """Return JSON in which only invisible characters are escaped; letters of all scripts stay."""
+    """Return JSON with only invisible characters escaped; letters of all scripts stay."""
     from agent.memory.unseen import unseen_in
 
     text = json.dumps(data, ensure_ascii=False, indent=2)

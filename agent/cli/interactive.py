@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _TICK = 0.1
 _LONG_DRAFT = 5_000
-"""Length in characters from which a restored draft is shown as a label."""
+"""Minimum length in characters of a restored draft that is shown as a label."""
 _LONG = 40
-"""Number of rows from which /show uses the pager."""
+"""Minimum number of rows for the pager in /show."""
 
 
 class InteractiveChat:

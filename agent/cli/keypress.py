@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, TextIO
 
 QUIET = 0.7
-"""Seconds without a key after which the next key is meant for the visible prompt."""
+"""Seconds without a key before the next key counts for the visible prompt."""
 PASTED = "pasted"
 _EARLY_END = "c-@"
 """Ctrl-D pressed right before the terminal reads single keys: Linux then sends NUL instead."""
@@ -22,7 +22,7 @@ class SingleKeys:
         self._input: Any = create_input(source)
 
     async def wait_for_quiet(self) -> None:
-        """Wait until no key was pressed for a while; discard those that were. Raises as ``press``."""
+        """Wait until no key was pressed for a while, and discard earlier keys. Raises as ``press``."""
         while (keys := await self._next(QUIET)) is not None:
             _raise_where_it_ends(keys)
 

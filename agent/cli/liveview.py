@@ -83,7 +83,7 @@ class _Running:
             self.ended = self.ended or now
 
     def shown(self, event: ToolActivity) -> None:
-        """Record what the call shows now, in place of what it showed before."""
+        """Record the call's present output or activity, in place of the previous one."""
         content = event.content
         if event.activity == OUTPUT:
             self.output = output_lines(content)
@@ -187,7 +187,7 @@ class LiveView:
         self._waits_for = ""
         self._waits_since = 0.0
         self._calls = self._coming = 0
-        """Number of calls in the last reply, and of those that have not started."""
+        """Number of calls in the last reply, and number of these not started yet."""
         self.usage: dict[str, int] = {}
         """The server's token counts of the last turn."""
 

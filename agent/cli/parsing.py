@@ -44,7 +44,7 @@ _ELSEWHERE: Mapping[str, str] = {
 
 
 def meant_by(name: str, known: Iterable[str]) -> str:
-    """Return a hint at what an unknown command may mean."""
+    """Return a hint about the likely meaning of an unknown command."""
     if name in _ELSEWHERE:
         return _ELSEWHERE[name]
     if len(name.split()) > 1:
@@ -80,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
     def _unknown(self, words: list[str]) -> str:
-        """Return a message about unknown words, with a hint at what they may mean."""
+        """Return a message about unknown words, with a hint about their likely meaning."""
         option = next((word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1), "")
         if not option:
             return f"too many words: {' '.join(words)}"

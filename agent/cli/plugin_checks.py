@@ -49,7 +49,7 @@ def _idle(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield the findings without those that only repeat which extra is missing."""
+    """Yield the findings, except those about an extra that is already reported as missing."""
     for one in found:
         if not any(lack.fix and lack.fix in f"{one.text} {one.fix}" for lack in lacking):
             yield one

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 STUBBORN = 5.0
-"""Seconds after an interrupt from which another press leaves a turn that hangs; all commands have been killed by then."""
+"""Seconds after an interrupt before another press leaves a turn that hangs; all commands have been killed by then."""
 TWICE = 1.5
 """Seconds within which a second press counts as the same or as a repetition."""
 
@@ -33,7 +33,7 @@ class Presses:
         return "leave" if now - self._interrupted_at >= STUBBORN else ""
 
     def idle(self, discard: Callable[[], bool]) -> Literal["ask", "leave", ""]:
-        """Return what a press means at the prompt; "" if it was meant for the turn that just ended, or if ``discard`` used it."""
+        """Return what a press means at the prompt; "" if it came too late for the ended turn, or if ``discard`` used it."""
         now = self._clock()
         if self.is_interrupted and now - self._interrupted_at < TWICE:
             return ""

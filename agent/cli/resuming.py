@@ -58,7 +58,7 @@ async def resume(chat: Conversation, rest: str) -> None:
 
 
 def _elsewhere(chat: Conversation) -> str:
-    """Return a note about the session's folder, or "" if it is the folder in which the chat began."""
+    """Return a note about the session's folder, or "" if it is the folder of the chat's start."""
     folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
     is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
     return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"

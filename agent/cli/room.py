@@ -22,7 +22,7 @@ _OFFER = """\
 
 
 _NEAR = 0.85
-"""Part of compression.threshold from which the user is informed that the session will be compressed."""
+"""Part of compression.threshold that must be reached before a note announces the compression."""
 
 
 def offer(full: str, *, compress: bool = True) -> str:

@@ -34,7 +34,7 @@ class ScreenReader:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the columns and rows for which lines are broken."""
+        """Return the columns and rows that lines must fit."""
         painter = self._board.painter
         return painter.columns, painter.height + 1
 

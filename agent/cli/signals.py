@@ -40,7 +40,7 @@ def ending_in_order() -> Iterator[None]:
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
     """Within the block, the first signal calls ``interrupt``, and the second is raised: by the event loop if one runs, because a
-    task in which it is raised would raise it again when the loop closes. The third is raised immediately.
+    task that receives the exception would raise it again when the loop closes. The third is raised immediately.
 
     Yields the list of received signals. Raises Ended at the end if SIGTERM or SIGHUP was received.
     """

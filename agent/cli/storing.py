@@ -235,7 +235,7 @@ def _origin(done: Repaired) -> str:
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
-    """Yield the conversations by source; those that are alike in both are left out."""
+    """Yield the conversations by source, except if both sources have the same content."""
     sources: Sequence[tuple[Source, str]] = (
         ("file", "from the damaged file, with more than the backup"),
         ("copy", "from the backup; what came later in them is lost"),

@@ -62,7 +62,7 @@ def _key(platform: str | None) -> list[str]:
 
 
 def _list_of(config: Config, platform: str | None) -> list[str]:
-    """Return the disabled tools in the file, without those that a profile or the project adds."""
+    """Return the disabled tools that the file itself lists, without additions by a profile or the project."""
     from agent.config import load_config
 
     written = load_config(config.path, profile="")

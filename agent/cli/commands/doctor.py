@@ -164,7 +164,7 @@ def _as_json(findings: Sequence[CheckFinding], mending: Mending | None) -> list[
 
 
 def _folders(args: argparse.Namespace) -> list[Path]:
-    """Return what sessions of this configuration go by, also where it is broken."""
+    """Return the folders of this configuration and its state, even if the configuration is broken."""
     from agent.config import config_path, state_dir
 
     path = config_path(args.config)

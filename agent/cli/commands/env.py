@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             refuse_below(folders_of(crib.config), "what concerns other sessions' containers")
         try:
             return act(crib, args)
-        except EnvironmentFailed as error:  # no fault of the command line
+        except EnvironmentFailed as error:  # not an error of the command line
             print(tame(f"toolcrib: {error}"), file=sys.stderr)
             return FAILED
 
@@ -186,7 +186,7 @@ def _counted(wanted: Sequence[RunningContainer]) -> str:
 
 
 def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
-    """Raises ToolcribError where nobody can be asked."""
+    """Ask for confirmation, unless ``yes`` or nothing is affected. Raises ToolcribError if no user can be asked."""
     from agent.cli.terminal import confirm_by_word, is_interactive
 
     if yes or not about:
@@ -197,7 +197,7 @@ def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
 
 
 def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str, faults: Mapping[str, str]) -> int:
-    """``faults``: engines that could not be looked at, so that this may not be all."""
+    """Print what was done. Return FAILED if some engines failed (``faults``), since this may not be everything, else OK."""
     from agent.cli.escape import tame
 
     if args.json:

@@ -109,12 +109,12 @@ def _lines(explainer: Explainer, runner: asyncio.Runner) -> int:
         if raw.strip():
             answer = runner.run(_line(raw, explainer))
             code = FAILED if "error" in answer else code
-            print(json.dumps(answer), flush=True)  # whoever feeds us may wait for it
+            print(json.dumps(answer), flush=True)  # the program that writes our input may wait for the answer
     return code
 
 
 async def _line(raw: bytes, explainer: Explainer) -> dict[str, Any]:
-    """Answer a line. Whatever it holds, the other lines are read too."""
+    """Return the answer to a line. A faulty line gives an error, so that the other lines are still read."""
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -150,7 +150,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _held(explained: Explanation, finding: Finding) -> dict[str, str]:
-    """Return which layer holds a finding, and why; nothing if the command would run without layers."""
+    """Return the layer that contains a finding's effect, and why; nothing if the command would run without layers."""
     held = explained.handling(finding)
     return {} if held is None else {"effect": finding.effect, "held_by": held.by, "held_why": held.why}
 
@@ -219,10 +219,10 @@ async def _logged(crib: Crib, prefix: str) -> Sequence[AuditEntry]:
 
 
 async def _again(entry: AuditEntry, explainer: Explainer) -> dict[str, Any] | None:
-    """Judge a logged command again and return the difference; None where there is none.
+    """Judge a logged command again. Return the difference, or None if there is none.
 
-    Where somebody was asked, or a rule refused, the log has only the findings that made it so: then the level is compared. Where
-    it ran unasked it has them all, and another finding is one that no grant may cover.
+    If the user was asked, or a rule refused, the log has only the findings that caused it, so that only the levels are compared.
+    If the command ran without a question, the log has all findings; then a new finding is one that no grant may cover.
     """
     from agent.explaining import highest
     from tools.judge.findings import TOOL_RULE
@@ -232,7 +232,7 @@ async def _again(entry: AuditEntry, explainer: Explainer) -> dict[str, Any] | No
     before = {str(one.get("key")) for one in findings}
     was = highest([str(one.get("level")) for one in findings])
     if was == "allow" and any(str(key).startswith(TOOL_RULE) for key in detail.get("keys", ())):
-        return None  # a rule about the tool asked, whatever the command was
+        return None  # a rule about the tool caused the question, independently of the command
     explained = await explainer.explain(detail["command"], str(detail.get("cwd", "")))
     found = () if explained.weighed is None else explained.weighed.judged.findings
     now = {finding.key for finding in found if finding.level != "allow"}

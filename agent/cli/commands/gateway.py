@@ -41,9 +41,9 @@ command line, name or configuration (nothing was done).
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "passphrase", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
 _BELONGS = {"role": ("pair",), "logs": ("run",), "now": ("stop", "drain"), "json": ("status", "people")}
-"""Options -> the actions that they are for."""
+"""Options -> the actions that accept them."""
 _PATIENCE = 20.0
-"""Seconds within which a gateway tells what came of a reload."""
+"""Seconds to wait until a gateway reports the outcome of a reload."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "names",
         metavar="NAME",
         nargs="*",
-        default=[],  # else it counts as one that is missing
+        default=[],  # else argparse reports it as missing
         help="run, status, people: platforms (default: all that are enabled); pair: one; unpair: one, and a user",
     )
     parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_unfitting(args: argparse.Namespace) -> None:
-    """Raise ToolcribError for words that the action has no use for: who wrote them expects something else of it."""
+    """Raise ToolcribError for options and names that the action does not accept: the user expects something else."""
     for option, actions in _BELONGS.items():
         if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
@@ -89,15 +89,15 @@ def _refuse_unfitting(args: argparse.Namespace) -> None:
 
 
 def _opened(args: argparse.Namespace) -> Crib:
-    """Return the crib. What only looks at a gateway, or asks it for something, goes by the configuration that was confirmed last,
-    as the gateway does: it must not need what nobody agreed to yet. Raises ConfigError.
+    """Return the crib. Actions that only read, or send the gateway a request, use the configuration as last confirmed, like the
+    gateway: unconfirmed changes must not block them. Raises ConfigError.
     """
     from agent.policy.confirmation import UnconfirmedConfig
 
     if args.action not in (*_LOOKING, *_ASKING):
         return open_crib(args)
     try:
-        if args.action == "reload":  # a person at a terminal may agree now
+        if args.action == "reload":  # a user at a terminal may confirm now
             try:
                 return open_crib(args, looks=True)
             except UnconfirmedConfig:
@@ -126,7 +126,7 @@ def _serve(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _require_model(crib: Crib, choice: ModelChoice) -> None:
-    """Raise ConfigError, with what to set, where no model is there to be asked: nobody in a chat could type its calls."""
+    """Raise ConfigError, with advice, if no model is configured: users of chats can't type calls."""
     from agent.cli.offer import no_model
     from agent.model_choice.models import find_endpoint
 
@@ -157,7 +157,7 @@ async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form
 
 
 def _wanted(crib: Crib, names: list[str]) -> list[str]:
-    """Return the platforms to run. Raises ToolcribError with what to enable."""
+    """Return the platforms to run. Raises ToolcribError, with the platforms to enable."""
     known = sorted(crib.platforms)
     if not known:
         failed = [f"{info.name}: {info.error}" for info in crib.plugins if info.error]
@@ -176,7 +176,7 @@ def _unknown(names: list[str], known: list[str]) -> str:
     return f"no platform {', '.join(names)} is enabled; {there}; `toolcrib plugins` lists what can be"
 
 
-# -- from elsewhere ----------------------------------------------------------------------------------------------------
+# -- requests to a running gateway -------------------------------------------------------------------------------------
 
 
 async def _status(crib: Crib, args: argparse.Namespace) -> int:
@@ -185,7 +185,7 @@ async def _status(crib: Crib, args: argparse.Namespace) -> int:
 
     known = sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
     for name in args.names:
-        if name not in known and not (await told_status(crib.store, name)).get("state"):  # one may run that is enabled no longer
+        if name not in known and not (await told_status(crib.store, name)).get("state"):  # it may run although disabled
             raise ToolcribError(_unknown([name], known))
     await show_status(crib, args.names or known, as_json=args.json)
     return OK
@@ -212,7 +212,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _require_role(crib: Crib, role: str) -> None:
-    """Raise ToolcribError for a role that gives nothing, as nothing names it; with the nearest one that does."""
+    """Raise ToolcribError, with the nearest known role, for a role that no setting names, so that it gives no rights."""
     from toolcrib.contract.suggest import near
 
     config = crib.config
@@ -285,7 +285,7 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
 
     refuse_below(folders_of(crib.config), "ending the gateway")
     runs = await _runs(crib)
-    await crib.store.signals.send(STOP_NOW if args.now else STOP)  # also where none is seen: it may have other platforms
+    await crib.store.signals.send(STOP_NOW if args.now else STOP)  # even if none is visible: it may run other platforms
     if not runs:
         _say("no gateway runs; `toolcrib gateway status` tells what became of it")
         return FAILED
@@ -294,7 +294,7 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _reload(crib: Crib, args: argparse.Namespace) -> int:
-    """Ask for it, and print what came of it. A file with faults was refused before, as for any command."""
+    """Request a reload, and print the outcome. ``_opened`` has already refused a file with faults. Return the exit code."""
     from agent.gateway.gateway import RELOAD
     from agent.gateway.reloading import RELOADED
     from agent.gateway.status import GATEWAY
@@ -307,7 +307,7 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
         return None if found is None else found.value
 
     runs, before = await _runs(crib), await reloaded()
-    await crib.store.signals.send(RELOAD)  # also where none is seen: it may have other platforms
+    await crib.store.signals.send(RELOAD)  # even if none is visible: it may run other platforms
     if not runs:
         raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
     ends = time.monotonic() + _PATIENCE
@@ -324,7 +324,7 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _runs(crib: Crib) -> bool:
-    """Return whether a gateway tells that it runs, with some of the platforms that are known here or with none."""
+    """Return whether a gateway reports that it runs, with some of the known platforms or with none."""
     from agent.gateway.status import told_idle, told_status
 
     names = {*crib.platforms, *crib.config.platforms}

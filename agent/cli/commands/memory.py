@@ -172,7 +172,7 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
 
 
 def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
-    """Write a copy for the editor, beside the document, where no tool reads it either."""
+    """Write a copy for the editor, beside the document, where no tool reads it. Return its path."""
     with folder.held():
         draft = folder.path / "editing" / f"{os.getpid()}-{file.path.name}"
         draft.parent.mkdir(mode=0o700, exist_ok=True)
@@ -184,7 +184,7 @@ def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
 
 
 def _begun(file: MemoryFile, before: bytes) -> bytes:
-    """Return what the editor begins with."""
+    """Return the initial content for the editor."""
     return before or f"# {file.title}\n\n- \n".encode()
 
 
@@ -216,7 +216,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
             print(f"it stands in {tame(str(path))}, in a line that is no note; `toolcrib memory edit` or any editor changes it")
         if not paths:
             print("there is no note with that text; `toolcrib memory show --all` lists all")
-        await _freed(crib)  # of what was forgotten before
+        await _freed(crib)  # of notes that were forgotten earlier
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
     question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} for good?"
@@ -235,7 +235,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
 
 
 async def _freed(crib: Crib) -> bool:
-    """Overwrite what was deleted in the store; say so where another process keeps that from it."""
+    """Overwrite deleted data in the store. Return False, and print a note, if another process prevents that."""
     freed = await crib.store.free()
     if not freed:
         print(
@@ -247,7 +247,7 @@ async def _freed(crib: Crib) -> bool:
 
 
 async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
-    """Name what still holds the notes, and delete it where the person wants that."""
+    """List sessions and files that still contain the notes, and delete them if the user agrees. Return the exit code."""
     from agent.cli.escape import tame
     from agent.cli.storing import kept_damaged
     from agent.cli.terminal import confirm_by_word, is_interactive

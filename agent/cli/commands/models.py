@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(crib: Crib, args: argparse.Namespace) -> tuple[list[Offer], list[str]]:
-    """(offers, what went wrong with probes)"""
+    """Return the offers, and the errors of probes."""
     from agent.model_choice.catalog import ask_servers, configured_servers, local_servers
     from agent.model_choice.models import environment
 
@@ -104,7 +104,7 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
 
 
 def _to_probe(offer: Offer, name: str) -> list[ModelInfo]:
-    """Return the models of that name; without a name, the configured model."""
+    """Return the models with that name; without a name, the configured model."""
     endpoint = offer.server.endpoint
     exact = name or (endpoint.model if endpoint is not None else "")
     same = [one for one in offer.models if one.name == exact]
@@ -115,7 +115,7 @@ def _matching(offer: Offer, name: str) -> list[ModelInfo]:
     return [one for one in offer.models if name.lower() in one.name.lower()]
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------------------------------
 
 
 def _show(offers: Sequence[Offer], name: str) -> None:
@@ -149,7 +149,7 @@ def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
 
 
 def _protocol(model: ModelInfo, offer: Offer) -> str:
-    """The protocol that this model would get here if none is configured; "" where its calls are native."""
+    """Return the text protocol that this model would get here if none is configured; "" if its calls are native."""
     from agent.model_choice.call_style import text_protocol
     from agent.providers.rows import DEFAULT, IN_TEXT
 

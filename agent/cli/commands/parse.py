@@ -83,7 +83,7 @@ def _lines(args: argparse.Namespace) -> int:
 
 
 def _line(raw: bytes, args: argparse.Namespace) -> dict[str, Any]:
-    """Answer a line. Whatever it holds, the other lines are read too."""
+    """Return the answer to a line. A faulty line gives an error, so that the other lines are still read."""
     read: dict[str, Any] = {"id": None, **_EMPTY}
     try:
         given = json.loads(raw)
@@ -104,7 +104,7 @@ _EMPTY: Mapping[str, Any] = {"content": "", "reasoning": "", "calls": [], "finis
 
 
 def _read(given: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Raises a ProviderError kind for a body that is an error or no reply, ToolcribError for what can't be meant."""
+    """Return the parsed reply. Raises ProviderError if the body is an error or not a reply, and ToolcribError for wrong input."""
     tools = given.get("tools") or []
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise ToolcribError('"tools" must be a list of schemas: [{"name": "...", "parameters": {...}}]')
@@ -187,7 +187,7 @@ def _of_turn(turn: ProviderTurn) -> dict[str, Any]:
     }
 
 
-# -- for people --------------------------------------------------------------------------------------------------------
+# -- output for users --------------------------------------------------------------------------------------------------
 
 
 def _show(read: Mapping[str, Any]) -> None:

@@ -102,7 +102,7 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _has(crib: Crib, info: PluginInfo) -> Iterator[str]:
-    """Yield what a loaded plugin brought."""
+    """Yield lines with the hooks and tools of a loaded plugin."""
     manager = crib.dispatcher.hooks
     plugin = manager.get_plugin(info.name)
     own = getattr(plugin, "__name__", type(plugin).__module__)
@@ -113,7 +113,7 @@ def _has(crib: Crib, info: PluginInfo) -> Iterator[str]:
 
 
 def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
-    """Return the plugin of that name. Raises ToolcribError with the nearest."""
+    """Return the plugin with that name. Raises ToolcribError with the nearest name."""
     from agent.plugin_host.plugins import canonical
     from toolcrib.contract.suggest import near
 
@@ -132,7 +132,7 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
 
 
 def _new(args: argparse.Namespace) -> int:
-    """Write a plugin with a first tool into the person's folder, and enable it."""
+    """Write a plugin with a first tool into the user's folder, and enable it. Return the exit code."""
     from agent.config import load_config, write_private
     from agent.policy.self_protection import refuse_below
     from toolcrib.contract.regex import Regex
@@ -201,7 +201,7 @@ def _enable(args: argparse.Namespace) -> int:
 
 
 def _failure(args: argparse.Namespace, info: PluginInfo) -> str:
-    """Load what is enabled, as the next session will. Return why this one is kept out, "" where it is not."""
+    """Load the enabled plugins, as the next session will. Return why this one can't be loaded, or ""."""
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), open_crib(args) as crib:
@@ -209,7 +209,7 @@ def _failure(args: argparse.Namespace, info: PluginInfo) -> str:
 
 
 def _disable(args: argparse.Namespace) -> int:
-    """Take a plugin out of plugins.enabled, also one that is not there any more."""
+    """Remove a plugin from plugins.enabled, even if it is no longer installed. Return the exit code."""
     from agent.cli.confirming import set_as_person
     from agent.config import load_config
     from agent.plugin_host.plugins import canonical
@@ -225,7 +225,7 @@ def _disable(args: argparse.Namespace) -> int:
 
 
 def _trust(args: argparse.Namespace) -> int:
-    """Trust the project's plugins as they are now. For a person at a terminal."""
+    """Trust the project's plugins in their present state. Needs a terminal. Return the exit code."""
     from agent.cli.confirming import set_as_person
     from agent.cli.logs import shown_otherwise
     from agent.cli.terminal import confirmed, controlling_terminal

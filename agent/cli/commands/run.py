@@ -163,7 +163,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
 
 
 def _wait_line(session: Session) -> WaitLine | None:
-    """Return what tells a person at a terminal that the run waits; None where nobody looks."""
+    """Return the listener that shows what the run waits for, or None if standard error is not a terminal."""
     from agent.cli.terminal import is_terminal
 
     if not is_terminal(sys.stderr):
@@ -174,7 +174,7 @@ def _wait_line(session: Session) -> WaitLine | None:
 
 
 def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | None]:
-    """Return those to be shown, and the folder for those that the model draws. Raises ToolcribError."""
+    """Return the images for the model, and the folder for images that it makes. Raises ToolcribError."""
     if not args.image and args.save_images is None:
         return (), None
     from agent.cli.images import ImageFolder, read_images
@@ -183,7 +183,7 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 
 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
-    """Raises ToolcribError kinds, among them that there is no model for it."""
+    """Open the session. Raises ToolcribError, also if no model is configured for it."""
     from agent.cli.refusing import Refuser
     from agent.desk.request import SessionRequest
     from agent.model_choice.connecting import own_choice
@@ -231,7 +231,7 @@ def _no_model() -> ToolcribError:
 
 @contextmanager
 def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
-    """End what the session still runs together with it, whatever comes meanwhile."""
+    """Close the session after the block, with everything that still runs in it."""
     from agent.cli.escape import one_line
     from agent.later import MOST_NOTE, later_note
 
@@ -247,8 +247,8 @@ def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
 
 
 def _task(args: argparse.Namespace) -> str:
-    """Return the task with what was piped in beside it, "" where an unfinished run is to be continued. Raises TimeoutError where
-    --timeout runs out before standard input ends.
+    """Return the task with piped input as context, or "" to continue an unfinished run. Raises TimeoutError if --timeout expires
+    before standard input ends.
     """
     from agent.cli.piped import piped_descriptor, read_piped, with_input
 
@@ -275,7 +275,7 @@ def _task(args: argparse.Namespace) -> str:
 
 
 def _typed() -> str:
-    """Return a task that is typed at a terminal, to its Ctrl-D."""
+    """Return the task typed at a terminal, up to Ctrl-D."""
     from agent.cli.piped import LIMIT, as_text
 
     if sys.stdin is None:
@@ -312,7 +312,7 @@ def _started(lines: JsonLines | None, session: Session, model: str, args: argpar
 
 
 def _warn(event: Event) -> None:
-    """Tell people too of a reply that was cut short, where the output is for programs."""
+    """Also print a warning about a reply that was cut short when the output is for programs."""
     from agent.cli.view import CUT_SHORT
     from agent.events import TurnFinished
 
@@ -329,7 +329,7 @@ def report_error(error: ToolcribError, lines: JsonLines | None) -> None:
 
 
 def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
-    """Tell on stderr how a run ended, where that is not plain from its answer."""
+    """Print on stderr how a run ended, unless its answer shows it."""
     from agent.cli.parked import parked_lines
 
     words: dict[str, Any] = {

@@ -61,13 +61,13 @@ def run(args: argparse.Namespace) -> int:
             raise ToolcribError(f"{args.action} takes no COMMAND; `toolcrib sandbox shell COMMAND` runs one")
         try:
             return act(crib, _backend(crib, args.backend), args)
-        except EnvironmentFailed as error:  # no fault of the command line
+        except EnvironmentFailed as error:  # not an error of the command line
             print(tame(f"toolcrib: {error}"), file=sys.stderr)
             return FAILED
 
 
 def _backend(crib: Crib, name: str) -> Backend:
-    """Return the backend of that name; without one, the default one if it is on this machine, and else ``local``."""
+    """Return the backend with that name; without a name the default one if it runs on this machine, else ``local``."""
     from tools.environments.rows import LOCAL, ROWS
 
     backend = crib.backends.get(name)
@@ -127,7 +127,7 @@ def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
 
 
 def _less(backend: Backend) -> str:
-    """Return why less holds here than is wanted, "" if all of it does. Raises EnvironmentFailed if there is no sandbox."""
+    """Return why a weaker mode than the wanted one holds here, or "". Raises EnvironmentFailed if there is no sandbox."""
     from tools.environments.local.holding import sandbox_here
 
     wanted = backend.wanted_mode

@@ -66,7 +66,7 @@ _SHORT = ("-h", "-o", "-v")
 
 
 def prepared(words: Sequence[str]) -> list[str]:
-    """Return the words with ``-word`` of search and tag as the option that it stands for: no parser takes it for an operand."""
+    """Return the words with ``-word`` of search and tag as an option, because no parser accepts it as an operand."""
     if not any(word in ("search", "tag") for word in words):
         return list(words)
     return [f"--without={word[1:]}" if _OFF.fullmatch(word) and word not in _SHORT else word for word in words]
@@ -157,7 +157,7 @@ def _acts() -> Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, 
 
 
 def _resume(session_id: str, args: argparse.Namespace) -> int:
-    """Go on in the chat, with the options of all commands that were given."""
+    """Continue the session in the chat, with the common options that were given. Return the exit code."""
     from agent.cli.app import parser_of
     from agent.cli.commands import chat
 
@@ -171,7 +171,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.session_format import SPARE, persons_sessions, session_rows
 
     wanted: dict[str, Any] = {"cwd": str(crib.project_dir) if args.here else None, "tags": args.tag}
-    if args.all or args.tag:  # a job's has the tags that somebody gave it
+    if args.all or args.tag:  # a session of a job has the tags that a user gave it
         found = await crib.store.sessions.list(args.limit, **wanted, delegates=args.all)
     else:
         found = await persons_sessions(crib.store, args.limit, **wanted)
@@ -250,8 +250,8 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what is known of the last calls where nothing followed them: they wait for somebody, or their process was killed
-    or is still at it.
+    """Return lines about the last calls if no results follow them: they wait for an answer, or their process was killed or still
+    runs.
     """
     from agent.cli.escape import one_line, tame
 
@@ -268,7 +268,7 @@ async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str
 
 
 async def _recover(crib: Crib, session_id: str) -> None:
-    """End the calls of a process that was killed. A process that lives holds the session's lease while calls run."""
+    """End the calls of a process that was killed. A living process holds the session's lease while calls run."""
     from agent.store._owner import new_owner
     from toolcrib.contract.store import Fence
 

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.policy.self_protection import folders_of, refuse_below
 
     file = config_path(args.config)
-    first = is_first_start(load_config(file, profile=""))  # asked now: what is read below is remembered
+    first = is_first_start(load_config(file, profile=""))  # asked first, since loading the configuration below records it
     config = _agreed_config(args, file)
     folders = folders_of(config)
     refuse_below(folders, "setting toolcrib up")
@@ -116,7 +116,7 @@ def _profile(args: argparse.Namespace) -> str:
 
 
 def _agreed_config(args: argparse.Namespace, file: Path) -> Config:
-    """Return what counts here now; of a profile that is begun by this, without it. Raises ConfigError."""
+    """Return the present configuration for this folder; if the profile does not exist yet, without it. Raises ConfigError."""
     from agent.cli.confirming import confirmed_config
     from agent.config import load_config
 
@@ -127,7 +127,7 @@ def _agreed_config(args: argparse.Namespace, file: Path) -> Config:
 
 @contextmanager
 def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
-    """Give the person's terminal; None where nobody sits at one, or is to be asked."""
+    """Yield the user's terminal, or None if there is none, or if the user must not be asked."""
     from contextlib import ExitStack
 
     from agent.cli.terminal import controlling_terminal, is_terminal
@@ -179,7 +179,7 @@ def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFoun
 
 
 def _agrees(wizard: Wizard) -> bool:
-    """Show what would be written, and ask. Raises StoppedError."""
+    """Show the changes, and ask. Return whether to write them. Raises StoppedError."""
     from agent.cli.setup.person import Option
     from agent.cli.setup.wizard import BACK, STOP, StoppedError
 

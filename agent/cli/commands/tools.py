@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace, lines: Sequence[ToolLine], costs: Mapping[str, int], *, in_words: bool) -> None:
-    """Print what is granted with its cost, and what is missing with the reason."""
+    """Print the granted tools with their costs, and the missing tools with the reasons."""
     from agent.cli.render import first_sentence, table
 
     def cost(line: ToolLine) -> str:
@@ -106,7 +106,7 @@ def _show(registry: ToolRegistry, names: Sequence[str]) -> int:
     entry = registry.get(names[0])
     if entry is None:
         raise ToolcribError(unknown(registry, names[0]))
-    shown = registry.get_definitions([entry.name])  # as a model sees it, where it can work here
+    shown = registry.get_definitions([entry.name])  # as a model sees it, if it is available here
     function = shown[0]["function"] if shown else entry.schema
     print(json.dumps(function, ensure_ascii=False, indent=2, default=dict))
     return OK

@@ -46,7 +46,7 @@ _OPTIONS = {
     "include": ("create", "edit"),
     "description": ("create", "edit"),
 }
-"""Actions that an option belongs to."""
+"""Option -> the actions that accept it."""
 _SHOWN = {"changed": "with"}
 
 
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _diff(crib: Crib, args: argparse.Namespace) -> None:
-    """Print what one has and the other has not, with their common tools, and what differs in how calls are approved."""
+    """Print the tools that only one of the two has, their common tools, and the differences in how calls are approved."""
     from agent.cli.config_impact import other_approval
     from agent.cli.escape import tame
     from agent.cli.render import table
@@ -218,7 +218,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
 
 def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
-    """Print whose tools a change of the configuration would change: of all, or of the platform and user that are named."""
+    """Print whose tools a change of the configuration would change: of all users, or only of the named platform and user."""
     from agent.cli.config_impact import changes, everybody, granted
     from agent.config import find_key, parse_value, preview
 

@@ -106,7 +106,7 @@ async def _info(crib: Crib, prefix: str) -> SessionInfo:
 
 
 async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
-    """The last session of this folder in which there is something to do."""
+    """Return the last session of this folder with something to undo or redo."""
     from agent.undo import NothingToUndoError
 
     wanted, here = _wanted(args), []
@@ -129,7 +129,7 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
 
 
 async def _recover(crib: Crib, args: argparse.Namespace) -> None:
-    """Record what calls of this folder's last session changed, in case its process was killed."""
+    """Record the changes by calls of this folder's last session, in case its process was killed."""
     for info in await crib.store.sessions.list(1, cwd=str(crib.project_dir)):
         environment = crib.open_environment(info, args.backend)
         try:
@@ -175,7 +175,7 @@ def _wanted(args: argparse.Namespace) -> UndoRequest:
 
 
 def _may(args: argparse.Namespace) -> int:
-    """OK where the person agrees."""
+    """Return OK if the user agrees, else another exit code."""
     from agent.cli.terminal import confirm_by_word, is_interactive
 
     if args.json or not is_interactive():

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _when(text: str) -> float:
-    """Return Unix seconds, from ``2026-11-01`` (its beginning here) or from an age."""
+    """Return Unix seconds, from a date such as ``2026-11-01`` (midnight in local time) or from an age."""
     try:
         return datetime.combine(date.fromisoformat(text), datetime.min.time()).timestamp()
     except ValueError:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.buffer import CompletionState
 
 MANY_LINES, MANY_CHARACTERS = 8, 1_000
-"""Lines and characters from which a paste is shown as a label."""
+"""A paste with this many lines or characters is shown as a label."""
 _LABEL = Regex(r"\[pasted (\d+) lines?(?: #(\d+))?\]")
 _MOST_ROWS = 8
 """Most rows of a long draft that are shown, around the cursor."""

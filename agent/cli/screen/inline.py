@@ -32,7 +32,7 @@ class _Opener:
 
 
 def parse(text: str, style: str = "") -> tuple[list[Piece], int]:
-    """Return the styled pieces of a paragraph's text, and the index up to which no later text can change them."""
+    """Return the styled pieces of a paragraph's text, and the index before which later text changes nothing."""
     inline = _Inline(text, style)
     return list(inline.pieces()), inline.safe
 

@@ -33,7 +33,7 @@ _DEEPEST = 12
 
 
 class _Container(NamedTuple):
-    """A quote or a list item. ``indent`` is the column at which an item's content begins, 0 for a quote."""
+    """A quote or a list item. ``indent`` is the first column of an item's content, 0 for a quote."""
 
     indent: int
     first: Row

@@ -64,7 +64,7 @@ class Painter:
         self._clock = clock
         self._columns, self._rows = self._now()
         self._live: list[_Painted | None] = []
-        """Live rows; None for a row of which only the position is known."""
+        """Live rows; None for a row whose content is unknown."""
         self._at = 0
         """Index in ``_live`` of the cursor's row."""
         self._column = 0

@@ -72,7 +72,7 @@ class Person:
     def choose_or_type(
         self, question: str, options: Sequence[Option[T]], default: int | None, flag: str, *, free: str
     ) -> Option[T] | str:
-        """Return an option, or the text typed instead; ``free`` says what may be typed. Raises as ``choose``."""
+        """Return an option, or the text typed instead; ``free`` describes the text that may be typed. Raises as ``choose``."""
         at = self._chosen(question, [one.label for one in options], default, flag, free)
         return at if isinstance(at, str) else options[at]
 

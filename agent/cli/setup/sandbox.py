@@ -26,7 +26,7 @@ _MODES: tuple[Mode, ...] = ("workspace", "own", "none")
 
 
 def explain(wizard: Wizard) -> None:
-    """Print two lines: what the sandbox and the snapshots do, and how to turn on what is off or unsupported now."""
+    """Print two lines: what the sandbox and the snapshots do, and how to turn them on if they are off or unsupported now."""
     from tools.environments.local.holding import sandbox_here
 
     config, held = wizard.before, sandbox_here("workspace")
