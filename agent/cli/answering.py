@@ -1,4 +1,4 @@
-"""Answer an approval request of another process: ask the user at the terminal, record the answer once, and continue the call."""
+"""Answer an approval request of any session: ask the user at the terminal, record the answer once, and run the call."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _nobody_waits(record: TicketRecord, session_id: str) -> str:
 
 
 async def _open(crib: Crib, session_id: str) -> Session:
-    """Open the session for its own principal. Approval requests that come up are parked again."""
+    """Open the session for its own principal. New approval requests are parked again."""
     info = await crib.find_session(session_id)
     return await crib.desk.open(
         SessionRequest(

@@ -161,8 +161,9 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
 
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
-    """Return the function that parses the words after a subcommand. Options may stand between several words. A plugin's parser
-    may not support that; and it is slower, so that a command with a single word does without it.
+    """Return the function that parses the words after a subcommand. If it takes several words, options may stand between them.
+
+    A plugin's parser may not support that, and a command with a single word does not need it: it is slower.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args

@@ -134,7 +134,7 @@ class TerminalAsker:
             self._open -= 1
 
     def _place(self, ticket: SuspendTicket, number: int) -> str:
-        """Return which of the open questions this is, such as "2 of 3"; for a single question, which of the calls in turn."""
+        """Return which of the open questions this is, such as "2 of 3"; for a single question, which call it is about."""
         if self._all > 1:
             return f"{number} of {self._all}"
         return "" if self._place_of is None else self._place_of(ticket)

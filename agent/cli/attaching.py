@@ -77,8 +77,7 @@ def mentions(text: str) -> Iterator[list[str]]:
 
 
 async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool | None]] | None) -> Attached:
-    """Read the files that a message names. A mention of a missing file remains plain text. ``confirm`` asks the user; None: no
-    user.
+    """Read the files that a message names. A mention of a missing file remains plain text. ``confirm`` asks the user, if any.
 
     Raises BrokenOffMessage if the user cancels instead of answering.
     """

@@ -240,7 +240,7 @@ async def _first(crib: Crib) -> None:
 
 
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
-    """Find commands of plugins that are unreachable because toolcrib has a command of that name."""
+    """Yield commands of plugins that are unreachable because toolcrib has a command of that name."""
     from agent.cli.app import built_in
     from agent.desk.commands import SLASH_COMMANDS
 
@@ -260,7 +260,7 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_granted(crib: Crib) -> Iterator[CheckFinding]:
-    """Find platforms and users that can open no session, for other reasons than the names in their settings."""
+    """Yield platforms and users that can open no session, for other reasons than the names in their settings."""
     for platform in sorted({"cli", *crib.config.platforms}):
         for user in ("", *sorted(crib.config.users)):
             try:

@@ -148,7 +148,7 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _values(args: argparse.Namespace) -> Iterable[str]:
-    """Return the values that the key of ``args`` accepts, if they can be listed, and its present value."""
+    """Return the values that the key of ``args`` accepts, if they can be listed, and its current value."""
     from agent.config import find_key, load_config, value_at
     from toolcrib.contract.errors import ConfigError
 

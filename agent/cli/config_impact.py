@@ -38,7 +38,7 @@ def everybody(*configs: Config) -> list[Who]:
 
 
 def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
-    """Resolve the rights of each. Who can open no session gets no tool, with the error as the reason. Raises ConfigError."""
+    """Return the rights of each user. If they can open no session, the error is every tool's reason. Raises ConfigError."""
     from agent.api import assemble
     from agent.policy.permissions import permissions_by, runs_commands
     from agent.store.memory import MemoryStore

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def footer(conversation: Conversation, tokens: int, keys: str) -> str:
-    """Return the row. ``tokens`` is the known use of context; ``keys`` describes the keys' present actions."""
+    """Return the row. ``tokens`` is the known use of context; ``keys`` describes the keys' current actions."""
     session = conversation.session
     parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # first, since a narrow screen must not cut it
     parts.append(one_line(conversation.model, 40) or "no model")

@@ -1,4 +1,4 @@
-"""Recognise programs that draw on a whole terminal. A chat's commands have no terminal, so that such programs would hang."""
+"""Recognise programs that draw on a whole terminal. A chat's commands have no terminal, so such programs would hang."""
 
 from __future__ import annotations
 

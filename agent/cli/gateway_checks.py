@@ -174,7 +174,7 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
 
 
 def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
-    """Yield findings that no user of a platform may approve."""
+    """Yield findings about rules whose matches no user of a platform may approve."""
     yield from _misnamed(crib.config)
     approvers = {**crib.config.gateway.approvers, _EVERYTHING: ("owner",)}
     for key, roles in approvers.items():
@@ -189,7 +189,7 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _misnamed(config: Config) -> Iterator[CheckFinding]:
-    """Yield names of findings that are likely misspelt. Plugins have findings of their own, so that not every name is known."""
+    """Yield names of findings that are likely misspelt. Not every name is known, because plugins have findings of their own."""
     from tools.judge.rules import all_rules
 
     keys = {rule.key for rule in all_rules()} | {rule.key for rule in config.approval.rules}

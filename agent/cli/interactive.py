@@ -163,7 +163,7 @@ class InteractiveChat:
                 self.board.changed()
 
     def _signalled(self) -> None:
-        """Interrupt what runs, from a signal handler. Ctrl-C is a key here, so that SIGINT comes from another process."""
+        """Interrupt what runs, from a signal handler. Ctrl-C is a key here, so SIGINT comes from another process."""
         if self._conversation is not None:
             self._conversation.interrupt()
         if self._loop is not None:

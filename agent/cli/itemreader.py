@@ -29,5 +29,5 @@ class ItemReader(Protocol):
         ...
 
     def switch_theme(self, name: str) -> str:
-        """Switch the colours and show a sample; "" keeps the present ones. Return the name of the present theme."""
+        """Switch the colours and show a sample; "" keeps the current ones. Return the name of the current theme."""
         ...

@@ -49,7 +49,7 @@ _KEPT = 200
 """Most items that can be shown in full."""
 _MOST_THOUGHT = 200_000
 _LIVE_SHARE, _LEAST_LIVE = 4, 4
-"""A text has this share of the screen's rows live, and at least so many rows. If the screen shrinks, they still fit."""
+"""A text has at most rows / _LIVE_SHARE live rows, or _LEAST_LIVE if that is more. If the screen shrinks, they still fit."""
 
 
 class _Running:
@@ -83,7 +83,7 @@ class _Running:
             self.ended = self.ended or now
 
     def shown(self, event: ToolActivity) -> None:
-        """Record the call's present output or activity, in place of the previous one."""
+        """Record the call's current output or activity, in place of the previous one."""
         content = event.content
         if event.activity == OUTPUT:
             self.output = output_lines(content)
@@ -144,7 +144,7 @@ class LiveScreen:
                 tty.write(sequence)
 
     def whole(self, number: int | None) -> str:
-        """Raise ToolcribError: the chat shows its items by LiveView."""
+        """Raise ToolcribError, because LiveView shows the chat's items."""
         raise ToolcribError("this screen keeps no items")
 
     def _words(self, text: str, style: str) -> None:

@@ -15,7 +15,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class _ToStderr(logging.Handler):
-    """Writes to the present sys.stderr, since the prompt replaces it while it is on screen."""
+    """Writes to the current sys.stderr, since the prompt replaces it while it is on screen."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)

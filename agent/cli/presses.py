@@ -9,7 +9,7 @@ from typing import Literal
 STUBBORN = 5.0
 """Seconds after an interrupt before another press leaves a turn that hangs; all commands have been killed by then."""
 TWICE = 1.5
-"""Seconds within which a second press counts as the same or as a repetition."""
+"""Seconds within which two presses belong together."""
 
 
 class Presses:

@@ -142,8 +142,9 @@ def about_in_short(call: ToolCall, display: ToolDisplay) -> str:
 
 
 def brief_line(executed: ExecutedCall, display: ToolDisplay, words: str = "", *, timed: bool = True) -> str:
-    """Return a line about a model's call, such as ``💻 terminal ls -la 0.1 s ok``, with the reason if it failed. ``words`` is its
-    beginning, such as ``💻 terminal runs ls -la``.
+    """Return a line about a model's call, such as ``💻 terminal  ls -la  0.1 s  ok``, with the reason if it failed.
+
+    ``words`` is its beginning, such as ``💻 terminal runs ls -la``.
     """
     call, result = executed.call, executed.result
     parts = [

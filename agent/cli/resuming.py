@@ -35,7 +35,7 @@ async def may_leave(chat: Conversation, doing: str) -> bool:
 async def begin_anew(chat: Conversation, rest: str) -> None:
     if not await may_leave(chat, "a new session"):
         return
-    mode = chat.session.mode.now  # only the user switches the mode, so that it stays
+    mode = chat.session.mode.now  # only the user switches the mode, so it stays
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
     chat.screen.print_note(f"a new session{told}; the last one is kept, /sessions lists it")
@@ -65,7 +65,7 @@ def _elsewhere(chat: Conversation) -> str:
 
 
 async def show_last(chat: Conversation) -> None:
-    """Show the last exchanges of the session, so that the user remembers it."""
+    """Show the last exchanges of the session, to remind the user of it."""
     session = chat.session
     info = await session.info()
     if info is not None:
@@ -82,7 +82,7 @@ async def show_last(chat: Conversation) -> None:
 
 
 async def _tell_grants(chat: Conversation) -> None:
-    """Print the session's grants that are in force: it is the same session, so that they remain valid."""
+    """Print the session's grants that are in force: it is the same session, so they remain valid."""
     from agent.cli.format_grants import covers
     from agent.policy.approvals import Approvals
 

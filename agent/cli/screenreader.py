@@ -67,7 +67,7 @@ class ScreenReader:
         return line
 
     def _begins(self, quiet: bool) -> None:
-        """Show that a question waits. If it is new (``quiet``) and the user may be looking elsewhere, ring the bell."""
+        """Show that a question waits. If it is new (``quiet``), ring the bell, as configured."""
         self.settles = quiet
         self._board.changed()
         if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.idle >= _AWAY)):

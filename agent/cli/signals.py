@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(KeyboardInterrupt):  # asyncio and the dispatcher pass on no other exception from everywhere
+class Ended(KeyboardInterrupt):  # asyncio and the dispatcher swallow other exceptions in some places
     """Raised after SIGTERM or SIGHUP: the command unwinds, and its exit code is 128 + ``number``."""
 
     def __init__(self, number: int) -> None:

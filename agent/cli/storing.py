@@ -235,7 +235,7 @@ def _origin(done: Repaired) -> str:
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
-    """Yield the conversations by source, except if both sources have the same content."""
+    """Yield lines with the conversations from each source; identical ones are left out."""
     sources: Sequence[tuple[Source, str]] = (
         ("file", "from the damaged file, with more than the backup"),
         ("copy", "from the backup; what came later in them is lost"),

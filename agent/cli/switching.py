@@ -65,13 +65,13 @@ async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
     if choice is not None:
         return choice
     current = _current(chat)
-    if current is not None and found[0].fault:  # the server does not list its models, so that the name may be right
+    if current is not None and found[0].fault:  # the server does not list its models, so the name may be right
         return _choice(current, name)
     raise ToolcribError(_no_such(found, name, current))
 
 
 def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
-    """Return the model at the first server that has exactly this name; else at the first with a similar name, else None."""
+    """Return the model with exactly this name, at the first server that has it; else one with a similar name, or None."""
     closest: ModelChoice | None = None
     for offer in found:
         target = offer.server.target

@@ -39,7 +39,7 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the screen's present columns and rows."""
+        """Return the screen's current columns and rows."""
         return _size_of(self.output) or _USUAL_SIZE
 
     @property
@@ -142,7 +142,7 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is none,
-    or if the process is in the background, which no user watches. Also raises below a command of any session, which may have
+    or if the process is in the background, without a user. Also raises below a command of any session, which may have
     opened the terminal itself, and in a process that the host of a session in one of ``folders`` started.
     """
     from agent.policy.self_protection import is_below, is_below_any

@@ -27,7 +27,7 @@ _DIFF = """\
 
 
 def switch_theme(board: Board, name: str, color: str) -> str:
-    """Show all further output in this theme's colours, first a sample; "" keeps the present theme. Return the theme's name,
+    """Show all further output in this theme's colours, first a sample; "" keeps the current theme. Return the theme's name,
     "none" if NO_COLOR or ``color`` (display.color) turns colours off.
     """
     if name:

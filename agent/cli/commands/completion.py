@@ -195,7 +195,7 @@ def _choices(known: dict[str, CompletionWords]) -> dict[str, tuple[str, ...]]:
 
 
 def _valued(known: dict[str, CompletionWords]) -> list[str]:
-    """Return all options that take a value; each of them takes one in every command."""
+    """Return all options that take a value, which they do in every command that has them."""
     return sorted({"--config", "--profile", *(option for words in known.values() for option in words.valued)})
 
 

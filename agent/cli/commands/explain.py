@@ -114,7 +114,7 @@ def _lines(explainer: Explainer, runner: asyncio.Runner) -> int:
 
 
 async def _line(raw: bytes, explainer: Explainer) -> dict[str, Any]:
-    """Return the answer to a line. A faulty line gives an error, so that the other lines are still read."""
+    """Return the answer to a line; for a faulty line an error, so that the other lines are still read."""
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -221,8 +221,8 @@ async def _logged(crib: Crib, prefix: str) -> Sequence[AuditEntry]:
 async def _again(entry: AuditEntry, explainer: Explainer) -> dict[str, Any] | None:
     """Judge a logged command again. Return the difference, or None if there is none.
 
-    If the user was asked, or a rule refused, the log has only the findings that caused it, so that only the levels are compared.
-    If the command ran without a question, the log has all findings; then a new finding is one that no grant may cover.
+    If the user was asked, or a rule refused, the log has only the findings that caused it, so only the levels are compared. If
+    the command ran without a question, the log has all findings; then a new finding is one that no grant may cover.
     """
     from agent.explaining import highest
     from tools.judge.findings import TOOL_RULE

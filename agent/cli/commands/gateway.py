@@ -212,7 +212,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _require_role(crib: Crib, role: str) -> None:
-    """Raise ToolcribError, with the nearest known role, for a role that no setting names, so that it gives no rights."""
+    """Raise ToolcribError, with the nearest known role, for a role that no setting names: it gives no rights."""
     from toolcrib.contract.suggest import near
 
     config = crib.config

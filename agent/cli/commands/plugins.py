@@ -225,7 +225,7 @@ def _disable(args: argparse.Namespace) -> int:
 
 
 def _trust(args: argparse.Namespace) -> int:
-    """Trust the project's plugins in their present state. Needs a terminal. Return the exit code."""
+    """Trust the project's plugins in their current state. Needs a terminal. Return the exit code."""
     from agent.cli.confirming import set_as_person
     from agent.cli.logs import shown_otherwise
     from agent.cli.terminal import confirmed, controlling_terminal

@@ -116,7 +116,7 @@ def _profile(args: argparse.Namespace) -> str:
 
 
 def _agreed_config(args: argparse.Namespace, file: Path) -> Config:
-    """Return the present configuration for this folder; if the profile does not exist yet, without it. Raises ConfigError."""
+    """Return the current configuration for this folder; if the profile does not exist yet, without it. Raises ConfigError."""
     from agent.cli.confirming import confirmed_config
     from agent.config import load_config
 

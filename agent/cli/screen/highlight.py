@@ -49,7 +49,7 @@ class Highlighter:
             return ((line, ""),) if line else ()
 
     def copy(self) -> Highlighter:
-        """Return an independent copy with the present state."""
+        """Return an independent copy with the current state."""
         other = object.__new__(Highlighter)
         other._lexer, other._stack = self._lexer, [*self._stack]
         return other

@@ -241,7 +241,7 @@ class Keyboard:
     # -- the draft -----------------------------------------------------------------------------------------------
 
     def put_back(self, text: str) -> None:
-        """Insert a text before the present draft."""
+        """Insert a text before the current draft."""
         there = self.draft.text
         self.draft.text = f"{text}\n{there}" if there else text
         self.draft.cursor_position = len(self.draft.text)
@@ -271,14 +271,14 @@ class Keyboard:
         return draft_rows(self.draft.text, self.draft.cursor_position, columns)
 
     def offers(self, columns: int) -> list[Row]:
-        """Return the rows of the present completions."""
+        """Return the rows of the current completions."""
         state = self.draft.complete_state
         return [] if self._asked is not None or state is None else offered_rows(state, columns)
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Send the line, or replace a final backslash by a line break."""
+        """Send the line, or replace a backslash before the cursor by a line break."""
         if self._asked is not None:
             self._answered(self.answer.text)
         elif self._hands.is_settling:

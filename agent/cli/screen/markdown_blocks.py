@@ -27,7 +27,7 @@ class Margin:
         return first
 
     def copy(self) -> Margin:
-        """Return a copy of the margin in its present state."""
+        """Return a copy of the margin in its current state."""
         other = object.__new__(Margin)
         other.first, other.rest, other.room = self.first, self.rest, self.room
         return other
@@ -48,7 +48,7 @@ class Leaf:
         return []
 
     def copy(self) -> Leaf:
-        """Return an independent copy in the present state."""
+        """Return an independent copy in the current state."""
         other: Leaf = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.margin = self.margin.copy()

@@ -2,10 +2,10 @@
 
 A frame is one write between the marks of a synchronized update. Each row is compared with the row on the screen: the same row is
 skipped, a longer one gets only its new end, any other is rewritten. The painter assumes only that a terminal keeps what was
-written, and breaks rows when it becomes narrower. A broken row keeps its greatest length even if its end was erased, so that a
+written, and breaks rows when it becomes narrower. A broken row keeps its greatest length even if its end was erased, so a
 row that gets shorter is erased whole. A terminal may already be smaller than it has reported: then finished rows may break, live
 rows are cut, and the cursor moves down by line feeds, which reach the next row wherever the screen ends. It is unknown whether a
-row of the last moment was broken or cut; it counts as one line, because a leftover live row is better than a lost finished row.
+row that was just written was broken or cut; it counts as one line, since a leftover live row is better than a lost finished row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Painted:
 
 
 class Painter:
-    """Paints frames. ``write`` receives a frame's characters; ``size`` returns the screen's present columns and rows, ``clock``
+    """Paints frames. ``write`` receives a frame's characters; ``size`` returns the screen's current columns and rows, ``clock``
     seconds.
 
     ``told`` is the number of seconds within which output reaches the terminal and its new size reaches this program.
@@ -81,7 +81,7 @@ class Painter:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the present columns and rows of the screen."""
+        """Return the current columns and rows of the screen."""
         return self._now()
 
     def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> bool:

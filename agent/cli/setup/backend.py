@@ -102,9 +102,9 @@ def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
 
 
 def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
-    """Return whether a backend and its sandbox mode may contain commands less than the present ones do.
+    """Return whether a backend and its sandbox mode may contain commands less than the current ones do.
 
-    A backend that is not known to contain commands counts as loose if it is chosen, and as strict if it is present.
+    A backend that is not known to contain commands counts as loose if it is chosen, and as strict if it is the current one.
     """
     (before, mode_now), (after, mode) = present, chosen
     is_loose = mode != "workspace" if after.row.has_mode else not after.row.is_contained

@@ -71,7 +71,7 @@ def _now(wizard: Wizard) -> ModelRequest:
 
 
 def _by_flags(wizard: Wizard, given: ModelRequest) -> ModelRequest:
-    """Return the present answers, changed by the flags. A key is kept only for the server that it belongs to."""
+    """Return the current answers, changed by the flags. A key is kept only for the server that it belongs to."""
     now = _now(wizard)
     if given.provider == MANUAL:
         return replace(now, provider=MANUAL)
@@ -118,7 +118,7 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
 
 
 def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
-    """Ask, or take the present model or the only one that was detected."""
+    """Ask, or take the current model or the only one that was detected."""
     now = _now(wizard)
     is_set = now != ModelRequest() or _target(wizard, now) is not None
     servers = [server for server in wizard.found.servers if server.models]
@@ -238,7 +238,7 @@ def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
 
 
 def _listed(wizard: Wizard, target: ModelTarget) -> tuple[list[str], str]:
-    """Return the models of a server, and why they are unknown, or ""."""
+    """Return the models of a server, and the reason if they are unknown, else ""."""
     endpoint = target.endpoint or Endpoint("")
     for server in wizard.found.servers:
         if server.base_url == endpoint.base_url and server.models:

@@ -38,7 +38,7 @@ def explain(wizard: Wizard) -> None:
 
 
 def modes_here(wizard: Wizard) -> list[Mode]:
-    """Return the present mode, then the others that this machine supports."""
+    """Return the current mode, then the others that this machine supports."""
     from tools.environments.local.holding import sandbox_here
 
     now = wizard.before.sandbox.mode

@@ -31,7 +31,7 @@ class StoppedError(Exception):
 
 @dataclass(slots=True)
 class Wizard:
-    """The wizard's state. ``values`` are the answers by configuration key. ``before`` is the present configuration of the user's
+    """The wizard's state. ``values`` are the answers by configuration key. ``before`` is the current configuration of the user's
     file under ``profile``.
     """
 
@@ -69,7 +69,7 @@ class Wizard:
         edits: list[tuple[tuple[str, ...], Any]] = []
         for key, _old, new in self.changes():
             parts = (*prefix, *key.split("."))
-            # A value that equals the default again must leave the file. A profile states it, since it inherits other values.
+            # A value equal to the default is removed from the file. A profile states it, because it inherits the file's values.
             is_default = not self.profile and new == plain(value_at(Config(), key.split(".")))
             edits.append((parts, UNSET if is_default else new))
         return edits
