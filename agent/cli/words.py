@@ -29,7 +29,7 @@ ELSEWHERE = {
     "/doctor": f"{_OUTSIDE} doctor",
     "/edit": "Ctrl-X Ctrl-E opens what you type in your editor",
     "/history": "Ctrl-R searches what you typed, /sessions lists the last sessions",
-    "/login": f"{_OUTSIDE} config set model, and the key in OPENAI_API_KEY or model.key_env",
+    "/login": f"{_OUTSIDE} config set model, and the key in OPENAI_API_KEY or model.api_key_env",
     "/mcp": "/tools lists the tools of this session",
     "/models": "/model lists them, /model NAME takes one",
     "/permissions": "/approvals lists what is granted, /mode what is asked",
