@@ -1,11 +1,11 @@
-"""The front desk: the one service through which every interface works. docs/front-desk.md shows how to write an interface.
+"""The front desk: the one service behind every interface. docs/front-desk.md shows how to write an interface.
 
     from agent.desk import SessionRequest
 
     session = await crib.desk.open(SessionRequest(platform="page", user="ann", suspends=True, watch=show))
     waiting = await crib.desk.approvals.waiting(session.id)
 
-What happens in a session is reported by the events of agent.events. What interfaces show are translations of those.
+agent.events defines the events of a session. Interfaces show translations of them.
 """
 
 from __future__ import annotations

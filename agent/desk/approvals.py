@@ -1,4 +1,4 @@
-"""Approval requests: what waits for a user's decision, who may decide it, and the decision."""
+"""Approval requests, the users who may decide them, and the record of a decision."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from toolcrib.contract.store import Settled, Store, TicketRecord
 from toolcrib.contract.types import Answer, Json
 
 OWNER = "owner"
-"""The role of the user to whom the gateway belongs."""
+"""The role of the gateway's owner."""
 _SCOPES = ("once", "path", "session", "task", "uses", "until")
-"""Scopes of an approval that is given away from the terminal: ``always`` is for the local user."""
+"""Scopes of an approval from outside the terminal. ``always`` is reserved for the local user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A ticket that waits, or that was settled. ``asked`` is whom its run is for, None if nobody knows its session."""
+    """A pending or settled ticket. ``asked`` is the principal of its run, None if its session is unknown."""
 
     record: TicketRecord
     asked: Principal | None
 
     @property
     def is_question(self) -> bool:
-        """True for a question of a tool's own, False for the approval of a call."""
+        """True for a tool's own question, False for the approval of a call."""
         return self.record.ticket.resume_mode != "replay"
 
     @property
     def keys(self) -> list[str]:
-        """The keys of the findings that it is about."""
+        """The keys of the findings in the request."""
         found: Sequence[Mapping[str, Json]] = self.record.ticket.parameters.get("findings") or ()
         return [str(one.get("key", "")) for one in found]
 
     @property
     def scopes(self) -> list[str]:
-        """See scopes_of."""
+        """The scopes that an approval may have: see scopes_of."""
         return scopes_of(self.record)
 
     def is_for(self, who: Principal) -> bool:
-        """Return whether its run is for this user."""
+        """Return whether the request's run belongs to this user."""
         asked = self.asked
         return asked is not None and (asked.platform, asked.person) == (who.platform, who.person)
 
 
 class ApprovalRights:
-    """Who may decide. ``approvers`` returns ``gateway.approvers``: keys of findings, or their beginnings up to a dot, with the
-    roles that may approve them.
+    """Rules for who may decide a request.
+
+    ``approvers`` returns ``gateway.approvers``: roles by the key of a finding, or by the key's beginning up to a dot.
     """
 
     def __init__(self, approvers: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         self._approvers = approvers
 
     def may(self, who: Principal, request: ApprovalRequest, payload: Json = None) -> bool:
-        """Return whether a user may decide a request so.
+        """Return whether a user may make this decision on a request.
 
-        The local user may always. A tool's question is for the user that the run is for. An approval takes a role for each
-        finding, and the owner's role if it names no finding. The user that the run is for may always deny.
+        The local user may always. A tool's question is for the user of its run, or the owner. An approval needs a role for each
+        finding, or the owner's role if there are no findings. The user of the run may always deny.
         """
         if who.is_local or (is_denial(payload) and request.is_for(who)):
             return True
@@ -77,7 +78,7 @@ class ApprovalRights:
         return {OWNER}
 
     def roles_of(self, request: ApprovalRequest) -> list[str]:
-        """Return the roles that could approve a request together."""
+        """Return the roles that together can approve a request."""
         return sorted({role for key in request.keys for role in self.roles_for(key)}) or [OWNER]
 
 
@@ -92,22 +93,25 @@ class ApprovalDesk:
         self.rights = rights
 
     async def waiting(self, session_id: str | None = None) -> list[ApprovalRequest]:
-        """Return what waits in a session, or in any, oldest first. A delegate's request is listed once, under its parent's
-        session if it is parked there. Raises StoreFailed.
+        """Return the pending requests of a session, or of all sessions, oldest first.
+
+        A delegate's request that is parked under its parent's session appears once, under that session. Raises StoreFailed.
         """
         found = await self._store.tickets.pending(session_id)
         relayed = {record.ticket.relays for record in found}
         return [await self.request(record) for record in found if record.ticket.id not in relayed]
 
     async def find(self, prefix: str) -> ApprovalRequest:
-        """Return the request whose ticket's id begins so, or the settled one of that id. Raises NotFound, Denied for several, and
-        StoreFailed.
+        """Return the pending request whose ticket id starts with ``prefix``, or the settled one with that full id.
+
+        Raises NotFound, Denied for several matches, and StoreFailed.
         """
         return await self.request(await find_ticket(self._store, prefix))
 
     async def deny(self, prefix: str, *, who: Principal, by: str, reason: str = "") -> ApprovalRequest:
-        """Deny the request whose ticket's id begins so, wherever it waits. Raises NotFound, ToolcribError for several, and as
-        ``decide``.
+        """Deny the pending request whose ticket id starts with ``prefix``, in any session.
+
+        Raises NotFound, ToolcribError for several matches, and what ``decide`` raises.
         """
         found = [one for one in await self.waiting() if prefix and one.record.ticket.id.startswith(prefix)]
         if not found and prefix and (settled := await self._store.tickets.get(prefix)) is not None:
@@ -128,11 +132,12 @@ class ApprovalDesk:
     async def decide(
         self, request: ApprovalRequest, payload: Json, *, who: Principal, by: str = "", decision_id: str = ""
     ) -> Settled:
-        """Record a decision: ``{"approved": True, "scope": "once"}``, ``{"approved": False, "reason": "..."}``, or the answer to
-        a question. ``by`` names the user for other people. A ``decision_id`` that is known already counts once.
+        """Record a decision: ``{"approved": True, "scope": "once"}``, ``{"approved": False, "reason": "..."}``, or an answer.
 
-        Raises Denied for a user who may not decide so, and for a request that was settled before; InvalidArguments for a payload
-        that the ticket does not take; NotFound and StoreFailed.
+        ``by`` is the user's name as other users see it. A ``decision_id`` that is already recorded counts once.
+
+        Raises Denied if the user may not make this decision or the request is already settled; InvalidArguments for a payload
+        that the ticket does not accept; NotFound and StoreFailed.
         """
         if not self.rights.may(who, request, payload):
             raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
@@ -144,7 +149,7 @@ class ApprovalDesk:
 
 
 def scopes_of(record: TicketRecord) -> list[str]:
-    """Return the scopes that an approval of this ticket may have if it is given away from the terminal."""
+    """Return the scopes that an approval of this ticket may have when it comes from outside the terminal."""
     offered = record.ticket.parameters.get("scopes") or ["once"]
     return [scope for scope in _SCOPES if scope in offered]
 

@@ -1,6 +1,6 @@
-"""The slash commands of all interfaces: each with where it is known, what it does, and who may use it.
+"""The slash commands of all interfaces: which interfaces have them, what they do, and who may use them.
 
-What carries them out: agent/cli/slash.py in a terminal, agent/gateway/commands.py in the chats of a gateway.
+agent/cli/slash.py runs them in a terminal, agent/gateway/commands.py in the chats of a gateway.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _CHAT: Sequence[Surface] = ("chat",)
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """A command's row. ``words`` say what it does, ``in_chat`` does where it does something else there.
+    """A command's row. ``words`` describe it; ``in_chat`` describes it in a chat, if it differs there.
 
-    ``role``: who may use it in a chat, "" for whoever may speak. ``at_once``: a terminal does it while the model works.
-    ``alone``: words behind it were meant for something, and would be lost.
+    ``role``: the role that may use it in a chat, "" for every user of the chat. ``at_once``: a terminal runs it while the model
+    works. ``alone``: the command takes no arguments, so an interface must not discard text that follows it.
     """
 
     words: str
@@ -33,12 +33,12 @@ class SlashCommand:
 
 
 def on(surface: Surface) -> Mapping[str, SlashCommand]:
-    """Return the commands that are known there, by name with the slash."""
+    """Return the commands of an interface by name, with the slash."""
     return {name: row for name, row in SLASH_COMMANDS.items() if surface in row.surfaces}
 
 
 ALIASES = {"/clear": "/new", "/reset": "/new", "/compact": "/compress", "/h": "/help", "/?": "/help", "/start": "/help"}
-"""Words that people know from elsewhere -> the command that does the same here."""
+"""Names that users know from other programs -> the command that does the same here."""
 SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/help": SlashCommand("this", surfaces=SURFACES, at_once=True),
     "/keys": SlashCommand("all keys of the chat, and what they do", at_once=True, alone=True),

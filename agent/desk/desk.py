@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FrontDesk:
-    """``open_session`` opens the session of a request in its workspace, ``approvers`` is what ApprovalRights reads."""
+    """The service that opens sessions. ``open_session`` opens a session in its workspace; ``approvers`` is for ApprovalRights."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class FrontDesk:
 
     @cached_property
     def approvals(self) -> ApprovalDesk:
-        """What waits for a user's decision, in any session."""
+        """The approval requests of all sessions."""
         from agent.desk.approvals import ApprovalDesk, ApprovalRights
 
         return ApprovalDesk(self._store, ApprovalRights(self._approvers))
 
     async def open(self, request: SessionRequest) -> Session:
-        """Open the session of a request. Close it at the end. Raises as Crib.open."""
+        """Open the session of a request; the caller closes it. Raises what Crib.open raises."""
         return await self._open_session(request)

@@ -1,4 +1,4 @@
-"""Opening a session: a new one, or one that is resumed where it ran before."""
+"""Open a session: create a new one, or resume a stored one where it ran before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
-    """Open the session of a request in a workspace. Raises as Crib.open."""
+    """Open the session of a request in a workspace. Raises what Crib.open raises."""
     old = await _stored(here, wanted)
     here = here if old is None else here.workspace_of(old)
     if here.grants.problem is not None:
@@ -52,7 +52,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
     asker = wanted.asker
     if wanted.smart and (
         asker is not None or not wanted.suspends
-    ):  # a model's silence would be a no, and nothing would be parked
+    ):  # a silent model would deny the call, and no run would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
     delegates = Delegates(_starting_point(here, wanted, location, place), alone=wanted.once or wanted.delegates == "awaited")
@@ -93,7 +93,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
 
 
 def _apply(here: Workspace, wanted: SessionRequest, session: Session) -> None:
-    """Give a session what its request says of its runs."""
+    """Apply the request's settings for runs to a session."""
     scope, link = session.scope, session.link
     is_bounded = wanted.descent is not None or bool(wanted.without) or wanted.within is not None
     within = list(session.names) if is_bounded else None
@@ -127,7 +127,7 @@ def _share(here: Workspace) -> WorkspaceShare:
 
 
 def _starting_point(here: Workspace, wanted: SessionRequest, location: Location, place: Mapping[str, str]) -> StartingPoint:
-    """Return the starting point of the delegates that the session begins."""
+    """Return the starting point for the session's delegates."""
     return StartingPoint(
         open=here.open_by,
         store=here.store,
@@ -141,8 +141,9 @@ def _starting_point(here: Workspace, wanted: SessionRequest, location: Location,
 def _recalling(
     here: Workspace, session_id: str, location: Location, store: Store, session: Callable[[], Session]
 ) -> dict[str, Handler]:
-    """Return the handlers of the tools that reach beyond the session's own conversation. What they need loads with their first
-    call: the session's first request does not wait for it.
+    """Return the handlers of the tools that reach beyond the session's own conversation.
+
+    Their modules load with the first call, so the session's first request does not wait for them.
     """
     folder = None if location.backend.is_remote else location.start
 
@@ -171,7 +172,7 @@ def _recalling(
 
 
 def _sending(here: Workspace, store: Store) -> Handler:
-    """Return the handler of ``send_message``, which keeps what any gateway shows."""
+    """Return the handler of ``send_message``, which stores messages for any gateway to send."""
     from agent.gateway.messages import MessageSender
 
     return MessageSender(store, lambda: here.config, here.redactor().text)
@@ -180,7 +181,7 @@ def _sending(here: Workspace, store: Store) -> Handler:
 async def _create(
     here: Workspace, wanted: SessionRequest, session: Session, location: Location, place: Mapping[str, str]
 ) -> None:
-    """Keep a new session in the store."""
+    """Store a new session."""
     via = _asked(here, wanted)
     platform, user, model = wanted.platform, wanted.user, via.get("model", "")
     create = session.store.sessions.create
@@ -189,7 +190,7 @@ async def _create(
 
 
 def _names(here: Workspace, wanted: SessionRequest, place: Mapping[str, str]) -> list[str]:
-    """Return the tools of the session: those that its platform grants, or that its parent gave it."""
+    """Return the tools of the session: those granted to its platform, or given by its parent."""
     if wanted.descent is not None:
         return list(wanted.descent.names)
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
@@ -200,7 +201,7 @@ def _names(here: Workspace, wanted: SessionRequest, place: Mapping[str, str]) ->
 
 
 def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
-    """Say what the session's model is to be told of where it is; it is looked up when a model is first asked."""
+    """Set how the session's prompt finds its surroundings and memory; it reads them before the first request to a model."""
     from agent.context.prompt import basis_of, look_around
 
     wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
@@ -213,8 +214,8 @@ def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
 
 
 def _recalled(here: Workspace, session: Session, location: Location) -> str:
-    """Return what a model is told of the memory of whom the session was opened for."""
-    if not (state_dir() / "memory").is_dir():  # before what reads it is loaded
+    """Return the prompt's text about the memory of the session's owner."""
+    if not (state_dir() / "memory").is_dir():  # checked before the module that reads it loads
         return ""
     from agent.memory.telling import recalled
 
@@ -224,7 +225,7 @@ def _recalled(here: Workspace, session: Session, location: Location) -> str:
 
 
 def _asked(here: Workspace, wanted: SessionRequest) -> Mapping[str, str]:
-    """Return what a new session asks: who resumes it after a crash need not name the model again."""
+    """Return the provider and model of a new session. They are stored, so resuming it after a crash need not name them."""
     if wanted.descent is not None:
         return wanted.descent.via
     if wanted.choice is None:
@@ -235,12 +236,12 @@ def _asked(here: Workspace, wanted: SessionRequest) -> Mapping[str, str]:
 
 
 def _record(here: Workspace, location: Location) -> dict[str, str]:
-    """Return what the store keeps of where a session runs."""
+    """Return what the store records about where a session runs."""
     return {**location.record(), PROJECT: str(here.project_dir)}
 
 
 class NothingToContinue(ToolcribError):
-    """No session of the folder is stored that could be continued."""
+    """The folder has no stored session to continue."""
 
 
 async def _stored(here: Workspace, wanted: SessionRequest) -> SessionInfo | None:
@@ -260,7 +261,7 @@ async def _stored(here: Workspace, wanted: SessionRequest) -> SessionInfo | None
 
 
 async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
-    """Return the session. Raises ToolcribError for a delegate's that is at work: its parent alone says what it may do."""
+    """Return the session. Raises ToolcribError for a running delegate's session: only its parent controls it."""
     if not is_delegate(info) or await here.store.runs.current(info.id) is None:
         return info
     from agent.conversation.answers import persons_session
@@ -275,8 +276,9 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
 
 
 async def _latest(here: Workspace, wanted: SessionRequest, cwd: str | None) -> SessionInfo | None:
-    """Return the session of a person's that was used last in the folder, else in the nearest one above of the same project:
-    nobody means that of a delegate.
+    """Return the user's most recent session of the folder, or of the nearest folder above in the same project.
+
+    Sessions of delegates are ignored.
     """
     for folder in (cwd, *_above(cwd)):
         found = await here.store.sessions.list(1, platform=wanted.platform, user=wanted.user, cwd=folder, delegates=False)
@@ -286,7 +288,7 @@ async def _latest(here: Workspace, wanted: SessionRequest, cwd: str | None) -> S
 
 
 def _above(cwd: str | None) -> Iterator[str]:
-    """Return the folders above one, the nearest first, up to the root of its project."""
+    """Return the parent folders of a folder, nearest first, up to the root of its project."""
     from agent.context.instructions import project_root
 
     if cwd is not None and Path(cwd).is_dir():

@@ -1,4 +1,7 @@
-"""A request to the front desk: whose session to open, where, and with what. Every interface opens its sessions by one."""
+"""SessionRequest: the session that an interface wants to open, its owner and its settings.
+
+Every interface opens sessions with one.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
     from tools.approval.policy import ToolRules
 
 DelegateUse: TypeAlias = Literal["background", "anytime", "awaited"]
-"""How a session's delegates work. ``background``: beside the session, and their approval requests wait for its next run.
-``anytime``: also between runs their approval requests reach the user. ``awaited``: the run waits for them.
+"""How a session's delegates work. ``background``: beside the session; their approval requests wait for its next run.
+
+``anytime``: their approval requests also reach the user between runs. ``awaited``: the run waits for them.
 """
 _Fields = ParamSpec("_Fields")
 _Self = TypeVar("_Self")
@@ -31,21 +35,21 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """What an interface asks for. Each field has a default, so a request names only what is special about its session.
+    """An interface's request. Each field has a default, so a request names only what differs for its session.
 
     Whose session: ``platform``, ``user`` and ``roles`` are its owner, and decide which tools it is granted. Without an ``asker``
     every call that needs approval is denied; with ``suspends`` the run is parked instead.
 
     Which session: ``resume`` continues a stored one by its id or the beginning of its id. ``latest`` continues the last one of
-    this platform, user and folder. Both run where the session ran before, unless ``backend`` names another. ``named`` is the id
-    itself: that session is continued, or created. ``once``: nobody will continue it, so no container is kept for it.
+    this platform, user and folder. Both run where the session ran before, unless ``backend`` names another. ``named`` is a full
+    id: that session is continued, or created. ``once``: the session will not be continued, so no container is kept for it.
 
-    Where: ``folder`` is the project's folder; None is the folder of the process. ``backend`` is a person's choice (see
+    Where: ``folder`` is the project's folder; None is the folder of the process. ``backend`` is the user's choice (see
     agent.backends), "" takes the configured one. ``cwd`` is the folder that commands start in, on the backend if that is remote.
 
-    With what: ``enabled`` and ``disabled`` are toolsets. ``handlers``, by tool name, run tools that are registered without a
-    handler, and come before our own. ``choice`` is the model that a new session asks; it is stored with it. ``mode`` is a
-    person's choice too (see tools.approval.modes), "" keeps the session's or takes the configured one.
+    Settings: ``enabled`` and ``disabled`` are toolsets. ``handlers``, by tool name, run tools that are registered without a
+    handler, and take precedence over our own. ``choice`` is the model of a new session; it is stored with it. ``mode`` is also
+    the user's choice (see tools.approval.modes), "" keeps the session's or takes the configured one.
     """
 
     platform: str = "cli"
@@ -67,34 +71,34 @@ class SessionRequest:
     mode: str = ""
     folder: Path | None = None
     without: Collection[str] = ()
-    """Tools that the session never has, whoever starts a run in it."""
+    """Tools that the session never has, in any user's run."""
     within: Collection[str] | None = None
-    """The only tools that it may have; None sets no bound."""
+    """The only tools that it may have; None for no bound."""
     acts_for: Principal | None = None
-    """Whom its runs are for, if not its owner."""
+    """The principal of its runs, if not its owner."""
     instructions: str = ""
-    """What its model is told beside the prompt."""
+    """Instructions for its model, in addition to the prompt."""
     limits: RunLimits | None = None
-    """Limits of its runs; None takes the configured ones."""
+    """Limits of its runs; None for the configured limits."""
     max_turns: int | None = None
     """Turns of a run, if the configuration does not set them."""
     watch: Emit = lambda event: None
     """Called with each event of its runs and calls; see agent.events."""
     admits: Callable[[Principal], Awaitable[None]] | None = None
-    """Awaited before a message's run begins. It raises ToolcribError if the run may not begin: nobody answers it then."""
+    """Awaited before a message's run begins. It raises ToolcribError to refuse the run; then the message gets no answer."""
     more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
-    """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
+    """Called at the end of a run's turns, with their number. Returns how many more turns to allow; 0 ends the run."""
     delegates: DelegateUse = "background"
     smart: bool = True
-    """False: the model of approval.smart approves nothing here, because no user sees what it approves."""
+    """False: the model of approval.smart approves no call here, because no user sees its approvals."""
     tool_rules: ToolRules | None = None
     """Decisions about tools that replace the configured ones."""
     leaves_open: bool = False
-    """True: the tickets of a run that waits stay open for the user who can be asked elsewhere."""
+    """True: the tickets of a waiting run stay open for the user, who can answer elsewhere."""
     whole_results: bool = False
-    """True: a result that is too long names a file with the full text, instead of an artifact of the session."""
+    """True: a result that is too long names a file with the full text instead of an artifact of the session."""
     descent: Descent | None = None
-    """What a delegate's session takes over from its parent's; None for a session of a user."""
+    """What a delegate's session inherits from its parent; None for a user's session."""
 
     @property
     def principal(self) -> Principal:
@@ -105,7 +109,7 @@ class SessionRequest:
 def by_fields(
     make: Callable[_Fields, SessionRequest],
 ) -> Callable[[Callable[[_Self, SessionRequest], _Result]], Callable[Concatenate[_Self, _Fields], _Result]]:
-    """Let a method that takes a SessionRequest be called with the fields of one."""
+    """Return a decorator for methods that take a SessionRequest: callers pass its fields instead."""
 
     def wrap(method: Callable[[_Self, SessionRequest], _Result]) -> Callable[Concatenate[_Self, _Fields], _Result]:
         def call(self: _Self, /, *args: _Fields.args, **fields: _Fields.kwargs) -> _Result:
@@ -120,7 +124,7 @@ def by_fields(
 
 
 class _Signed:
-    """Gives ``inspect.signature`` and ``help`` the fields as parameters, if somebody asks for them."""
+    """Gives ``inspect.signature`` and ``help`` the fields as parameters when they ask for the signature."""
 
     def __call__(self) -> None:
         """Do nothing: only a callable has a signature."""
