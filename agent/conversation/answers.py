@@ -1,4 +1,4 @@
-"""An answer to a ticket: checked, recorded once, and told to whoever hosts the session. From any process."""
+"""Answers to tickets: check an answer, record it once, and signal the session's host. Any process may answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcrib.contract.store import Settled, Store, TicketRecord
 from toolcrib.contract.types import Answer
 
 _DEEPEST = 100
-"""Delegates below one another."""
+"""Deepest nesting of delegates."""
 
 
 def topic_of(session_id: str) -> str:
@@ -21,7 +21,10 @@ def topic_of(session_id: str) -> str:
 
 
 async def find_ticket(store: Store, prefix: str) -> TicketRecord:
-    """Return the pending ticket whose id begins so, or the settled one of that id. Raises NotFound, and Denied for several."""
+    """Return the pending ticket whose id starts with ``prefix``, or the settled one with that id.
+
+    Raises NotFound; Denied for several.
+    """
     found = [one for one in await store.tickets.pending() if prefix and one.ticket.id.startswith(prefix)]
     if len(found) > 1:
         names = ", ".join(one.ticket.id[:12] for one in found)
@@ -33,10 +36,10 @@ async def find_ticket(store: Store, prefix: str) -> TicketRecord:
 
 
 async def record_answer(store: Store, answer: Answer, approver: Principal | None = None) -> Settled:
-    """Settle a ticket by this answer, and wake the session's host. ``repeated`` where the same decision counted before.
+    """Settle a ticket with this answer, and wake the session's host. The result is ``repeated`` if this decision already counted.
 
-    ``approver`` must be who the ticket's run is for, or the local person; None leaves that to the caller. Raises as
-    tools.dispatch.answers.settle_answer, and Denied for an approver whom the ticket was not put to.
+    ``approver`` must be the principal of the ticket's run, or the local user; None leaves that check to the caller. Raises what
+    tools.dispatch.answers.settle_answer raises, and Denied for another approver.
     """
     from tools.dispatch.answers import settle_answer
 
@@ -47,9 +50,9 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
         if (known := await store.tickets.get(ticket_id)) is not None and known.answer is not None:
             await _adopt(store, first, known.answer)
             break
-    record, settled = await settle_answer(store.tickets, _for(first, answer))  # which of two answers counts is decided here
+    record, settled = await settle_answer(store.tickets, _for(first, answer))  # this decides which of two answers counts
     sessions = {record.session_id}
-    for ticket_id in others:  # in whichever process the delegate goes on, it was answered
+    for ticket_id in others:  # the answer counts in every process that may continue the delegate
         if ticket_id == answer.ticket_id:
             record, settled = await settle_answer(store.tickets, answer)
         else:
@@ -62,14 +65,14 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
 
 
 async def adopt_answers(store: Store, session_id: str) -> None:
-    """Settle the session's tickets that stand for a delegate's which was answered by itself, as that one was."""
+    """Settle the session's tickets that relay a delegate's answered ticket, with the same answer."""
     for record in await store.tickets.pending(session_id):
         if (answer := await answer_below(store, record)) is not None:
             await _adopt(store, record.ticket.id, answer)
 
 
 async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
-    """Return the answer to the delegate's ticket that this one stands for; None where it stands for none, or that one waits."""
+    """Return the answer to the delegate's ticket that this one relays; None if it relays none or that ticket waits."""
     own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
     return None if own is None else own.answer
 
@@ -77,20 +80,21 @@ async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
 async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
     from tools.dispatch.answers import settle_answer
 
-    with suppress(Denied, NotFound):  # it was settled, too
+    with suppress(Denied, NotFound):  # it may be settled, too
         await settle_answer(store.tickets, _for(ticket_id, answer))
 
 
 def _for(ticket_id: str, answer: Answer) -> Answer:
-    """Return the answer as one to another ticket with the same question."""
+    """Return the answer, addressed to another ticket with the same question."""
     if ticket_id == answer.ticket_id:
         return answer
     return replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}")
 
 
 async def _same_question(store: Store, ticket_id: str) -> list[str]:
-    """Return the tickets that ask the same: those that stand for a delegate's under the sessions above, the topmost first, this
-    one, and those that it stands for.
+    """Return the tickets that ask the same question: the ones above that relay this one, topmost first, this one, and the ones
+
+    that it relays.
     """
     above, below = list[str](), list[str]()
     record = await store.tickets.get(ticket_id)
@@ -110,7 +114,7 @@ async def _same_question(store: Store, ticket_id: str) -> list[str]:
 
 
 async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> None:
-    """Raises Denied unless the approver is who the ticket's run is for, or the local person."""
+    """Raise Denied unless the approver is the principal of the ticket's run, or the local user."""
     if approver.is_local:
         return
     record = await store.tickets.get(ticket_id)
@@ -120,9 +124,9 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 
 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
-    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known.
+    """Return the principal of the ticket's run, or else the owner of its session. None if the session is unknown.
 
-    One that stands for a delegate's was put to whom that one works for, whoever's run is under way above it.
+    A ticket that relays a delegate's belongs to the delegate's principal, whichever run is under way above it.
     """
     for _ in range(_DEEPEST):
         own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
@@ -137,8 +141,9 @@ async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
 
 
 async def persons_session(store: Store, session_id: str) -> str:
-    """Return the session that goes on once a ticket of this one was answered: itself, or above a delegate's the person's. A
-    delegate is driven by its parent alone, with what that lets it do.
+    """Return the session that continues once a ticket of this one is answered: itself, or the user's session above a delegate.
+
+    Only its parent drives a delegate, with the rights that the parent gave it.
     """
     seen: set[str] = set()
     while session_id not in seen:
@@ -152,6 +157,6 @@ async def persons_session(store: Store, session_id: str) -> str:
 
 
 async def hosted(store: Store, session_id: str) -> bool:
-    """Return True if a living process wants to continue this session's parked run: every answer wakes it."""
+    """Return True if a living process hosts the session, so that every answer wakes it there."""
     info = await store.sessions.get(session_id)
     return info is not None and bool(info.host) and await store.leases.holder(info.host) is not None

@@ -1,4 +1,4 @@
-"""Ask the model for a reply: streamed, asked for again after a fault, interrupted at a person's request."""
+"""Ask the model for a reply: stream it, retry after a fault, stop when the user interrupts."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ T = TypeVar("T")
 async def ask_model(
     session: SessionCore, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
 ) -> ProviderTurn | None:
-    """Return the reply, or None where it was interrupted. ``stream`` is the beginning of its events' ids (``new_stream``).
+    """Return the reply, or None if the user interrupted it. ``stream`` begins the ids of its events (``new_stream``).
 
-    Plugins are told before and after; asking again after a fault, and the next model of a chain, are part of it. Raises the
-    ProviderError that none of this could help.
+    This calls the plugins' hooks before and after, retries after a fault, and falls back to the next model of the chain. Raises
+    the ProviderError that remains.
     """
     return await interruptible(session.scope, _with_hooks(session, provider, stream, limits, emit))
 
 
 async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | None:
-    """Await ``work``, which ``scope.interrupt`` ends; None where it did."""
+    """Await ``work`` and return its result, or None if ``scope.interrupt`` ended it."""
     task = asyncio.ensure_future(work)
     scope.running.add(task)
     try:
@@ -68,8 +68,8 @@ async def _with_hooks(
 
 
 def _bounded(turn: ProviderTurn) -> ProviderTurn:
-    """Have no more calls run than one reply may have; the others are answered, so that each has its result (X-1)."""
-    if turn.finish not in ("", "other"):  # those of a plugin's provider; wires of ours know more of the others
+    """Limit a reply to its highest number of calls. The other calls get a fault, so that every call has a result (X-1)."""
+    if turn.finish not in ("", "other"):  # from a plugin's provider; our own wires know more about the other reasons
         turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(turn.finish, turn.finish)))
     calls = turn.tool_calls
     if len(calls) <= MAX_CALLS:
@@ -94,9 +94,9 @@ async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward
 
 
 def new_stream() -> str:
-    """Return what the ids of a reply's events begin with.
+    """Return a random prefix for the ids of a reply's events.
 
-    By chance, since nothing that a run stores tells a reply from one that a killed process had begun in its place (004-2).
+    It is random because no stored value of a run distinguishes a reply from one that a killed process had begun (004-2).
     """
     return secrets.token_hex(8)
 

@@ -1,8 +1,8 @@
-"""A compression as it is recorded, and what a model reads of a session because of it. No other record is changed by one.
+"""The record of a compression, and what a model reads of a compressed session. A compression changes no other record.
 
-Its record says up to which place a summary stands for the conversation. What a model reads then begins with the first thing that
-the person said, the summary, and what they said last; the records from that place on follow, with shorter results. Before another
-compression, each request therefore begins with the bytes of the one before.
+A summary replaces the conversation up to the index in the record. The model then reads the user's first message, the summary, and
+the user's last message before that index; the later records follow, with shorter results. Until the next compression, each
+request therefore begins with the bytes of the previous request.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from toolcrib.contract.regex import Regex
 
 Record: TypeAlias = Mapping[str, Any]
 Reading: TypeAlias = Callable[[int, "int | None"], Iterable[Record]]
-"""(first place, the place behind the last or None for all) -> records, in order."""
+"""(first index, index after the last or None for all) -> records, in order."""
 
 ROLE = "compressed"
 SHORT = 400
-"""Characters of a result that is never shortened: the note in its place would take as much."""
+"""Characters of a result that is never shortened: a note in its place would be as long."""
 ID_CHARS = 12
 MOST_FILES = 12
 _MESSAGE_CHARS = 24_000
-"""Characters that are kept of a message of the person's from before; ``CompressionCut.message`` may bound it further."""
+"""Characters that remain of an old user message; ``CompressionCut.message`` may lower the limit."""
 _DATA = Regex(r"^<(\S+) ([0-9a-f]{12})>$", re.MULTILINE)
-"""Line that begins data in a message: what was attached, what was piped in, a delegate's answer."""
+"""Line that begins data in a message: an attachment, piped input, a delegate's answer."""
 _GOES_ON = "I have read the summary, and go on from there."
 _SUMMARY = """\
 [To save room, the messages {begin} to {end} of this session were taken out of the context. What became of them stands between \
@@ -47,11 +47,11 @@ _LAST = "[What the person said last, message {place}:]\n\n{text}"
 
 @dataclass(frozen=True, slots=True)
 class CompressionCut:
-    """Places of a compression: the summary stands for the records before ``until``. ``first`` is that of the first message of
-    the person, ``asked`` that of their last before ``until`` where none follows; None for none.
+    """Indexes of a compression: the summary replaces the records before ``until``.
 
-    Results before ``short`` are shortened to a line; of later ones ``most`` characters stay, None for all. Of the person's
-    messages before ``until`` ``message`` characters stay.
+    ``first`` is the index of the first user message, None if there is none. ``asked`` is the index of the last user message
+    before ``until`` if no user message follows; otherwise None. Results before ``short`` become one line; of later ones ``most``
+    characters remain, None for all. Of user messages before ``until`` ``message`` characters remain.
     """
 
     until: int
@@ -68,14 +68,14 @@ class CompressionCut:
 
     @classmethod
     def of(cls, record: Record) -> CompressionCut:
-        """Read a record of a compression. Raises KeyError, TypeError and ValueError for one that is broken."""
+        """Return the cut in a compression's record. Raises KeyError, TypeError and ValueError if the record is invalid."""
         given = record["cut"]
         numbers = {name: None if given.get(name) is None else int(given[name]) for name in ("first", "asked", "most")}
         return cls(int(given["until"]), int(given["short"]), message=int(given["message"]), **numbers)
 
 
 def compressed_records(mark: int, read: Reading, session_id: str) -> Iterator[Record]:
-    """Yield what a model reads of a session whose last compression is recorded at the place ``mark``."""
+    """Yield what a model reads of a session whose last compression is recorded at index ``mark``."""
     record = next(iter(read(mark, mark + 1)), None)
     try:
         cut = CompressionCut.of(record) if record is not None and record.get("role") == ROLE else None
@@ -88,16 +88,16 @@ def compressed_records(mark: int, read: Reading, session_id: str) -> Iterator[Re
 
 
 def shown(record: Record, cut: CompressionCut, mark: int, read: Reading, session_id: str) -> Iterator[Record]:
-    """Yield what a model reads with this record of a compression at ``mark``."""
+    """Yield what a model reads of a session, given the compression ``record`` at index ``mark``."""
     searches = bool(record.get("search"))
     opens = record.get("text") or cut.until
     if opens:
         yield _opening(record, cut, read, session_id)
     for place, one in enumerate(read(cut.until, mark), cut.until):
         if one.get("role") == ROLE or (opens and one.get("role") == "results"):
-            continue  # results without their calls: something was lost from the store
+            continue  # results without their calls: the store lost a record
         if opens and one.get("role") == "user":
-            yield {"role": "assistant", "text": _GOES_ON, "forked": True}  # servers want roles that alternate
+            yield {"role": "assistant", "text": _GOES_ON, "forked": True}  # servers require alternating roles
         opens = False
         yield _shortened(taken_over(one), place, cut, session_id if searches else "")
     yield from (one for one in read(mark + 1, None) if one.get("role") != ROLE)
@@ -119,8 +119,9 @@ def _opening(record: Record, cut: CompressionCut, read: Reading, session_id: str
 
 
 def _head(text: str, cut: CompressionCut) -> str:
-    """Return the beginning of a message. Data in it that is cut ends with its own mark, so that nothing behind it is taken for
-    part of it.
+    """Return the beginning of a message.
+
+    Data that is cut ends with its own mark, so that the text after it does not count as data.
     """
     if len(text) <= cut.message:
         return text
@@ -130,7 +131,7 @@ def _head(text: str, cut: CompressionCut) -> str:
 
 
 def summary_text(record: Record, cut: CompressionCut, session_id: str) -> str:
-    """Return a summary as the model reads it: marked as text of a model, with the todo list and the files of that time."""
+    """Return a summary as the model reads it: marked as a model's text, with the todo list and files of that time."""
     kept = record.get("kept") or {}
     parts = [str(record.get("text", ""))]
     if todos := [f"- {one.get('content')} ({one.get('status')})" for one in kept.get("todos") or () if isinstance(one, Mapping)]:
@@ -147,7 +148,7 @@ def summary_text(record: Record, cut: CompressionCut, session_id: str) -> str:
 
 
 def taken_over(record: Record) -> dict[str, Any]:
-    """Return a record that was said in another context: its tokens were counted there, and no server knows this one by its id."""
+    """Return a record from another context: its tokens were counted there, and this server does not know its id."""
     taken = {**record, "forked": True}
     native = record.get("native")
     if not isinstance(native, Mapping) or not isinstance(native.get("message"), Mapping):
@@ -181,7 +182,7 @@ def _short_result(result: Record, place: int, most: int, session_id: str) -> Rec
 
 
 def compression_words(record: Record) -> str:
-    """Return what happened by a record of a compression, in words; the summary itself is not among them."""
+    """Return a description of a compression from its record, without the summary."""
     return f"context compressed, {_number(record.get('before'))} → about {_number(record.get('after'))} tokens"
 
 
@@ -190,8 +191,9 @@ def _number(value: object) -> str:
 
 
 def last_files(records: Sequence[Record], named_by: Mapping[str, str]) -> list[str]:
-    """Return the files that calls in these records named last, the last one first: what the model had open. ``named_by`` has the
-    argument that names the file, by tool.
+    """Return the files that calls in these records named, newest first.
+
+    ``named_by`` maps a tool to the argument that names its file.
     """
     found: dict[str, None] = {}
     for record in reversed(records):

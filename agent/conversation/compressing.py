@@ -1,7 +1,7 @@
-"""Compressing a session: where to cut, the summary, and the one record that all of it comes to.
+"""Compress a session: choose the cut, get the summary, and build the record.
 
-Nothing that is stored is changed or removed. Until its record is appended nothing has happened, after that everything has; so a
-process that is killed leaves the session compressed or not. It is done by whoever holds the session's lease, between two turns.
+Compression changes and removes no stored record. It takes effect when its record is appended, so a killed process leaves the
+session either compressed or not. The holder of the session's lease compresses it, between two turns.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from agent.conversation.core import SessionCore
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
-"""The context was nearly full; the server refused it as too long; a person asked for it."""
+"""The context was nearly full; the server refused it as too long; the user asked for it."""
 Begins: TypeAlias = Callable[[], None]
-"""Called before a model is asked for the summary."""
+"""Called before the model gets the request for a summary."""
 _GOAL = 0.45
-"""Part of the window that is to be used afterwards."""
+"""Share of the window that the context may use after compression."""
 _WHOLE_TURNS = 3
-"""Turns at the end whose results are kept whole, where they fit."""
+"""Turns at the end whose results stay whole, if they fit."""
 _GAIN = 0.05
-"""Part of the window that has to be won, where nobody asked for it."""
+"""Share of the window that a compression must save, unless the user asked for it."""
 _LEAST_CHARS = 500
 _CHARS_A_WORD = 6
 _UNKNOWN = 128_000
-"""Tokens that a model is taken to read where nobody says and nothing was refused."""
+"""Assumed window in tokens, if it is unknown and no request was refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A compression that is not stored yet: its ``record``, and the tokens ``before`` and ``after``, the latter estimated."""
+    """A compression that is not stored yet: its ``record``, and the tokens ``before`` and ``after`` (an estimate)."""
 
     record: Record
     before: int
@@ -50,12 +50,12 @@ class Compression:
     usage: Mapping[str, int]
     cost: float
     problem: str = ""
-    """Reason why no model wrote the summary, and how messages began stands in its place."""
+    """Reason why the record has the beginnings of messages instead of a model's summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """The records ``since`` the last compression's cut, each with its place, and what that compression said."""
+    """The records ``since`` the last compression's cut, each with its index, and the record of that compression."""
 
     since: Sequence[tuple[int, Mapping[str, Any]]]
     last: Mapping[str, Any]
@@ -64,11 +64,11 @@ class _Conversation:
 
     @property
     def records(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
-        """The records of what was said, called and found, with their places."""
+        """The records of messages, calls and results, with their indexes."""
         return [(place, record) for place, record in self.since if record.get("role") != ROLE]
 
     def read(self, begin: int, end: int | None) -> Iterable[Mapping[str, Any]]:
-        """Return the records between two places, as far as they are known here."""
+        """Return the loaded records between two indexes."""
         known = dict([*([self.first] if self.first is not None else []), *self.since])
         return [record for place, record in known.items() if begin <= place and (end is None or place < end)]
 
@@ -76,12 +76,13 @@ class _Conversation:
 async def compress(
     session: SessionCore, used: ContextUse, why: Why, part: float = 1.0, *, wish: str = "", begins: Begins = lambda: None
 ) -> Compression | None:
-    """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
-    ``part`` of the window is taken for the window. ``wish`` says what the summary is to keep: its model alone reads that.
-    ``begins`` is called before that model is asked.
+    """Return a compression of the session, or None if it would save too little.
 
-    Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
-    its place. Raises ConfigError, and StoreFailed.
+    The caller holds the session's lease, and no batch is unsettled. ``part`` of the window counts as the window. ``wish`` says
+    what the summary should keep; only the summarising model reads it. ``begins`` is called before that model gets the request.
+
+    Raises NotSummarised if no summary can be written. After a refused context the beginnings of messages replace the summary
+    instead. Raises ConfigError and StoreFailed.
     """
     summariser = session.summariser()
     if summariser is None:
@@ -113,7 +114,7 @@ async def compress(
         "at": time.time(),
     }
     least = window * _GAIN if why == "threshold" else 1
-    if _won(session, talk, record, talked) * share < least:  # with no more summary than there is: none can win that then
+    if _won(session, talk, record, talked) * share < least:  # even an empty summary would save too little
         return None
     written, problem = _Written({}), ""
     if middle:
@@ -123,7 +124,7 @@ async def compress(
             if _won(session, talk, record | written.fields, talked) * share < least:
                 raise NotSummarised("the model's summary is as long as what it was to replace")
         except NotSummarised as error:
-            if why != "refused":  # else nothing could go on
+            if why != "refused":  # otherwise the session could not continue
                 raise
             problem = str(error)
             written = _Written({"text": outline(middle, before, words * _CHARS_A_WORD), "outline": problem})
@@ -136,7 +137,7 @@ async def compress(
 
 
 class _Written(NamedTuple):
-    """A summary as fields of a compression's record, and what it took."""
+    """A summary as fields of a compression's record, with its usage and cost."""
 
     fields: dict[str, Any]
     usage: Mapping[str, int] = {}
@@ -152,7 +153,7 @@ async def _summary(
     words: int,
     wish: str,
 ) -> _Written:
-    """Have a model write it. Raises NotSummarised."""
+    """Return a summary that a model writes. Raises NotSummarised."""
     summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words, wish=wish)
     usage, prices = summary.usage, _prices(session)
     cost = prices.cost(usage) if prices is not None and usage else 0.0
@@ -161,12 +162,12 @@ async def _summary(
 
 
 def _won(session: SessionCore, talk: _Conversation, record: Record, talked: int) -> int:
-    """Return by how many tokens ``record`` makes the conversation shorter than the ``talked`` ones that it has now."""
+    """Return how many tokens ``record`` saves of the ``talked`` tokens that the conversation has now."""
     return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
 
 
 def _files(session: SessionCore, talk: _Conversation) -> list[str]:
-    """Return the files that were worked on last, those of the compression before among them."""
+    """Return the files of the latest calls, then those of the previous compression."""
     kept = talk.last.get("kept")
     earlier = kept.get("files") or () if isinstance(kept, Mapping) else ()
     return list(dict.fromkeys([*last_files([one for _, one in talk.records], session.file_arguments), *earlier]))[:MOST_FILES]
@@ -175,7 +176,7 @@ def _files(session: SessionCore, talk: _Conversation) -> list[str]:
 def _prices(session: SessionCore) -> TokenPrices | None:
     provider = session.link.provider
     if session.config.compression.model or session.config.compression.base_url:
-        return None  # what that model costs nobody says
+        return None  # the price of that model is unknown
     return (None if provider is None else prices_of(provider)) or Prices.of(session.config.model.prices)
 
 
@@ -210,9 +211,10 @@ def _told(session: SessionCore, talk: _Conversation) -> Iterable[Mapping[str, An
 
 
 def _cut(talk: _Conversation, room: int, window: int, unread: int) -> CompressionCut | None:
-    """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always, and half of them at
-    most, so that there is something to summarise; None for no cut. The results of the last, which no model has read yet, may take
-    ``unread`` tokens.
+    """Return where to cut: keep as many turns at the end as fit into ``room`` tokens. None for no cut.
+
+    The last turn always stays, and at most half of the turns stay, so that there is something to summarise. The last turn's
+    results, which no model has read yet, may use ``unread`` tokens.
     """
     records = talk.records
     starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
@@ -229,7 +231,7 @@ def _cut(talk: _Conversation, room: int, window: int, unread: int) -> Compressio
     if most is None:
         for start in reversed(starts[len(starts) // 2 : -1]):
             if start >= whole and size + _sizes(records[start:begin]) > room // 2:
-                whole = begin  # the rest of the room is for many turns with a line of each result
+                whole = begin  # the remaining room is for many turns with a line for each result
             more = _sizes(records[start:begin], short=start < whole)
             if size + more > room:
                 break
@@ -252,7 +254,7 @@ def _cut(talk: _Conversation, room: int, window: int, unread: int) -> Compressio
 
 
 def _only_shorter(talk: _Conversation, cut: CompressionCut) -> CompressionCut:
-    """Return the cut of the compression before, with results as short as ``cut`` has them."""
+    """Return the previous compression's cut, with results as short as in ``cut``."""
     last = CompressionCut.of(talk.last) if talk.last else CompressionCut(0, 0)
     return replace(last, short=cut.short, most=cut.most)
 
@@ -272,7 +274,7 @@ def _size(record: Mapping[str, Any], *, short: bool = False) -> int:
 
 
 def _fitting(records: Sequence[tuple[int, Mapping[str, Any]]], room: int) -> int | None:
-    """Return how many characters of each result at the end may stay; None where there is none to shorten."""
+    """Return how many characters of each result at the end may stay, or None if there are no results."""
     results = [result for _, record in records for result in record.get("results") or ()]
     if not results:
         return None

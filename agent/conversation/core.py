@@ -1,4 +1,4 @@
-"""SessionCore: what a session has, made once with it, and shared by the parts that drive its runs."""
+"""SessionCore: the state of a session, created once and shared by the parts that drive its runs."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 class WorkspaceShare:
     """The part of a workspace that its sessions use. ``providers`` are those of plugins.
 
-    ``definitions`` returns the schemas of tools that a model is shown with a backend. ``dispatcher`` makes the process's
-    dispatcher with the first call.
+    ``definitions`` returns the tool schemas that a model sees with a backend. ``dispatcher`` returns the process's dispatcher and
+    creates it on the first call.
     """
 
     config: Config
@@ -61,11 +61,11 @@ class WorkspaceShare:
 
 
 class SessionCore:
-    """State of a session, which is recorded in ``store``. ``names`` are the tools that it is granted.
+    """State of a session, recorded in ``store``. ``names`` are its granted tools.
 
-    ``share`` comes from its workspace, by whose configuration and providers its model is chosen. ``store`` is fenced by
-    ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
-    ``open_model`` opens a provider session by a choice.
+    ``share`` comes from its workspace, whose configuration and providers choose its model. ``store`` is fenced by ``fence``:
+    writes of this process count only until another process takes over the session. ``owner`` names this process. ``open_model``
+    opens a provider session for a choice.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SessionCore:
         self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
         """Called with the session's state when this process first reads it and when another process has changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
-        """Awaited before anything happens in the session: the process's plugins are started."""
+        """Awaited before the first work in the session: it starts the process's plugins."""
         self.delegates = SessionDelegates()
         self.reports: Reports
         """Receives progress reports of calls and passes them to ``watch``."""
@@ -114,7 +114,7 @@ class SessionCore:
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Dispatcher of the session's calls; it is made with the first of the process."""
+        """Dispatcher of the session's calls; the process creates it on first use."""
         return self._share.dispatcher()
 
     def busy(self) -> None:
@@ -127,17 +127,17 @@ class SessionCore:
 
     @property
     def via(self) -> Mapping[str, Any]:
-        """The provider, model and base_url in use; empty if a person types the calls."""
+        """The provider, model and base_url in use; empty if the user types the calls."""
         return self.link.via
 
     @property
     def wire(self) -> str:
-        """The wire in use; "manual" if a person types the calls."""
+        """The wire in use; "manual" if the user types the calls."""
         return self.link.wire
 
     @property
     def model(self) -> str:
-        """The name of the model that answers; "" where a person types the calls, or none was connected yet."""
+        """The name of the model in use; "" if the user types the calls or no model is connected yet."""
         return self.link.name
 
     async def provider(self) -> ProviderSession:
@@ -145,7 +145,7 @@ class SessionCore:
         return await self.link.opened()
 
     def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Say something to the model without a run."""
+        """Add a message for the model without starting a run."""
         self.link.add_message(text, images)
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
@@ -153,7 +153,7 @@ class SessionCore:
         await self.link.hand_over(turn, executed)
 
     async def note_model(self, via: Mapping[str, str], *, for_good: bool) -> None:
-        """Record which model the session talks to; ``for_good`` means that it is asked again when the session is resumed."""
+        """Record the session's current model. With ``for_good`` the session also uses it when it is resumed."""
         known = await self.transcript.info()
         stored = None if known is None or not for_good or known.via == via else via
         model = via.get("model")
@@ -161,8 +161,9 @@ class SessionCore:
             await self.store.sessions.update(self.id, model=model, via=stored)
 
     def summariser(self) -> Summariser | None:
-        """Return the model that summarises for this session; None if a person types the calls, or if its provider session was
-        given. Raises ConfigError with what to set.
+        """Return the model that summarises for this session; None if the user types the calls, or the provider session was given.
+
+        Raises ConfigError, which names the setting to change.
         """
         if self.link.is_given or not self.via:
             return None
@@ -183,11 +184,11 @@ class SessionCore:
         return self.scope.identity
 
     async def info(self) -> SessionInfo | None:
-        """Return what the store says of this session."""
+        """Return the session's row in the store."""
         return await self.transcript.info()
 
     async def refresh(self) -> None:
-        """Read anew what another process may have changed: the count of records, the session's state and mode."""
+        """Read what another process may have changed: the records, the session's state and its mode."""
         await self.mode.refresh()
         await read_state(self.store, self.scope, self.transcript)
         self.on_state(self.scope.state)
@@ -195,12 +196,12 @@ class SessionCore:
     look = old_name(refresh, "look")
 
     def forget_origins(self) -> None:
-        """Have the origins of files read anew: another process may have downloaded some while it held the session."""
+        """Forget the origins of files, so that they are read again: another process may have downloaded files meanwhile."""
         if isinstance(self.scope.policy, Policy):
             self.scope.policy.files.forget(self.id)
 
     async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
-        """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
+        """Store a step of a run and return its state. If the step is already stored, return the stored state instead."""
         messages = self.transcript.marked(messages)
         if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
             self.transcript.added(messages)
@@ -222,15 +223,15 @@ class SessionCore:
 
     @property
     def definitions(self) -> list[Any]:
-        """The schemas that a model is shown; shared and read-only."""
+        """The schemas that the model sees; shared and read-only."""
         return self._share.definitions(self.names, self.backend)
 
     def emoji(self, name: str) -> str:
-        """Return the tool's emoji, "" where it has none."""
+        """Return the tool's emoji, or "" if it has none."""
         return self.display(name).emoji
 
     def display(self, name: str) -> ToolDisplay:
-        """Return how calls of the tool are shown."""
+        """Return how to display calls of the tool."""
         entry = self._share.registry.get(name)
         return NO_DISPLAY if entry is None else entry.display.with_emoji(entry.emoji)
 
@@ -241,13 +242,13 @@ class SessionCore:
 
     @property
     def entries(self) -> list[ToolEntry]:
-        """The rows of the tools that it is granted."""
+        """The rows of its granted tools."""
         return [entry for name in self.names if (entry := self._share.registry.get(name)) is not None]
 
     # -- its life ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
+        """Call the plugins' hooks for the beginning of the session, before its first work. Later calls do nothing."""
         if self.before is not None:
             await self.before()
         if not self._started:
@@ -261,12 +262,12 @@ class SessionCore:
     tell = old_name(call_hook, "tell")
 
     async def release_idle(self) -> None:
-        """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""
+        """Close the connection to the model, and idle shells. The next call continues as before."""
         await self.link.release_idle()
         environment = self.scope.opened
         if environment is not None and isinstance(environment, ReleasesIdle):
             await environment.release_idle()
-        elif environment is not None and isinstance(environment, Restable):  # a plugin's, which has the old name alone
+        elif environment is not None and isinstance(environment, Restable):  # a plugin's environment, which has only the old name
             name = type(environment).__name__
             warnings.warn(f"{name}.rest is an old name: call it release_idle", DeprecationWarning, stacklevel=1)
             await environment.rest()

@@ -1,4 +1,4 @@
-"""Driving a session: one run after another, from the inbox to an answer, under the session's lease."""
+"""Drive a session: one run after another, from the inbox to an answer, under the session's lease."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ _NOTHING = RunResult("", "interrupted", 0)
 
 
 class Driver:
-    """Drives one session, one caller at a time. What a run came to is kept until whoever said its message takes it."""
+    """Drives one session, for one caller at a time. It keeps the outcome of a run until the sender of its message takes it."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._left = Left(session)
         self._outcomes: dict[int, RunResult | Exception] = {}
         self._awaited: set[int] = set()
-        """Messages of the inbox whose senders wait for what their runs come to."""
+        """Inbox messages whose senders wait for the outcome of their runs."""
         self.is_stopped = False
-        """True where nothing more is to be begun here: the process ends, and what waits is for the next."""
+        """True if no run may begin here any more: the process ends, and waiting messages are for the next process."""
         self.ends: set[str] = set()
         """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
         self._now: RunState | None = None
-        """The run that is under way, as it was taken up."""
+        """The run that is under way, as it was at its start here."""
         self._heeded = False
-        """A message ended that run."""
+        """True if a message ended that run."""
 
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
-        """Go on until this message is answered, or its run or one before it waits for somebody."""
+        """Work until this message is answered, or until its run or an earlier one waits for an answer. Return the outcome."""
         if item is None:
             raise ToolcribError("a message with this key was said before; its run answers it")
         self._awaited.add(item.id)
@@ -57,7 +57,7 @@ class Driver:
             return await self._answer(item, emit)
         except LeaseLost:
             raise
-        except BaseException:  # whoever said it may say it again, so that what never began must not begin later
+        except BaseException:  # the sender may send it again, so a message that never began must not begin later
             with contextlib.suppress(StoreFailed):
                 await self._session.store.inbox.drop([item.id])
             raise
@@ -86,7 +86,7 @@ class Driver:
             return self._taken(item.id)
 
     async def advance(self, emit: Emit | None, done: Done, *, calls_only: bool) -> RunResult | None:
-        """Go on with what there is; see Session.advance."""
+        """Continue with waiting work; see Session.advance."""
         session = self._session
         async with self._turn(emit) as steps:
             session.scope.clear_interrupt()
@@ -108,7 +108,7 @@ class Driver:
                     if not waiting:
                         break
                     self._check_lease()
-                    session.scope.clear_interrupt()  # it was for what ran before
+                    session.scope.clear_interrupt()  # the interrupt was for the run before
                     if run_id_of(session.id, waiting[0].id) in self.ends:
                         session.scope.interrupt()
                     came_to = None if self.is_stopped else await self._run(steps, waiting[0])
@@ -119,7 +119,7 @@ class Driver:
                 return _unwrapped(outcome)
 
     async def give_up(self) -> RunResult | None:
-        """End a run that is parked; see Session.give_up."""
+        """End a parked run; see Session.give_up."""
         session = self._session
         async with self._turn(None) as steps:
             await session.start()
@@ -136,7 +136,7 @@ class Driver:
 
     @asynccontextmanager
     async def _turn(self, emit: Emit | None) -> AsyncIterator[Steps]:
-        """Let one caller in at a time; afterwards the session is again whose it was."""
+        """Admit one caller at a time, and restore the owner's identity afterwards."""
         async with self._session.turnstile:
             try:
                 yield self._watched(emit)
@@ -144,12 +144,12 @@ class Driver:
                 self._fit_back()
 
     def _check_lease(self) -> None:
-        """Raises LeaseLost where another process has the session: it answers what waits there."""
+        """Raise LeaseLost if another process took the session: that process answers the waiting messages."""
         if self._session.holding.is_lost:
             raise LeaseLost("another process has taken the session over")
 
     def heed(self, item: InboxItem) -> None:
-        """End the run that is under way for this message, where that is its right; see Session.heed."""
+        """End the run that is under way if this message may end it; see Session.heed."""
         run = self._now
         if run is not None and run.ends_for(item):
             self._heeded = True
@@ -165,7 +165,7 @@ class Driver:
             if await self._left.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
-                    self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has gone on
+                    self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has continued
                     return
             else:
                 await self._left.break_off(state)
@@ -180,7 +180,7 @@ class Driver:
                 self._outcomes.setdefault(item.id, _NOTHING if came_to is None else came_to)
 
     async def _run(self, steps: Steps, item: InboxItem) -> RunResult | Exception | None:
-        """Answer one message of the inbox. None where the session was stopped before it began: it stays there."""
+        """Answer one message of the inbox. Return None if the session was stopped first: then the message stays in the inbox."""
         session, options = self._session, item.options
         limits = RunLimits.from_json(options["limits"]) if "limits" in options else session.limits
         state = RunState(
@@ -206,7 +206,7 @@ class Driver:
         except StoreFailed:
             raise
         except ToolcribError as error:
-            await session.store.inbox.drop([item.id])  # nothing of it is recorded: it may be said again
+            await session.store.inbox.drop([item.id])  # nothing of it is recorded, so the user may send it again
             return self._came_to(state, error)
         undone = await session.store.changes.unreported(session.id) if session.model else ()
         text = "\n\n".join(part for part in (news_of(undone), item.text) if part)
@@ -217,7 +217,7 @@ class Driver:
         return await self._drive(steps, state)
 
     async def _continue(self, steps: Steps, state: RunState, *, calls_only: bool = False) -> RunResult | Exception:
-        """Go on with a run that was begun before."""
+        """Continue a run that began earlier."""
         session = self._session
         self._fit_out(state, await session.transcript.text_at(state.first))
         self._note_turn(state)
@@ -267,7 +267,7 @@ class Driver:
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
         if self._heeded or (isinstance(outcome, RunResult) and outcome.stopped == "interrupted"):
-            self._session.scope.clear_interrupt()  # this run took it, or was over before; the next message is answered
+            self._session.scope.clear_interrupt()  # this run took the interrupt, or was over before
         self._now, self._heeded = None, False
         self._outcomes.update((item, outcome) for item in state.items if item in self._awaited)
         return outcome
@@ -313,7 +313,7 @@ class Driver:
 
     def _watched(self, emit: Emit | None) -> Steps:
         session = self._session
-        self._now, self._heeded = None, False  # else of one that an error broke off
+        self._now, self._heeded = None, False  # an earlier run may have ended with an error
         if emit is not None:
             session.watch = emit
         watch = session.watch
@@ -341,7 +341,7 @@ class Driver:
             session.outfit(state.principal)
 
     def _fit_back(self) -> None:
-        """Give the session back to whom it was opened for, whoever's run went before."""
+        """Restore the owner's identity, tools and policy after a run for another principal."""
         session = self._session
         if session.identity.principal != session.opened_for.principal:
             session.scope.identity = session.opened_for

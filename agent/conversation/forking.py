@@ -1,4 +1,4 @@
-"""A fork: a new session that takes over the last part of another one."""
+"""Fork a session: start a new session with the last part of an old one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import SessionInfo, Store
 
 _SHARE = 4
-"""A fork takes over at most this part of a context, where nobody says how much."""
+"""A fork takes at most one part in this many of a context, unless the caller gives a count."""
 _AT_LEAST = 8_000
-"""Tokens that it may take over where it is not known how much the model reads."""
+"""Tokens that a fork may take if the model's window is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """``id`` is that of the new session, which has ``messages`` of the person's in ``records`` of its transcript.
+    """A new session. ``id`` is its id, ``messages`` the number of user messages in the ``records`` of its transcript.
 
-    ``unanswered`` is the message that the old one ended with, which was left out: it is to be said again. "" for none.
-    ``dropped`` counts replies and results in what it took over that did not fit, and calls that never ended.
+    ``unanswered`` is the user's last message if it has no reply; the fork leaves it out and the user must send it again. "" for
+    none. ``dropped`` counts the replies and results that did not fit, and the calls that never ended.
     """
 
     id: str
@@ -38,12 +38,13 @@ class Forked:
 async def fork(
     store: Store, info: SessionInfo, count: int | None = None, *, window: int | None = None, at: int | None = None
 ) -> Forked:
-    """Begin a session with the last ``count`` messages of a person and all that followed them; what was granted stays behind.
+    """Create a session with the last ``count`` user messages and everything after them. Grants are not copied.
 
-    ``at`` is the place of the last record that it takes over, from 0, with the results of its calls; of a message of the person's
-    what was before it. Then, without ``count``, it begins as the old one does. Without both it is as many messages as fit into a
-    quarter of ``window`` tokens, or of the conversation (of a short one: all) where that is not known; of one message that is
-    longer itself the last turns. Raises ToolcribError where nothing was said and answered, and StoreFailed.
+    ``at`` is the index of the last record to take, from 0, with the results of its calls; if that record is a user message, the
+    fork ends before it. With ``at`` and no ``count`` the fork starts at the beginning of the old session. Without both it takes
+    as many messages as fit into a quarter of ``window`` tokens. If the window is unknown, it takes a quarter of the conversation,
+    or all of a short one. If one message is already too long, it takes that message's last turns. Raises ToolcribError if the
+    session has no answered message, and StoreFailed.
     """
     transcript = Transcript(store, info.id)
     told = [record async for record in transcript.backwards()][::-1]
@@ -68,7 +69,7 @@ async def fork(
 
 
 def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Mapping[str, Any]]:
-    """Return the records up to the one at a place, and the results of its calls. Raises ToolcribError for a place beyond them."""
+    """Return the records up to index ``at``, with the results of its calls. Raises ToolcribError if ``at`` is out of range."""
     if at is None:
         return records
     if at >= len(records):
@@ -78,11 +79,11 @@ def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Map
 
 
 def _ended(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the records up to the last that needs nothing after it, and what the person said behind that."""
+    """Return the records up to the last one that is complete, and the user message after it."""
     end, unanswered = len(records), ""
     while end and (records[end - 1]["role"] != "assistant" or records[end - 1].get("calls")):
         if records[end - 1]["role"] == "results":
-            break  # the model may go on with them
+            break  # the model can continue from them
         if is_persons(records[end - 1]):
             unanswered = unanswered or str(records[end - 1]["text"])
         end -= 1
@@ -103,7 +104,7 @@ def _fitting(records: Sequence[Mapping[str, Any]], window: int | None) -> Sequen
     fitting = [start for start in starts if sum(sizes[start:]) <= room]
     if fitting or not starts:
         return records[fitting[0] :] if fitting else records
-    last = starts[-1]  # too long by itself: what was asked, and the last turns about it
+    last = starts[-1]  # too long by itself: take the request and the last turns about it
     room -= sizes[last]
     turns = [place for place in range(last + 1, len(records)) if records[place]["role"] == "assistant"]
     begin = next((place for place in turns if sum(sizes[place:]) <= room), turns[-1] if turns else last + 1)
@@ -115,5 +116,5 @@ def _starts(records: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _copy(record: Mapping[str, Any]) -> Record:
-    """A record as the fork has it: no compression is named, and no server knows the new conversation by an old reply's id."""
+    """Return a record for the fork: without its compression, and without the server's id of the old reply."""
     return {key: value for key, value in taken_over(record).items() if key != ROLE}

@@ -1,4 +1,4 @@
-"""Holding a session's lease: taken before its runs and calls, renewed meanwhile, given back after the last of them."""
+"""The lease of a session: taken before its runs and calls, renewed meanwhile, released after the last of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toolcrib.contract.store import Fence, Lease, Store
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 20.0
-"""Seconds for which a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
+"""Seconds until the lease of a process that stopped renewing it lapses, if no process can see that it ended."""
 _FIRST, _LONGEST = 0.02, 1.0
 
 
 class Holding:
-    """This process's side of a session's lease. ``lost`` is called when another process took the session over.
+    """This process's side of a session's lease. ``lost`` is called when another process takes over the session.
 
-    Several may hold it at once, in any thread and loop: the first takes it, the last gives it back.
+    Several tasks may hold it at once, in any thread and event loop: the first takes the lease, the last releases it.
     """
 
     def __init__(self, store: Store, session_id: str, fence: Fence, lost: Callable[[], None], owner: str) -> None:
@@ -34,22 +34,22 @@ class Holding:
         self._lock = threading.Lock()
         self._taking = threading.Lock()
         self._left: Lease | None = None
-        """The lease that could not be given back: it is still ours, and would keep us out until it lapses."""
+        """A lease that could not be released. It is still ours, and blocks us until it lapses."""
         self.seconds = LEASE_SECONDS
         self.is_lost = False
-        """True from the moment at which another process is known to have the session, until it is taken anew."""
+        """True once this process knows that another one has the session, until it takes the lease again."""
 
     @property
     def lease(self) -> Lease | None:
-        """The lease that was taken last, which may have been given back or lost."""
+        """The lease that was taken last; it may be released or lost."""
         return self._fence.lease
 
     @asynccontextmanager
     async def held(self, busy: Callable[[], None], gave_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
-        """Hold it, and yield whether it was taken anew: then an earlier holder may have left things undone.
+        """Hold the lease, and yield whether it was newly taken: then an earlier holder may have left work unfinished.
 
-        Waits while another process holds it, and says ``busy`` once; where ``gave_up`` says so meanwhile, raises
-        asyncio.CancelledError.
+        While another process holds the lease, this waits and calls ``busy`` once. Raises asyncio.CancelledError when ``gave_up``
+        returns True while waiting.
         """
         fresh = await self._enter(busy, gave_up)
         renewing = asyncio.create_task(self._renew())
@@ -71,7 +71,7 @@ class Holding:
                 first = self._taking.acquire(blocking=False)
             if first:
                 try:
-                    if self._left is not None:  # where even that can't be written, nothing can
+                    if self._left is not None:  # if the store can't write this, it can't write anything
                         await self._store.leases.release(self._left)
                         self._left = None
                     lease = await self._take()
@@ -91,7 +91,7 @@ class Holding:
             wait = min(_LONGEST, wait * 2)
 
     async def _take(self) -> Lease | None:
-        """Take the lease where it is free. Where nobody awaits the answer any more, what the store gave is given back."""
+        """Take the lease if it is free. If the caller is cancelled meanwhile, release the lease that the store granted."""
         taking = asyncio.ensure_future(self._store.leases.take(self._name, self._owner, self.seconds))
         try:
             return await asyncio.shield(taking)
@@ -112,7 +112,7 @@ class Holding:
     async def _give_back(self, lease: Lease) -> None:
         try:
             await self._store.leases.release(lease)
-        except StoreFailed as error:  # it lapses by itself, or is given back before we take the next
+        except StoreFailed as error:  # it lapses by itself, or is released before the next one is taken
             self._left = lease
             _log.info("the lease of session %s could not be given back: %s", self._name[:12], error)
 

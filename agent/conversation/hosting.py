@@ -1,4 +1,4 @@
-"""Parked runs that a host looks after: reminders that are due, tickets that were settled, sessions of hosts that have ended."""
+"""Parked runs that a host serves: reminders that are due, settled tickets, and sessions whose host ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from toolcrib.contract.store import Store
 
 
 async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], None]) -> None:
-    """Tell of the tickets of a platform's sessions whose reminder is due: of several processes one does. Raises StoreFailed."""
+    """Call ``tell`` for each due reminder of a platform's tickets. One process reports each. Raises StoreFailed."""
     now = time.time()
     for record in await store.tickets.due(now):
         info = await store.sessions.get(record.session_id)
-        if info is None or info.platform != platform:  # who is there has another way in
+        if info is None or info.platform != platform:  # a user of another platform has another way in
             continue
         was, ticket = record.remind_at or now, record.ticket
         again = now + max(60.0, was - record.at)
@@ -27,7 +27,7 @@ async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], N
 
 
 async def settled(store: Store) -> tuple[list[str], float]:
-    """Return the sessions whose parked runs have a ticket that was settled, and when the next ticket expires, in Unix seconds.
+    """Return the sessions with a settled ticket of a parked run, and when the next ticket expires, in Unix seconds.
 
     Raises StoreFailed.
     """
@@ -44,7 +44,7 @@ async def settled(store: Store) -> tuple[list[str], float]:
 
 
 async def take_over(store: Store, session_id: str, platform: str, host: str) -> bool:
-    """Return True if a session of the platform is hosted here: since before, or as its host has ended. Raises StoreFailed."""
+    """Return True if this host serves the platform's session, already or because the old host ended. Raises StoreFailed."""
     info = await store.sessions.get(session_id)
     if info is None or info.platform != platform or not info.host:
         return False
@@ -56,6 +56,6 @@ async def take_over(store: Store, session_id: str, platform: str, host: str) -> 
 
 
 def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
-    """Tell ``heard`` of a signal's topic, in its loop, from any thread; nothing where that has closed."""
+    """Call ``heard`` with a signal's topic in its event loop, from any thread. Does nothing if the loop is closed."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(heard, topic)

@@ -1,4 +1,4 @@
-"""Limits of a run's cost, and the run's end when it reaches one."""
+"""Limits of a run's cost, and the errors of a run that reaches one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from toolcrib.contract.errors import ConfigError, ToolcribError
 from toolcrib.contract.types import Json
 
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
-"""Reason why a run has an outcome: it answered; its last turn was asked for an answer; a person interrupted it; a gate ended
-it; it waits for somebody's answer.
+"""Reason for a run's outcome: the model answered; it used its last turn; the user interrupted it; a gate ended it; it waits
+
+for an answer.
 """
 
 
 class RunError(ToolcribError):
-    """The run can't go on; the session can."""
+    """The run can't continue; the session can."""
 
 
 class MaxTurnsReached(RunError):
-    """The model went on calling tools for as many turns as it had."""
+    """The model called tools in each of its turns and gave no answer."""
 
 
 class TokenCapReached(RunError):
@@ -40,7 +41,7 @@ class NoProgress(RunError):
 
 
 class AnswerUnfit(RunError):
-    """The model's answer is not what the schema asks for, the second one neither. ``text`` is what it said last."""
+    """The model's answer does not match the schema, even after a retry. ``text`` is its last answer."""
 
     def __init__(self, message: str, text: str = "") -> None:
         super().__init__(message)
@@ -50,16 +51,16 @@ class AnswerUnfit(RunError):
 ERRORS: Mapping[str, type[RunError]] = {
     kind.__name__: kind for kind in (MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, AnswerUnfit)
 }
-"""Errors by the name that a stored run keeps."""
+"""Error types by the name in a stored run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """``max_turns`` turns with calls; then one more for a final answer, or an error (000-41, 004-6).
+    """Limits of a run: ``max_turns`` turns with calls; then one more turn for a final answer, or an error (000-41, 004-6).
 
-    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` one on what
-    they cost by ``prices``. ``repeats`` is how often the same call may fail in a row, ``repairs`` how many turns in a row may
-    have unreadable calls only. They are stored with the run, so that a restart does not begin them anew.
+    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` is a cap on
+    their cost by ``prices``. ``repeats`` is how often the same call may fail in a row, ``repairs`` how many turns in a row may
+    have only unreadable calls. The limits are stored with the run, so a restart does not reset them.
     """
 
     max_turns: int = 10
@@ -73,7 +74,7 @@ class RunLimits:
 
     @classmethod
     def of(cls, config: Config, *, max_turns: int | None = None, max_tokens: int | None = None) -> RunLimits:
-        """Take the configuration's; what is given stands before it. Raises ConfigError for a cap on cost without prices."""
+        """Return the configured limits; arguments take precedence. Raises ConfigError for a cap on cost without prices."""
         retry, prices = config.retry, Prices.of(config.model.prices)
         if config.run.max_cost is not None and prices is None:
             raise ConfigError("run.max_cost can't be kept without model.prices: set model.prices.input and model.prices.output")
@@ -92,12 +93,12 @@ class RunLimits:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> RunLimits:
-        """Read what ``to_json`` wrote. Raises TypeError for a field that this version does not know."""
+        """Return the limits that ``to_json`` wrote. Raises TypeError for a field that this version does not know."""
         limits = cls(**{key: value for key, value in data.items() if key not in ("retry", "prices")})
         prices = data.get("prices")
         return replace(limits, retry=RetryPolicy(**data["retry"]), prices=None if prices is None else Prices(**prices))
 
 
 def _flat(value: RunLimits | RetryPolicy | Prices) -> dict[str, Json]:
-    """Return the fields as they are: with each step of a run they are stored, and ``asdict`` copies deeply."""
+    """Return the fields without copies: each step of a run stores them, and ``asdict`` copies deeply."""
     return {one.name: getattr(value, one.name) for one in fields(value)}

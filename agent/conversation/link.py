@@ -1,4 +1,4 @@
-"""A session's model: its provider session, opened when it is first needed and kept in step with the transcript."""
+"""A session's model: its provider session, opened on first use and kept in step with the transcript."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class ModelLink:
-    """``choice`` is what a person named. A provider session that is ``given`` is used as it is, and never opened anew.
+    """A session's link to its model. ``choice`` is the user's. A provider session that was given is never reopened.
 
-    ``open_model`` opens a provider session by a choice. ``window`` is the configured size of the model's context, if any.
+    ``open_model`` opens a provider session for a choice. ``window`` is the configured size of the model's context, if any.
     """
 
     def __init__(
@@ -36,51 +36,51 @@ class ModelLink:
         self._configured = window
         self._provider: ProviderSession | None = None
         self._known = 0
-        """Number of records of the transcript that the provider session has taken in."""
+        """Number of the transcript's records that the provider session has."""
         self._given = False
         self.wire = MANUAL
         self.via: dict[str, Any] = {}
-        """The provider, model and base_url of what answers; empty where a person types the calls."""
+        """The provider, model and base_url in use; empty if the user types the calls."""
         self.choice: ModelChoice | None = None
         self.instructions = ""
         self.allows_manual = False
         self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
-        """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
+        """Called at the end of a run's turns, with their number. Returns how many more turns to allow; 0 ends the run."""
         self.admits: Callable[[Principal], Awaitable[None]] | None = None
-        """Awaited before a message's run begins; raises ToolcribError where it is not to: the message is not answered then."""
+        """Awaited before a message's run begins; raises ToolcribError to refuse the run. Then the message gets no answer."""
         self.windows: dict[tuple[str, str], int] = {}
-        """Tokens that models read, by base_url and name, as far as this session was told them."""
+        """Context windows in tokens, by base_url and name, as servers reported them to this session."""
         self.learned: dict[tuple[str, str], int] = {}
-        """Size of the window by refusals, where nobody told; the sessions of a workspace share it."""
+        """Context windows estimated from refusals, if no server reported one; the sessions of a workspace share them."""
         self.name = ""
-        """The model's name; "" where a person types the calls, or before it was first opened."""
+        """The model's name; "" if the user types the calls, or before the model was first opened."""
 
     def use(self, provider: ProviderSession) -> None:
-        """Take a provider session that somebody else opened."""
+        """Use a provider session that the caller opened."""
         self._provider, self._given, self._known = provider, True, self._transcript.count
 
     @property
     def is_given(self) -> bool:
-        """True for a provider session that somebody else opened: it can't be opened anew."""
+        """True for a provider session that a caller opened: it can't be reopened."""
         return self._given
 
     @property
     def about(self) -> tuple[str, str]:
-        """The server and the model that answer, as the windows are known by."""
+        """The base_url and name of the current model: the key in ``windows``."""
         return str(self.via.get("base_url")), str(self.via.get("model"))
 
     @property
     def window(self) -> int | None:
-        """Tokens that the model reads, as configured or as this session was told or has learned; None where it does not know."""
+        """The model's window in tokens: configured, reported or estimated; None if unknown."""
         return self._configured or self.windows.get(self.about) or self.learned.get(self.about)
 
     @property
     def provider(self) -> ProviderSession | None:
-        """The provider session, or None where none is open."""
+        """The open provider session, or None."""
         return self._provider
 
     async def opened(self) -> ProviderSession:
-        """Return a provider session that knows the transcript as it is. Raises ConfigError, and ProviderError kinds."""
+        """Return a provider session that knows the current transcript. Raises ConfigError, and ProviderError kinds."""
         count = self._transcript.count
         if self._provider is not None and (self._given or self._known == count):
             self._known = count
@@ -91,7 +91,7 @@ class ModelLink:
         return self._provider
 
     async def switch(self, choice: ModelChoice) -> None:
-        """Let another model go on with the conversation; where it can't be had, the old one stays."""
+        """Switch the conversation to another model. If that model is unavailable, the old one stays."""
         provider = await self._open(choice)
         old, self._provider = self._provider, provider
         self.choice, self._given, self._known = choice, False, self._transcript.count
@@ -104,11 +104,11 @@ class ModelLink:
         return provider
 
     def renew(self) -> None:
-        """Open another provider session for the next question: its tools, or what it reads of the session, have changed."""
+        """Open another provider session for the next request: the tools or the model's view of the session have changed."""
         self._known = -1
 
     async def compressed(self) -> None:
-        """Have the model read the session as a compression left it, and what is remembered by now, from the next question on."""
+        """Make the model read the compressed session, and the current memory, from the next request on."""
         self.renew()
         await self._prompt.recall_anew()
 
@@ -120,16 +120,16 @@ class ModelLink:
         if images:
             self._provider.say(text, images)
         else:
-            self._provider.say(text)  # a plugin's provider need not know of images
+            self._provider.say(text)  # a plugin's provider may not accept images
         self._known = count
 
     def took(self, added: int) -> None:
-        """Note that the provider session has its own reply in its history: the first of ``added`` records."""
+        """Count the provider session's own reply as known: the first of ``added`` records."""
         if self._known == self._transcript.count - added:
             self._known += 1
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
-        """Give the results that were just recorded to the provider session that asked for them."""
+        """Pass the results that were just recorded to the provider session that requested them."""
         count = self._transcript.count
         if self._provider is None or turn is None or not (self._given or self._known == count - 1):
             return
@@ -137,7 +137,7 @@ class ModelLink:
         self._known = count
 
     async def release_idle(self) -> None:
-        """Give the connection back; the next question opens another. One that was given stays."""
+        """Close the connection; the next request opens another. A provider session that was given stays open."""
         if self._provider is not None and not self._given:
             provider, self._provider = self._provider, None
             await provider.close()

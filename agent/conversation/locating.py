@@ -1,4 +1,4 @@
-"""The place where a session runs: its backend and folder, and the workspace whose rules are its own."""
+"""Where a session runs: its backend and folder, and the workspace whose rules apply."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import SessionInfo, Store
 
 PROJECT = "project"
-"""The key of the project folder in what the store keeps of where a session runs."""
+"""The key of the project folder in ``SessionInfo.place``."""
 
 
 async def find_session(store: Store, prefix: str) -> SessionInfo:
-    """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+    """Return the stored session whose id starts with ``prefix``. Raises ToolcribError for none, or several."""
     found = await store.sessions.get(prefix)
     if found is None:
         raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
@@ -22,16 +22,16 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
 
 
 def _is_within(folder: str, project: Path) -> bool:
-    """Return whether a folder that a file names is the project's, or one below: elsewhere nobody chose to work."""
+    """Return whether a folder from an imported file is inside the project. The user chose no other folder."""
     return Path(folder).resolve().is_relative_to(project.resolve())
 
 
 def location_for(
     backends: Backends, project_dir: Path, start: str, name: str, cwd: str | None, old: SessionInfo | None
 ) -> Location:
-    """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError.
+    """Return where a session runs: where it ran before, unless ``name`` names a backend. Raises ConfigError and ToolcribError.
 
-    ``start`` is the folder in which sessions of the project start; a stored session that has its own starts there.
+    The project's sessions start in the folder ``start``; a stored session with its own folder starts there.
     """
     imported = old is not None and never_ran(old.place)
     if old is None or name or not old.place or imported:

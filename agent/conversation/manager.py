@@ -1,4 +1,4 @@
-"""Many sessions in one process: opened by key, driven while there is something to do, and small while there is not."""
+"""SessionManager: many sessions in one process, opened by key, driven while they have work, and small while idle."""
 
 from __future__ import annotations
 
@@ -38,20 +38,19 @@ _HOST_SECONDS, _RETRY_SECONDS = 20.0, 10.0
 """Seconds that a host's lease lasts, and seconds before a session is retried after the store failed."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
-"""(the session's id, what happened in it)"""
+"""(session id, event)"""
 Done = Callable[[str, "RunResult | Exception"], None]
-"""(the session's id, what a run came to)"""
+"""(session id, outcome of a run)"""
 
 
 class SessionManager:
-    """Opens sessions of one platform by key and drives them, each in a task of its own while it has something to do.
+    """Opens sessions of one platform by key, and drives each in its own task while it has work.
 
-    A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
-    Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
-    longest ago first. ``prepare`` is given each session that was opened, ``watch`` is told of events, ``done`` of what runs came
-    to. ``request`` returns what the session of an id, which may not exist yet, is opened with in ``crib``; without it that is
-    ``opening``, the fields of a SessionRequest. ``opens`` opens sessions instead. An async context manager; it belongs to the
-    event loop that it is started in.
+    A run that waits for an answer is parked and costs only its row in the store; an answer from any process wakes it here. After
+    ``idle_seconds`` idle sessions close their shells and connections. If more than ``most`` sessions are open, the least recently
+    used are closed. ``prepare`` receives each opened session, ``watch`` each event, ``done`` each run's outcome. ``request``
+    returns the SessionRequest for a session id, which may not exist yet, to open in ``crib``; without it ``opening`` are the
+    fields of the request. ``opens`` opens sessions instead. An async context manager for one event loop.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class SessionManager:
         self._request = request or self._plain_request
         self._opens = opens or self._requested
         self._open: OrderedDict[str, Session] = OrderedDict()
-        """The one used longest ago first."""
+        """Least recently used first."""
         self._used: dict[str, float] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -103,7 +102,7 @@ class SessionManager:
         await self.close()
 
     async def start(self) -> None:
-        """Begin to host: from here on this process is woken by answers. Raises StoreFailed."""
+        """Start hosting: from now on answers wake this process. Raises StoreFailed."""
         loop = asyncio.get_running_loop()
         owner = new_owner()
         self._host = await self._store.leases.take(f"host:{owner}", owner, _HOST_SECONDS)
@@ -112,7 +111,7 @@ class SessionManager:
         self._spawn(self._look_again())
 
     async def close(self) -> None:
-        """Interrupt what runs, and close every session. Parked runs stay parked, for whoever hosts them next."""
+        """Interrupt running work, and close every session. Parked runs stay parked for the next host."""
         self._closing = True
         self._stop_listening()
         for task in list(self._tasks):
@@ -141,9 +140,9 @@ class SessionManager:
         mode: InboxMode = "queue",
         message_key: str = "",
     ) -> str | None:
-        """Put a message into the session's inbox and wake it; return the session's id, None for a message that came before.
+        """Put a message into the session's inbox and wake the session. Return the session's id, or None for a repeated message.
 
-        Raises as Crib.open, StoreFailed, and ToolcribError once the manager is closing.
+        Raises what Crib.open raises, StoreFailed, and ToolcribError once the manager is closing.
         """
         session_id = session_id_of(self._platform, key)
         kept = await self.say_in(session_id, text, images, principal=principal, mode=mode, message_key=message_key)
@@ -159,7 +158,7 @@ class SessionManager:
         mode: InboxMode = "queue",
         message_key: str = "",
     ) -> bool:
-        """Do as ``say`` does, in the session of an id; return False for a message that came before."""
+        """Do what ``say`` does, for a session id. Return False for a repeated message."""
         if self._closing:
             raise ToolcribError("this process is about to end, and takes no more messages: say it again to the next")
         session = await self.opened(session_id)
@@ -169,7 +168,7 @@ class SessionManager:
         return item is not None
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
-        """Record an answer, and wake its session where it is ours. Raises as agent.conversation.answers.record_answer."""
+        """Record an answer, and wake its session if this process hosts it. Raises what record_answer raises."""
         settled = await record_answer(self._store, answer, approver)
         record = await self._store.tickets.get(answer.ticket_id)
         if record is not None:
@@ -177,32 +176,32 @@ class SessionManager:
         return settled
 
     def interrupt(self, key: str) -> None:
-        """End what runs in a session, whoever it is for; it goes on with what is said next."""
+        """End what runs in a session, for any user; the session continues with the next message."""
         self.interrupt_in(session_id_of(self._platform, key))
 
     def interrupt_in(self, session_id: str) -> None:
-        """Do as ``interrupt`` does, in the session of an id."""
+        """Do what ``interrupt`` does, for a session id."""
         if (session := self._open.get(session_id)) is not None:
             session.interrupt()
 
     async def session(self, key: str) -> Session:
-        """Return the session of this key, opened. Raises as Crib.open."""
+        """Return the session of this key, opened. Raises what Crib.open raises."""
         return await self.opened(session_id_of(self._platform, key))
 
     def run_id(self, session_id: str) -> str:
-        """Return the id of the run that went last in an open session; "" where there was none."""
+        """Return the id of the last run of an open session; "" if there is none."""
         run = None if (session := self._open.get(session_id)) is None else session.run
         return "" if run is None else run.id
 
     async def wait_until_idle(self, seconds: float) -> None:
-        """Return once nothing is under way, or that time is over."""
+        """Wait until no session is driven, or until the time is over."""
         if self._driving:
             await asyncio.wait(list(self._driving.values()), timeout=seconds)
 
     rest = old_name(wait_until_idle, "rest")
 
     def at_work(self, session_id: str) -> bool:
-        """Return whether a run of the session is under way here."""
+        """Return whether the session is being driven here."""
         return session_id in self._driving
 
     @property
@@ -213,17 +212,17 @@ class SessionManager:
     # -- driving -------------------------------------------------------------------------------------------------
 
     async def opened(self, session_id: str) -> Session:
-        """Return the session of an id, opened. Raises as Crib.open."""
+        """Return the session of an id, opened. Raises what Crib.open raises."""
         session = self._open.get(session_id)
         if session is None:
             made = await self._opens(session_id)
             session = self._open.setdefault(session_id, made)
-            if session is not made:  # two at once
+            if session is not made:  # two callers opened it at once
                 await made.close()
             else:
                 session.watch = lambda event: self._tell(self._watch, session_id, event)
                 self._prepare(session)
-                if self._host is not None:  # from here on the next host knows that this one had it
+                if self._host is not None:  # from now on the next host knows that this process had it
                     await self._store.sessions.update(session_id, host=self._host.name)
                 await self._shrink()
         self._touch(session_id)
@@ -241,7 +240,7 @@ class SessionManager:
         self._resting.discard(session_id)
 
     def _wake(self, session_id: str) -> None:
-        """Let a session go on with what there is; while it does, once more afterwards."""
+        """Drive a session with its waiting work. If it is already driven, drive it once more afterwards."""
         if self._closing:
             return
         if session_id in self._driving:
@@ -261,9 +260,9 @@ class SessionManager:
                     break
             if parked and not self._has_delegates(session_id):
                 await self._close(session_id)
-        except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions go on
-            self._again.discard(session_id)  # else it would fail again at once, and again
-            self._failed.add(session_id)  # nor do late signals of what was said before wake it
+        except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions continue
+            self._again.discard(session_id)  # otherwise it would fail at once again
+            self._failed.add(session_id)  # nor do late signals of earlier messages wake it
             _log.error("session %s could not go on: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             self._tell(self._done, session_id, error)
             if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):
@@ -271,10 +270,10 @@ class SessionManager:
         finally:
             del self._driving[session_id]
             if session_id in self._again and not self._closing:
-                self._spawn(self._woken(session_id))  # what came meanwhile may be nothing that a parked run goes on with
+                self._spawn(self._woken(session_id))  # news that arrived meanwhile may not concern the parked run
 
     async def _advance(self, session_id: str) -> bool:
-        """Go on as far as there is something to do. Whether a run is parked then."""
+        """Work until nothing is left to do. Return whether a run is parked."""
         session = await self.opened(session_id)
         last: RunResult | Exception | None = None
 
@@ -292,10 +291,10 @@ class SessionManager:
         return result is not None and result.stopped == "parked"
 
     def _tell(self, told: Callable[[str, Any], None], session_id: str, what: Event | RunResult | Exception) -> None:
-        """Call back. What is wrong with a listener must not end the run that it listens to."""
+        """Call a listener. Its failure must not end the run."""
         try:
             told(session_id, what)
-        except Exception:  # noqa: BLE001 - it is somebody else's code
+        except Exception:  # noqa: BLE001 - the listener is the caller's code
             _log.exception("a listener of session %s failed", session_id[:12])
 
     # -- what wakes it -------------------------------------------------------------------------------------------
@@ -305,10 +304,10 @@ class SessionManager:
             self._spawn(self._woken(topic.removeprefix(_TOPIC)))
 
     async def _woken(self, session_id: str) -> None:
-        """Something was said or answered: go on where the session is ours."""
+        """Handle a signal about a session: wake the session if this process hosts it."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
-            self._again.add(session_id)  # before the store is read: what drives it may end meanwhile
+            self._again.add(session_id)  # before the store is read, because the task that drives it may end meanwhile
             for item in await self._store.inbox.waiting(session_id):
                 if item.mode == "interrupt":
                     session.heed(item)
@@ -332,7 +331,7 @@ class SessionManager:
                 _log.exception("idle sessions could not give back what they hold")
 
     async def _look_again(self) -> None:
-        """Signals may be lost and tickets expire: look for parked runs of ours that can go on, and remind of those that can't."""
+        """Check parked runs regularly, because signals may be lost and tickets expire; send reminders that are due."""
         while True:
             try:
                 await self._adopt()
@@ -346,7 +345,7 @@ class SessionManager:
             await asyncio.sleep(pause)
 
     async def _look(self) -> float:
-        """Return the seconds until the next look."""
+        """Check the parked runs once. Return the seconds until the next check."""
         await remind(self._store, self._platform, lambda reminder: self._tell(self._watch, reminder.session_id, reminder))
         found, ends = await settled(self._store)
         for session_id in found:
@@ -354,7 +353,7 @@ class SessionManager:
         return max(0.2, min(ends - time.time(), self._look_seconds))
 
     async def _adopt(self) -> None:
-        """Host the sessions of this platform whose host has ended, where a run is parked, or something is left to do."""
+        """Host the sessions of this platform whose host has ended, if a run is parked or unfinished."""
         if self._host is None:
             return
         async for run in parked_runs(self._store):
@@ -380,7 +379,7 @@ class SessionManager:
                 await self._close(session_id)
 
     def _is_busy(self, session_id: str) -> bool:
-        """Return whether closing the session would end what works in it: a run of its own, or delegates in the background."""
+        """Return whether closing the session would end work in it: its own run, or background delegates."""
         return session_id in self._driving or self._has_delegates(session_id)
 
     def _has_delegates(self, session_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Mode of a session: kept with it in the store, switched by a person alone, and heeded where another process switched it."""
+"""Mode of a session: stored with it, switched only by the user, and reread if another process switched it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 
 KEY = "mode"
-"""The key of the mode in what the store keeps of where and how a session runs."""
+"""The key of the mode in ``SessionInfo.place``."""
 
 
 class SessionMode:
-    """Nothing that a model can call reaches it: what runs in the session only meets what follows from it."""
+    """A session's approval mode. No tool can change it."""
 
     def __init__(self, scope: CallScope, store: Store) -> None:
         self._scope = scope
@@ -25,28 +25,28 @@ class SessionMode:
         self._leader: SessionMode | None = None
         self._followers: WeakSet[SessionMode] = WeakSet()
         self._is_unkept = False
-        """True while a switch is not written down: only a stricter mode is taken over then."""
+        """True while a switch is not stored: until then only a stricter mode replaces it."""
 
     @property
     def now(self) -> Mode:
-        """The mode by which the next call is judged."""
+        """The mode that judges the next call."""
         policy = self._scope.policy
         return policy.mode if isinstance(policy, Policy) else DEFAULT
 
     @property
     def follows(self) -> bool:
-        """True for a delegate's: the mode is that of the session that it works for, which may go on beside it, or not at all."""
+        """True for a delegate's session: its mode is the mode of its parent, which may run at the same time."""
         return self._leader is not None
 
     async def switch(self, name: str) -> Mode:
-        """Judge by this mode from the next call on, and keep it with the session. Raises InvalidArguments, and StoreFailed."""
+        """Apply a mode from the next call on, and store it with the session. Raises InvalidArguments, and StoreFailed."""
         if self._leader is not None:
             return await self._leader.switch(name)
         if name not in MODES:
             raise InvalidArguments(f"there is no mode {name!r}; the modes are {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
         self._is_unkept = True
-        if is_stricter(mode, self.now):  # a stricter one holds also where it can't be written down
+        if is_stricter(mode, self.now):  # a stricter mode applies even if it can't be stored
             self.apply(mode)
         known = await self._store.sessions.get(session_id)
         if known is not None:
@@ -56,7 +56,7 @@ class SessionMode:
         return mode
 
     async def refresh(self) -> None:
-        """Take over the mode that another process may have switched the session to."""
+        """Apply the mode that another process may have stored."""
         if self._leader is not None:
             await self._leader.refresh()
             self.apply(self._leader.now)
@@ -68,13 +68,13 @@ class SessionMode:
                 self.apply(mode)
 
     def follow(self, leader: SessionMode) -> None:
-        """Be in the mode of another session from now on, whichever of the two a person switches."""
+        """Use the mode of another session from now on; a switch of either switches both."""
         self._leader = leader
         leader._followers.add(self)
         self.apply(leader.now)
 
     def apply(self, mode: Mode) -> None:
-        """Judge by this mode from the next call on."""
+        """Apply a mode from the next call on."""
         if isinstance(self._scope.policy, Policy) and mode != self.now:
             self._scope.policy = replace(self._scope.policy, mode=mode)
             for follower in list(self._followers):
@@ -82,9 +82,9 @@ class SessionMode:
 
 
 def first_mode(configured: str, place: Mapping[str, str], wanted: str = "") -> Mode:
-    """Return the mode in which a session begins: the one that is wanted, that it had, or the configured one.
+    """Return a session's first mode: the wanted one, its stored one, or the configured one.
 
-    Raises InvalidArguments for a wanted one that there is not.
+    Raises InvalidArguments for an unknown wanted mode.
     """
     if wanted and wanted not in MODES:
         raise InvalidArguments(f"there is no mode {wanted!r}; the modes are {', '.join(MODES)}")
@@ -92,5 +92,5 @@ def first_mode(configured: str, place: Mapping[str, str], wanted: str = "") -> M
 
 
 def kept(mode: Mode, place: Mapping[str, str], wanted: str = "") -> Mapping[str, str]:
-    """Return what the store keeps of the mode; nothing where it is the usual one and nobody chose it."""
+    """Return the mode's entry for the store; empty for the default mode if the user did not choose it."""
     return {KEY: mode} if wanted or KEY in place or mode != DEFAULT else {}

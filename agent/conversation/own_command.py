@@ -1,7 +1,7 @@
-"""A command of the person's own, in the environment of their session: nobody is asked, for it is theirs.
+"""Run a command that the user types, in the environment of their session, without an approval request.
 
-What is refused whatever was granted, and what an operator's rule denies, is refused here as well: such a rule is not about who
-types. A session's mode is about its model, and does not bind the person.
+Commands that no grant allows and commands that an operator's rule denies are refused here as well, because such rules apply to
+users, too. A session's mode is about its model, and does not bind the user.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
 
 KEEP = 24_000
-"""Bytes of each stream that are kept in memory; what is more goes to a file."""
+"""Bytes of each stream that stay in memory; the rest goes to a file."""
 
 
 async def run_own(session: Session, command: str, on_output: Callable[[str, bytes], None]) -> ExecOutcome:
-    """Run a command to its end, in the session's shell. ``Session.interrupt`` ends it.
+    """Run a command to its end, in the session's shell, and return its outcome. ``Session.interrupt`` ends it.
 
-    Raises Denied for what nobody may run, asyncio.CancelledError where it was interrupted, and EnvironmentFailed.
+    Raises Denied for a forbidden command, asyncio.CancelledError if it was interrupted, and EnvironmentFailed.
     """
     await session.start()
     session.scope.clear_interrupt()
@@ -44,7 +44,7 @@ async def run_own(session: Session, command: str, on_output: Callable[[str, byte
 
 
 async def _refuse(session: Session, command: str) -> None:
-    """Judge the command as the terminal tool's, also where the session's model has no such tool."""
+    """Judge the command as the terminal tool's, even if the session's model has no such tool. Raises Denied."""
     from agent.explaining import explain
 
     scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)

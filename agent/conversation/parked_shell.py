@@ -1,4 +1,4 @@
-"""The shell of a parked run: what of it is kept, and how another process brings it back."""
+"""The shell of a parked run: which part of it is stored, and how another process restores it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.redact import may_be_secret
 
 
 async def portable_shell(scope: CallScope, before: ParkedShell | None) -> ParkedShell | None:
-    """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
+    """Return the shell's folder and exported variables, without secrets; ``before`` if the run opened no shell."""
     environment = scope.opened
     if environment is None or not isinstance(environment, Portable):
         return before
@@ -24,7 +24,7 @@ async def portable_shell(scope: CallScope, before: ParkedShell | None) -> Parked
 
 
 async def restore_shell(scope: CallScope, shell: ParkedShell | None) -> None:
-    """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet.
+    """Restore the folder and variables of a parked run, unless this process already opened a shell.
 
     Raises EnvironmentFailed.
     """

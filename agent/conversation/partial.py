@@ -1,6 +1,6 @@
-"""The part of a reply that had come when it was broken off: kept, so that the model knows of it when the conversation goes on.
+"""Partial replies: the text of an interrupted reply is stored, so that the model sees it when the conversation continues.
 
-Text alone: half a call is never run, and servers refuse thinking without the signature that only a whole reply has.
+Only text is kept: an incomplete call never runs, and servers refuse thinking without the signature of a complete reply.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from agent.conversation.state import RunState
 
 _EVERY = 1.0
-"""Seconds between two writes of a reply that is still coming; a shorter one is never written before it is whole."""
+"""Seconds between two writes of an unfinished reply; a shorter reply is written only when it is complete."""
 _WRITES_A_SECOND = 100
-"""Writes of all replies of the process: while more come at once, each is written less often."""
+"""Writes per second for all replies of the process; with more replies, each is written less often."""
 _CHARS_A_SECOND = 100_000
-"""Each write has all the text: of a longer one there are fewer."""
+"""Limit for long replies: each write contains all the text so far."""
 INTERRUPTED = "interrupted by the user"
 UNREACHABLE = "the connection to the model ended here"
 KILLED = "broken off here, before it was whole"
@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 
 
 def broken_record(text: str, why: str, via: Mapping[str, Any]) -> Record:
-    """A reply that was broken off. ``why`` is read by the model behind the text, so that the bytes stay what they were."""
+    """Return the record of an interrupted reply. The model reads ``why`` after the text, so the text's bytes stay the same."""
     record: Record = {"role": "assistant", "text": text, "broken": why, "usage": {}, "at": time.time()}
     return {**record, "model": via.get("model", ""), "via": dict(via)} if via else record
 
 
 async def left_over(session: SessionCore, state: RunState) -> list[Record]:
-    """Return the records that end a run whose process ended: what its reply said by then, or what is known of its calls."""
+    """Return the records that end a run of a dead process: its partial reply, or what is known of its calls."""
     turn = await session.transcript.unanswered()
     if turn is not None:
         return [await session.transcript.missing_results(turn)]
@@ -48,7 +48,7 @@ async def left_over(session: SessionCore, state: RunState) -> list[Record]:
 
 
 async def broken_off(session: SessionCore) -> list[Record]:
-    """Return the reply that a killed process left, as the next message will record it; [] where there is none."""
+    """Return the reply that a killed process left, as the next message will record it; [] if there is none."""
     from agent.conversation.state import RunState
 
     run = await session.store.runs.current(session.id)
@@ -57,10 +57,10 @@ async def broken_off(session: SessionCore) -> list[Record]:
 
 
 class PartialReply:
-    """A listener for the events of one reply, which passes them on to ``emit``. ``state`` is the run as it is stored by now.
+    """Stores one reply while it arrives, and passes its events on to ``emit``. ``state`` is the run as stored now.
 
-    Text is written with the run about once a second while more comes, less often while very many replies come at once: should the
-    process be killed, that much is known.
+    It writes the text with the run about once a second, and less often while very many replies arrive at once. If the process is
+    killed, that text is known.
     """
 
     _coming = 0
@@ -77,12 +77,12 @@ class PartialReply:
 
     @property
     def text(self) -> str:
-        """All that was said so far."""
+        """The text so far."""
         return "".join(self._pieces)
 
     @property
     def has_begun(self) -> bool:
-        """True once the model has said something, or begun to write a call."""
+        """True once the model has sent text or begun a call."""
         return bool(self._pieces or self._call)
 
     def __call__(self, event: Event) -> None:
@@ -96,18 +96,18 @@ class PartialReply:
         self._emit(event)
 
     def record(self, why: str) -> Record:
-        """Return the record of what came until now."""
+        """Return the record of the reply so far."""
         if self._call:
             why = f"{why}, while a call of {self._call} was being written; it did not run"
         return broken_record(self.text, why, self._session.via)
 
     def begin(self) -> None:
-        """Begin to write from time to time. Called in the session's loop."""
+        """Start the regular writes. Called in the session's event loop."""
         PartialReply._coming += 1
         self._timer = asyncio.get_running_loop().call_later(_EVERY, self._tick)
 
     async def end(self) -> None:
-        """Write no more. Returns once the last write is done."""
+        """Stop writing. Returns once the last write is done."""
         if self._timer is not None:
             PartialReply._coming -= 1
             self._timer.cancel()
@@ -127,5 +127,5 @@ class PartialReply:
     async def _write(self, text: str) -> None:
         try:
             self.state = await self._session.keep(self.state.next(said=text))
-        except ToolcribError as error:  # the next step is stored too, and says so where it can't be
+        except ToolcribError as error:  # the next step is stored, too, and reports a failure
             _log.debug("session %s: a reply was not stored while it came: %s", self._session.id[:12], error)

@@ -1,4 +1,4 @@
-"""A session's system prompt: looked up once, and kept with the session, so that a server's cache of it holds."""
+"""A session's system prompt: built once and stored with the session, so that the server's cache of it stays valid."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 class SessionPrompt:
-    """``find_surroundings`` looks them up, for ``basis``; without it there are none. ``recall`` reads the memory of whom the
-    session was opened for, None where nothing is remembered: a session that goes on is then not told either what it once was.
-    ``whose`` returns the key of that principal.
+    """Builds a session's prompt. ``find_surroundings`` returns its surroundings, for ``basis``; by default there are none.
+
+    ``recall`` returns the memory of the session's owner; None if memory is off, also for a session that had it before. ``whose``
+    returns the key of the owner.
     """
 
     def __init__(
@@ -37,17 +38,17 @@ class SessionPrompt:
 
     @property
     def surroundings(self) -> Surroundings:
-        """The surroundings as they were when the session began; looked up now if ``fix_surroundings`` was not awaited yet."""
+        """The surroundings as they were when the session began; read now if ``fix_surroundings`` was not awaited yet."""
         return self._look() if self._settled is None else self._settled
 
     async def fix_surroundings(self) -> Surroundings:
-        """Take what the session was told when it began, or look it up and keep it. Raises StoreFailed and LeaseLost."""
+        """Load the surroundings that the session began with, or read and store them. Raises StoreFailed and LeaseLost."""
         if self._settled is None:
             self._settled = await self._kept() or await self._looked_up()
         return self._settled
 
     async def _kept(self) -> Surroundings | None:
-        if not self._transcript.count:  # nothing was said yet, so that nothing was told
+        if not self._transcript.count:  # no message yet, so the model has read no prompt
             return None
         try:
             kept = Surroundings.from_json(await self._store.sessions.prompt(self._transcript.session_id))
@@ -67,7 +68,7 @@ class SessionPrompt:
         return "" if self.recall is None else self.recall()
 
     async def recall_anew(self) -> None:
-        """Read the memory again, and keep what is told of it from here on: for who begins the prompt anew, as a compression does.
+        """Read the memory again and use it from now on, for a prompt that begins anew after a compression.
 
         Raises StoreFailed and LeaseLost.
         """
@@ -79,9 +80,9 @@ class SessionPrompt:
             self._settled = settled
 
     def text(self, instructions: str = "") -> str:
-        """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known.
+        """Return the system prompt. Raises EnvironmentFailed if the folder of its commands is unknown.
 
-        A run for another principal, as in a room of several people, is told nothing of what is remembered of the session's own.
+        A run for another principal, as in a room with several users, does not see the owner's memory.
         """
         self._cwd = self._cwd or self._scope.cwd
         known = self.surroundings

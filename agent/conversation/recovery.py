@@ -1,4 +1,4 @@
-"""What a run left that no process drives any more: whether it can go on, and how it ends where it can't."""
+"""Recovery of a run that no process drives any more: whether it can continue, and how it ends if not."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _log = logging.getLogger(__name__)
 
 
 class Left:
-    """The session's run that is under way, as the store has it: this process or another one left it there."""
+    """The session's current run as the store has it, left by this process or another one."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     async def catch_up(self, *, fresh: bool) -> None:
-        """Take stock of what other processes did, once the lease is ours; ``fresh``: it was not ours before."""
+        """Load the changes of other processes after taking the lease. ``fresh``: this process did not hold it before."""
         session = self._session
         await session.scope.record_again()
         if not fresh:
@@ -35,7 +35,7 @@ class Left:
         await session.delegates.resume_background()
 
     async def run(self) -> RunState | None:
-        """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
+        """Return the run that has not ended. A turn from before runs were stored gets its results."""
         session = self._session
         record = await session.store.runs.current(session.id)
         if record is not None:
@@ -47,12 +47,12 @@ class Left:
         return None
 
     async def is_told_to_end(self, state: RunState) -> bool:
-        """Return True if a message waits that interrupts this run."""
+        """Return True if a waiting message interrupts this run."""
         waiting = await self._session.store.inbox.waiting(self._session.id)
         return any(map(state.ends_for, waiting))
 
     async def waits(self, state: RunState) -> bool:
-        """Return True if the run waits for somebody: it is parked, or its process ended while somebody was asked."""
+        """Return True if the run waits for an answer: it is parked, or its process ended during an approval request."""
         if state.phase != "calling":
             return state.phase == "parked"
         ledger = self._session.store.ledger
@@ -60,27 +60,27 @@ class Left:
         return any(one is not None and one.status is ToolCallStatus.SUSPENDED for one in known)
 
     async def waits_now(self) -> bool:
-        """Return True if there is such a run, and it waits for somebody."""
+        """Return True if the current run waits for an answer."""
         record = await self._session.store.runs.current(self._session.id)
         return record is not None and await self.waits(RunState.of(record))
 
     async def restore(self, state: RunState) -> None:
-        """Restore the shell of a parked run, as far as that is possible."""
+        """Restore the shell of a parked run, as far as possible."""
         from agent.conversation.parked_shell import restore_shell
 
         session = self._session
         try:
             await restore_shell(session.scope, state.shell)
-        except EnvironmentFailed as error:  # then what a ticket binds differs, and somebody is asked anew
+        except EnvironmentFailed as error:  # then a ticket's binding differs, and the user is asked again
             _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
 
     async def break_off(self, state: RunState) -> None:
-        """End a run whose process ended: what it said, or what is known of its calls, is recorded."""
+        """End a run of a dead process: record its partial reply, or what is known of its calls."""
         await self._session.delegates.settled(state.turn_id, state.batch)
         await self._session.keep(state.ended("interrupted", state.text), await left_over(self._session, state))
 
     async def end_by(self, state: RunState, error: ToolcribError) -> None:
-        """End a run whose model can't be asked: what was said stays in the transcript."""
+        """End a run whose model is unavailable: its messages stay in the transcript."""
         known = await self._session.store.runs.get(state.id)
         state = state if known is None else RunState.of(known)
         if not state.is_over:

@@ -1,4 +1,4 @@
-"""State of a session: as the store keeps it, or of one from an older toolcrib as its records carry it."""
+"""State of a session, from the store or, for a session of an older toolcrib, from its records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.dispatch.scope import CallScope
 
 
 async def read_state(store: Store, scope: CallScope, transcript: Transcript) -> None:
-    """Have the scope see the session's records and state as they are now. Raises StoreFailed."""
+    """Reload the session's records and state into its scope. Raises StoreFailed."""
     has_more = await transcript.reload_if_changed()
     await scope.read_state()
     if has_more and not scope.state.versions:
@@ -22,7 +22,7 @@ async def read_state(store: Store, scope: CallScope, transcript: Transcript) -> 
 
 
 def news_of(undone: Sequence[ChangeStep]) -> str:
-    """Describe, for the model, undos that it did not see; "" where there was none."""
+    """Return a description for the model of undos that it has not seen; "" for none."""
     if not undone:
         return ""
     from agent.undo import news
@@ -31,6 +31,6 @@ def news_of(undone: Sequence[ChangeStep]) -> str:
 
 
 async def give_state(store: Store, session_id: str, values: Mapping[str, Any]) -> None:
-    """Keep values of a session that has none yet. Where another process did so first, its own stand."""
+    """Store the first values of a session's state. If another process stored values first, those stay."""
     if values:
         await store.state.write([StateWrite("session", session_id, name, value, was=0) for name, value in values.items()])

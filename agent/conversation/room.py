@@ -1,4 +1,4 @@
-"""Room in the context of a run: looked at before each request, and made where it is short."""
+"""Room in the context of a run: measured before each request, and made by compression when it is short."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SHORT = 4_000
-"""Characters of a session's first message with which no context is full."""
+"""A context is never full if the session's only message has fewer characters."""
 _REFUSALS, _SHRINKS = 3, 0.7
-"""Compressions after refusals without an answer between them, and what part of the window before each takes for the window: an
-estimate may be far from how a server counts."""
+"""Compressions after refusals without an answer between them, and the factor that shrinks the assumed window each time: an
+
+estimate may differ much from the server's count.
+"""
 _AGAIN = 1.05
-"""A compression that failed is tried again when there is so much more than there was then."""
+"""A failed compression is retried when the context has grown by this factor."""
 
 
 class ContextRoom:
-    """The room of one session's runs. It counts along as records are ``added``, by the server's counts and an estimate since."""
+    """The room of one session's runs. It counts records as they are ``added``: server counts first, then estimates."""
 
     def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session
@@ -36,7 +38,7 @@ class ContextRoom:
         self._tokens: int | None = None
         self._failed_at = 0
         self._refused = 0
-        """Times that the server refused the conversation since it last answered."""
+        """Refusals of the conversation since the server's last answer."""
 
     def added(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Count records that were just stored."""
@@ -52,12 +54,13 @@ class ContextRoom:
                 self._tokens += tokens_of_record(record)
 
     def answered(self) -> None:
-        """Note that the model took the conversation as it is."""
+        """Reset the count of refusals: the model accepted the conversation."""
         self._refused = 0
 
     async def kept(self, state: RunState) -> RunState | None:
-        """Compress the session where its context is nearly full; the state is another one then, None where it was interrupted.
-        What goes wrong with it is told, and the run goes on as it was. Raises StoreFailed, and LeaseLost.
+        """Compress the session if its context is nearly full. Return the run's new state, or None if it was interrupted.
+
+        A failure is reported as an event, and the run continues unchanged. Raises StoreFailed, and LeaseLost.
         """
         window = await self._window()
         if window is None:
@@ -78,13 +81,14 @@ class ContextRoom:
             self._emit(CompressionFailed(str(error)))
             return state
         if made is None:
-            self._failed_at = self._tokens  # nothing is to be won by it
+            self._failed_at = self._tokens  # compression saves nothing
             return None if self._session.scope.cancelled else state
         return await self._keep(state, made, "threshold")
 
     async def refused(self, state: RunState, error: ContextTooLong) -> RunState:
-        """Compress the session, whose server just refused it as too long; where it does so again, to less each time. Raises
-        ContextTooLong with what to do where that does not help.
+        """Compress a session that the server just refused as too long; after each further refusal, compress it more.
+
+        Raises ContextTooLong with the reason if that does not help.
         """
         if not self._may():
             raise error
@@ -108,7 +112,7 @@ class ContextRoom:
         raise ContextTooLong(words, status=error.status, body=error.body) from error
 
     def _learn(self, error: ContextTooLong, tokens: int) -> None:
-        """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
+        """Record the model's window after a refusal, unless it is known, to avoid another refusal."""
         from agent.context.window import window_refused
 
         link, about = self._session.link, self._session.link.about
@@ -120,7 +124,7 @@ class ContextRoom:
         return session.config.compression.enabled and bool(session.via) and not session.link.is_given
 
     async def _window(self) -> int | None:
-        """Return how much the model reads, None where that is not known, or it can't be full."""
+        """Return the model's window in tokens; None if it is unknown, or if the context can't be full."""
         session = self._session
         if not self._may():
             return None
@@ -144,7 +148,7 @@ class ContextRoom:
         session = self._session
         used = await measure(session)
         window = session.link.window
-        if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
+        if window is not None and used.window.tokens is None:  # the answer of a server is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
         return await interruptible(
             session.scope, compress(session, used, why, share, begins=lambda: self._emit(ContextCompressing(why)))
@@ -163,10 +167,10 @@ class ContextRoom:
 
 
 async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:
-    """Compress a session at a person's request; ``wish`` says what the summary is to keep.
+    """Compress a session at the user's request; ``wish`` describes what the summary should keep.
 
-    Raises ToolcribError where there is nothing to compress, or a run is under way that waits for somebody; NotSummarised,
-    ConfigError and ProviderError kinds, StoreFailed, and LeaseLost.
+    Raises ToolcribError if there is nothing to compress or a run waits for an answer; NotSummarised, ConfigError and
+    ProviderError kinds, StoreFailed, and LeaseLost.
     """
     from agent.context.window import measure
     from agent.conversation.compressing import compress

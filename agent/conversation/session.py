@@ -1,4 +1,4 @@
-"""Session: the calls it may make, its environment, and the one way in: say, answer, interrupt, advance."""
+"""Session: its calls, its environment, and the ways into it: say, answer, interrupt, advance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Session(SessionCore):
-    """A session as its users see it; see SessionCore for what it has."""
+    """A session as interfaces use it; SessionCore has its state."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Session(SessionCore):
         schema: Mapping[str, Any] | None = None,
         limits: RunLimits | None = None,
     ) -> InboxItem | None:
-        """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
+        """Put a message durably into the session's inbox; ``advance`` answers it. Return None if its ``key`` is already known.
 
-        While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
-        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn. A run of
-        somebody else is ended by the local person alone: it goes on, and the message waits for its end.
-        The run, its tickets and grants are the principal's.
+        While a run is under way, a ``queue`` message waits for its end, a ``steer`` message reaches the model with the next
+        results, and an ``interrupt`` message ends the run first. If another process drives the session, it ends the run at once
+        if it hosts the session, otherwise at the run's next turn. Only the local user can end another user's run; other messages
+        wait for its end. The run, its tickets and grants belong to the principal.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         options |= {} if limits is None else {"limits": limits.to_json()}
@@ -90,15 +90,15 @@ class Session(SessionCore):
         emit: Emit | None = None,
         said: Callable[[], None] = lambda: None,
     ) -> RunResult:
-        """Say something, and go on until it is answered, or waits for somebody. Several at once are answered in order.
+        """Send a message, and work until it is answered or its run waits for an answer. Several messages are answered in order.
 
-        ``said`` is called once the message is stored: from then on another process can go on with it.
+        ``said`` is called once the message is stored: from then on another process can continue with it.
 
-        Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost where another process took the session
-        over; the session can go on after them.
+        Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost if another process took over the session.
+        The session remains usable after all of them.
         """
         if not self.turnstile.is_taken:
-            self.scope.clear_interrupt()  # before anything is awaited: an interrupt from here on is for this run
+            self.scope.clear_interrupt()  # before the first await: a later interrupt is for this run
         if schema is not None:
             from agent.conversation.structured import AnswerCheck
 
@@ -108,7 +108,7 @@ class Session(SessionCore):
         try:
             item = await asyncio.shield(saying)
             said()
-        except BaseException:  # what nobody waits for any more must not be answered later
+        except BaseException:  # its caller is gone, so the message must not be answered later
             item = await saying
             if item is not None:
                 await self.store.inbox.drop([item.id])
@@ -122,48 +122,53 @@ class Session(SessionCore):
         calls_only: bool = False,
         done: Callable[[RunResult | Exception], None] = lambda outcome: None,
     ) -> RunResult | None:
-        """Go on with the run that has not ended, then with what waits in the inbox; return the result of the last run, None where
-        there was nothing to do. ``done`` is told what each of them came to.
+        """Continue the run that has not ended, then answer the messages in the inbox. Return the result of the last run, or None
+        if
 
-        A run that an ended process left is continued from its last whole step. ``calls_only`` runs what was answered of a parked
-        run, and leaves the rest to the next. Raises as ``ask``.
+        there was nothing to do.
+
+        ``done`` receives the outcome of each run. A run of a dead process continues from its last complete step. ``calls_only``
+        runs the answered calls of a parked run and leaves the rest to the next caller. Raises what ``ask`` raises.
         """
         return await self._driver.advance(emit, done, calls_only=calls_only)
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
-        """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
+        """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises what record_answer raises."""
         from agent.conversation.answers import record_answer
 
         return await record_answer(self.store, answer, approver)
 
     def heed(self, item: InboxItem) -> None:
-        """End what runs now for this message, if it may: see RunState.ends_for. Nothing where no run is under way."""
+        """End the current run for this message, if it may: see RunState.ends_for. Does nothing if no run is under way."""
         self._driver.heed(item)
 
     def interrupt(self, begins: str = "") -> None:
-        """End what runs now, from any thread or a signal handler, and the run of this id as it begins; the session goes on."""
+        """End the current work, and the run with the id ``begins`` as it begins. The session remains usable.
+
+        Any thread and any signal handler may call this.
+        """
         self._driver.ends.add(begins)
         self.scope.interrupt()
 
     def stop(self) -> None:
-        """End what runs now, and begin nothing more: messages stay in the inbox, for the next process. From any thread."""
+        """End the current work, and begin nothing more: messages stay in the inbox for the next process. From any thread."""
         self.begin_nothing()
         self.scope.interrupt()
 
     def begin_nothing(self) -> None:
-        """Begin nothing more, as ``stop``; what runs now goes on to its end."""
+        """Begin no more runs, as after ``stop``; the current run continues to its end."""
         self._driver.is_stopped = True
 
     async def waits_for_answers(self) -> bool:
-        """Return True if a run of this session is parked, or its process ended while somebody was asked."""
+        """Return True if a run of this session is parked, or its process ended during an approval request."""
         return await self._driver.waits()
 
     async def give_up(self) -> RunResult | None:
-        """End a run that is parked: its tickets expire, and the model reads that nobody agreed."""
+        """End a parked run: its tickets expire, and the model reads that its calls were not approved."""
         return await self._driver.give_up()
 
     async def acall(self, call: ToolCall) -> ExecutedCall:
-        """Run one call as ``calls`` does."""
+        """Run one call by hand; see ``calls``."""
         return (await self.calls([call]))[0]
 
     async def calls(
@@ -172,7 +177,7 @@ class Session(SessionCore):
         on_start: Callable[[ToolCall], None] = lambda call: None,
         on_done: Callable[[ExecutedCall], None] = lambda executed: None,
     ) -> list[ExecutedCall]:
-        """Run calls that a person made by hand, as those of a turn are run; the model does not hear of them."""
+        """Run calls that a user makes by hand, in the same way as a turn's calls. The model does not see them."""
         from tools.dispatch.batch import run_calls
 
         await self.start()
@@ -198,7 +203,7 @@ class Session(SessionCore):
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
 
     async def explain(self, command: str, cwd: str = "") -> Explanation:
-        """Return what the gate would say of a command now, by this session's shell, files and grants. Nothing is run."""
+        """Return the gate's verdict on a command now, by this session's shell, files and grants. Nothing runs."""
         from agent.explaining import explain
 
         return await explain(self.dispatcher, self.scope, command, cwd)
@@ -206,7 +211,7 @@ class Session(SessionCore):
     # -- its model -----------------------------------------------------------------------------------------------
 
     async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
-        """Say which model answers, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
+        """Choose the model, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
         self.link.instructions, self.link.allows_manual = instructions, allows_manual
         await self.transcript.reload_if_changed()
         await self.link.switch(choice)

@@ -1,4 +1,4 @@
-"""A run between two of its steps: all that is needed to continue it in another process, next week."""
+"""The state of a run between two steps: all that another process needs to continue it, even a week later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib.contract.types import Json, ToolCall, ToolCallStatus
 
 VERSION = 1
 Phase: TypeAlias = Literal["asking", "calling", "parked", "ended"]
-"""Next: ask the model; run the turn's calls; wait for somebody's answer; nothing."""
+"""Next: ask the model; run the turn's calls; wait for an answer; nothing."""
 _STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running", "parked": "parked", "ended": "ended"}
 
 
@@ -28,10 +28,7 @@ def run_id_of(session_id: str, item: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """State of a call in the turn's batch. ``tickets`` are those that it waits for; ``settled``: its result is in the ledger.
-
-    ``end_run``: a gate ended the run with it.
-    """
+    """State of a call in the turn's batch. ``tickets`` are its pending tickets; ``end_run``: a gate ended the run with it."""
 
     call: ToolCall
     status: ToolCallStatus = ToolCallStatus.NEW
@@ -40,7 +37,7 @@ class CallState:
 
     @property
     def settled(self) -> bool:
-        """True once the call has its result."""
+        """True once the ledger has the call's result."""
         return self.status.is_terminal
 
     def to_json(self) -> dict[str, Json]:
@@ -61,7 +58,7 @@ class CallState:
 
 @dataclass(frozen=True, slots=True)
 class ParkedShell:
-    """The folder and the exported variables that the session's commands had when the run was parked; without secrets."""
+    """The folder and exported variables of the session's commands at the time of parking; without secrets."""
 
     cwd: str
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -69,13 +66,13 @@ class ParkedShell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """Frozen; each step makes another. ``step`` counts the steps that are kept whole, from 1.
+    """Frozen state of a run; each step makes a new one. ``step`` counts the stored steps, from 1.
 
-    ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the call
-    that failed last with how often in a row, ``unreadable`` how many turns in a row had no readable call. ``batch`` is the turn's
-    calls. ``first`` is the place in the transcript of the message that the run answers. ``schema`` is what the answer must fit;
-    ``mends`` means that the answer was asked for once more, ``last`` that this turn may have no calls. ``shell`` is set while the
-    run is parked.
+    ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the last
+    failed call and how often it failed in a row, ``unreadable`` the number of turns in a row without a readable call. ``batch``
+    is the turn's calls. ``first`` is the transcript index of the message that the run answers. ``schema`` is the schema of the
+    answer. ``mends`` means that the model is answering again after an invalid answer, ``last`` that this turn may have no calls.
+    ``shell`` is set while the run is parked.
     """
 
     id: str
@@ -101,15 +98,15 @@ class RunState:
     text: str = ""
     data: Json = None
     error: tuple[str, str] | None = None
-    """The kind and the words of the RunError that ended it."""
+    """The type and the message of the RunError that ended it."""
     finish: str = ""
-    """Reason why the last reply ended, as ProviderTurn has it."""
+    """Reason why the last reply ended; see ProviderTurn."""
     said: str = ""
-    """Text of a reply that is still coming, as it was a second ago."""
+    """Text of an unfinished reply, as last written."""
 
     @property
     def turn_id(self) -> str:
-        """Name of the last reply, unlike that of any other: the ledger keeps it with the calls."""
+        """Unique name of the last reply: the ledger stores it with the calls."""
         return f"{self.id}/{self.turn}"
 
     @property
@@ -118,7 +115,7 @@ class RunState:
         return self.phase == "ended"
 
     def ends_for(self, item: InboxItem) -> bool:
-        """Return True if this message interrupts the run: whom the run is for says so, or the local person."""
+        """Return True if this message interrupts the run: it comes from the run's principal, or from the local user."""
         who = Principal.from_json(item.principal)
         theirs = (who.key, who.speaker) == (self.principal.key, self.principal.speaker)
         return item.mode == "interrupt" and item.id not in self.items and (who.is_local or theirs)
@@ -132,13 +129,13 @@ class RunState:
         return self.next(phase="ended", stopped=stopped, text=text, batch=(), shell=None, **changes)
 
     def failed_with(self, error: RunError) -> RunState:
-        """Return the state that a limit ended."""
+        """Return the state after a limit ended the run."""
         return self.next(
             phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error)), text=getattr(error, "text", "")
         )
 
     def raise_error(self) -> None:
-        """Raise the RunError that ended the run, if one did."""
+        """Raise the RunError that ended the run, if there is one."""
         if self.error is not None:
             kind, words = self.error
             raise AnswerUnfit(words, self.text) if kind == AnswerUnfit.__name__ else ERRORS.get(kind, RunError)(words)
@@ -146,7 +143,7 @@ class RunState:
     # -- as it is stored -----------------------------------------------------------------------------------------
 
     def record(self) -> RunRecord:
-        """Return the run as the store keeps it."""
+        """Return the run's record for the store."""
         return RunRecord(self.id, self.session_id, _STATUS[self.phase], self.step, self.to_json(), time.time())
 
     def to_json(self) -> dict[str, Json]:
@@ -178,7 +175,7 @@ class RunState:
 
     @classmethod
     def of(cls, record: RunRecord) -> RunState:
-        """Read a stored run. Raises ToolcribError for one that a newer version wrote, or that can't be understood."""
+        """Return the state of a stored run. Raises ToolcribError for a run of another version, or an invalid one."""
         data = dict(record.state)
         version = data.pop("version", None)
         if version != VERSION:
@@ -208,7 +205,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
+    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without prices."""
 
     text: str
     stopped: Stopped
@@ -216,10 +213,10 @@ class RunResult:
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
     data: Any = None
-    """The answer as JSON, where a schema was asked for."""
+    """The answer as JSON, if the request had a schema."""
     images: Sequence[Image] = ()
-    """All that the model drew in the run, in order."""
+    """Images of the model in the run, in order."""
     tickets: Sequence[str] = ()
     """Ids of the tickets that a parked run waits for."""
     finish: str = ""
-    """Reason why the last reply ended, as ProviderTurn has it: ``length`` where it was cut off at its token limit."""
+    """Reason why the last reply ended, as in ProviderTurn; ``length`` means that it reached its token limit."""

@@ -1,7 +1,7 @@
-"""A run's steps, one after another: ask the model, run its calls, park, or end.
+"""The steps of a run, one after another: ask the model, run its calls, park, or end.
 
-Each step is kept whole, with what it adds to the transcript, or not at all. It has a number, so that one which is done again
-after a crash adds nothing twice. Nothing of a run lives elsewhere than in its RunState and in the ledger.
+Each step is stored completely, with the records that it adds to the transcript, or not at all. Steps have numbers, so a step that
+is repeated after a crash adds nothing twice. All state of a run is in its RunState and in the ledger.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ if TYPE_CHECKING:
     from tools.dispatch.batch import BatchCall
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
-"""The specification's words (000-41)."""
+"""The text of the specification (000-41)."""
 _KEY_CHARS = 200
 
 
 class Steps:
-    """Does the steps of one session's runs. ``emit`` is told of everything, and must not raise."""
+    """Performs the steps of one session's runs. ``emit`` receives all events, and must not raise."""
 
     def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session
         self._emit = emit
         self._room = ContextRoom(session, emit)
         self._turn: ProviderTurn | None = None
-        """The reply whose calls are under way, where this provider session gave it."""
+        """The reply whose calls are under way, if this provider session gave it."""
         self._told_state: Mapping[str, Any] | None = None
-        """The state as the last record of results has it, or one before that; None where this process wrote none."""
+        """The state in the last record of results, or an earlier one; None if this process wrote none."""
 
     async def advance(self, state: RunState) -> RunState:
-        """Do the next step. A parked run whose answers are still missing comes back as it is.
+        """Perform the next step and return the new state. A parked run without answers stays unchanged.
 
-        Raises ProviderError where the model can't be asked, StoreFailed, and LeaseLost. A limit ends the run: its state says so.
+        Raises ProviderError if the model can't be asked, StoreFailed, and LeaseLost. A run that reaches a limit ends: the new
+        state has the error.
         """
         match state.phase:
             case "asking":
@@ -66,7 +67,7 @@ class Steps:
                 return state
 
     async def begin(self, state: RunState, text: str, item: InboxItem) -> RunState:
-        """Record the message that the run answers, as ``text``, and take it out of the inbox."""
+        """Record the message that the run answers, as ``text``, and remove it from the inbox."""
         images = [Image.from_json(image) for image in item.images]
         record = user_record(text, images, state.principal, via=self._session.via, source=source_of(item))
         state = state.next(first=self._session.transcript.count)
@@ -75,7 +76,7 @@ class Steps:
         return state
 
     async def run_calls_only(self, state: RunState) -> RunState:
-        """Run what was answered of a parked run, and leave the run parked: whoever advances it next asks the model."""
+        """Run the answered calls of a parked run, and leave the run parked: the next caller of ``advance`` asks the model."""
         calls = await self._rebuilt(state)
         await self._batch(calls, state.turn_id)
         return await self._park(state, calls)
@@ -103,7 +104,7 @@ class Steps:
         self._emit(TurnStarted(number))
         held = state.last or state.mends
         if state.schema is not None or held:
-            # where there are tools, some servers would hold the calls to the schema too
+            # with tools, some servers would apply the schema to the calls, too
             steer(provider, "none" if held else "auto", state.schema if held or not session.names else None)
         partial = PartialReply(session, state, self._emit)
         partial.begin()
@@ -127,7 +128,7 @@ class Steps:
         return await self._answered(state, turn, provider, stream)
 
     async def _more_turns(self, state: RunState) -> int | None:
-        """Ask whoever can be asked whether the run shall go on; return for how many turns, None where it was interrupted."""
+        """Return how many more turns the run gets, 0 for none; None if the user interrupted."""
         scope, ask = self._session.scope, self._session.link.more_turns
         if ask is None:
             return 0
@@ -135,7 +136,7 @@ class Steps:
         return None if scope.cancelled else more
 
     async def _ask_last(self, state: RunState) -> RunState:
-        """Ask for a final answer, as 000-41 says; or end the run, as 004-6 does."""
+        """Ask for a final answer, as in 000-41; or end the run, as in 004-6."""
         limits = state.limits
         if limits.on_max_turns == "error":
             words = f"no answer after {limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"
@@ -145,12 +146,12 @@ class Steps:
         return state
 
     async def _steered(self, state: RunState) -> RunState:
-        """Hand over what was said for the model to read while the run is under way; an interrupt that was said is heeded."""
+        """Pass steering messages to the model while the run is under way. An interrupting message interrupts the run."""
         if self._session.scope.cancelled:
             return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
         if any(map(state.ends_for, waiting)):
-            self._session.scope.interrupt()  # said in another process
+            self._session.scope.interrupt()  # from another process
             return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]
         if not steering:
@@ -194,7 +195,7 @@ class Steps:
         return after
 
     async def _finish(self, state: RunState, text: str, stopped: Stopped, record: Record) -> RunState:
-        """End with an answer; one that does not fit its schema is asked for once more."""
+        """End with an answer. If it does not fit its schema, ask for it once more."""
         if state.schema is None:
             return await self._keep(state.ended(stopped, text), [record])
         from agent.conversation.structured import AGAIN, AnswerCheck
@@ -213,7 +214,7 @@ class Steps:
         return await self._keep(state.ended(stopped, text, data=data), [record])
 
     def _counted(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> tuple[RunState, RunError | None]:
-        """Return the state with this reply's tokens and cost, and what is wrong with them."""
+        """Return the state with this reply's tokens and cost, and the error if its cost can't be bounded."""
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
         state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
@@ -243,20 +244,20 @@ class Steps:
         return await self._settled(state, executed)
 
     async def _batch(self, calls: Sequence[BatchCall], turn_id: str) -> bool:
-        """Bring every call as far as it gets; True where all have their results."""
+        """Run each call as far as possible. Return True if all calls have their results."""
         from tools.dispatch.batch import run_batch
 
         session, since = self._session, None
         if self._turn is None:  # another process had the reply, and may have begun its calls
             turn = await session.transcript.unanswered()
             if turn is not None:
-                turn_id, since = turn.get("turn", ""), begun_since(turn)  # an older toolcrib named no reply
+                turn_id, since = turn.get("turn", ""), begun_since(turn)  # an older toolcrib did not name replies
         return await run_batch(
             session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, turn=turn_id, since=since
         )
 
     async def _rebuilt(self, state: RunState) -> list[BatchCall]:
-        """Return the batch as run_batch takes it: with the results that the ledger has of it."""
+        """Return the batch for run_batch, with the results that the ledger has."""
         from tools.dispatch.batch import BatchCall
 
         ledger, found = self._session.store.ledger, []
@@ -273,7 +274,7 @@ class Steps:
         return found
 
     async def _park(self, state: RunState, calls: Sequence[BatchCall]) -> RunState:
-        """Keep what is settled and what is waited for. The transcript stays as it is until all is settled."""
+        """Store the settled calls and the tickets. The transcript stays unchanged until all calls are settled."""
         batch = tuple(map(_state_of, calls))
         if state.phase == "parked" and batch == state.batch:
             return state
@@ -317,7 +318,7 @@ class Steps:
         self._emit(ToolFinished(executed, display.emoji, display))
 
     async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
-        """Store the step. One that was stored before a crash stays as it was stored then."""
+        """Store the step. If it was stored before a crash, return the stored state."""
         state = await self._session.keep(state, messages, taken)
         self._room.added(messages)
         return state
@@ -330,7 +331,7 @@ def _state_of(one: BatchCall) -> CallState:
 
 
 def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what others used for these calls."""
+    """Return the run, charged with the delegates' usage for these calls."""
     if all(one.call.name not in CHARGED for one in executed):
         return state
     from agent.delegates.budget import charged
@@ -348,7 +349,7 @@ def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state
     failed, counted = state.failed, ""
     for one in executed:
         key = _key(one) if one.result.is_error else ""
-        if key and key == counted:  # the same call several times in one turn is one try
+        if key and key == counted:  # repeats of a call in one turn count as one try
             continue
         counted = key
         failed = (key, failed[1] + 1 if key and key == failed[0] else 1)
@@ -358,7 +359,7 @@ def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state
 
 
 def _key(one: ExecutedCall) -> str:
-    """Return what tells this call from others: its name and arguments, or of long ones how they begin and their digest."""
+    """Return a key for the call: its name and arguments, or their beginning and digest if they are long."""
     text = f"{one.call.name} {json.dumps(one.call.args, sort_keys=True, default=str)}"
     if len(text) <= 2 * _KEY_CHARS:
         return text

@@ -1,4 +1,4 @@
-"""Answers as data: the model is told the schema, its wire holds it to it where it can, and every answer is checked."""
+"""Answers as data: the model gets the schema, the wire enforces it if it can, and every answer is checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _SHOWN = 3
 
 
 class AnswerCheck:
-    """A JSON Schema (Draft 2020-12 unless ``$schema`` differs) that answers are to fit. Raises ConfigError for a bad one."""
+    """Checks answers against a JSON Schema (Draft 2020-12 unless ``$schema`` differs).
+
+    Raises ConfigError for an invalid schema.
+    """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         fault = check_schema(schema)
@@ -28,11 +31,11 @@ class AnswerCheck:
         self._validator = make_validator(self.schema)
 
     def request(self, text: str) -> str:
-        """Return the person's text, with what the model must know of the schema."""
+        """Return the user's text with a description of the schema for the model."""
         return text + _ASK + json.dumps(self.schema, ensure_ascii=False)
 
     def read(self, text: str) -> Any:
-        """Return the answer's value. Raises ValueError, with words for the model."""
+        """Return the answer's value. Raises ValueError with an explanation for the model."""
         text = text.strip()
         fenced = _FENCED.findall(text)
         try:

@@ -1,4 +1,4 @@
-"""A session's title, drafted by a model once the first message was answered. The conversation never waits for it."""
+"""A session's title, drafted by a model after the first answer. The conversation never waits for it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ quotation marks and without a full stop. Leave out keys, passwords and whatever 
 _READ_CHARS = 4_000
 _TITLE_CHARS = 80
 _SECONDS, _CLOSE_SECONDS = 60.0, 5.0
-"""Seconds that the model has, and that a session which is closed waits for it."""
+"""Seconds that the model has, and seconds that a closing session waits for it."""
 _log = logging.getLogger(__name__)
 
 
 class TitleDraft:
-    """A title that is being drafted for a session, by the first message and its ``answer``. For an event loop that runs.
+    """Drafts a session's title from the first message and its ``answer``. Needs a running event loop.
 
-    ``summariser`` returns the model that drafts it, None if no model does; ``redact`` takes secrets out of the draft.
+    ``summariser`` returns the model that drafts it, None for none; ``redact`` removes secrets from the draft.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class TitleDraft:
         self._work = asyncio.create_task(self._draft(answer))
 
     async def close(self) -> None:
-        """Wait until it has ended, for some seconds, and end it then. From any event loop."""
+        """Wait some seconds for the draft, then cancel it. From any event loop."""
         give_up = time.monotonic() + _CLOSE_SECONDS
         loop = self._work.get_loop()
         while not self._work.done() and not loop.is_closed():
             if time.monotonic() > give_up:
-                with contextlib.suppress(RuntimeError):  # the loop closes just now
+                with contextlib.suppress(RuntimeError):  # the loop is closing
                     loop.call_soon_threadsafe(self._work.cancel)
                 return
             await asyncio.sleep(0.01)
@@ -73,20 +73,20 @@ class TitleDraft:
             said = [f"PERSON: {first[:_READ_CHARS]}", f"AGENT: {answer[:_READ_CHARS]}"]
             draft = await summariser.write(_SYSTEM, said, _SECONDS)
             title = title_in(self._redact(draft.text))
-            if title and await self._has_words(first):  # nobody named it meanwhile
-                names = self._store.fenced(Fence()).sessions  # as a person's rename, whoever holds the session's lease
+            if title and await self._has_words(first):  # the user has not named it meanwhile
+                names = self._store.fenced(Fence()).sessions  # like a user's rename, this needs no lease
                 await names.label(session_id, title=title)
         except ToolcribError as error:
             _log.info("session %s keeps its first words for a title: %s", session_id[:12], error)
 
     async def _has_words(self, first: str) -> bool:
-        """Return whether the title is still how the first message begins, and the session is a person's."""
+        """Return whether the title is still the beginning of the first message, and the session is a user's."""
         info = await self._transcript.info()
         return info is not None and not is_delegate(info) and " ".join(first.split()).startswith(info.title)
 
 
 def title_in(text: str) -> str:
-    """Return the title in a model's reply, "" for none: its first line with words, without quotes and what nobody sees."""
+    """Return the title in a model's reply, "" for none: the first line with text, without quotes and invisible characters."""
     for line in text.splitlines():
         shown = " ".join("".join(char for char in line if not is_hidden(char)).split())
         if shown := shown.removeprefix("Title:").strip(" #*_`\"'\u201c\u201d\u2018\u2019\u00ab\u00bb").removesuffix("."):

@@ -1,4 +1,4 @@
-"""The records of one conversation, and how a turn that was broken off gets its results."""
+"""The records of a conversation, and the results of an interrupted turn."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tools.dispatch.json_results import as_json, failed, images_of
 
 Record = dict[str, Any]
 DELEGATE, OURS = "delegate", "toolcrib"
-"""Sources of messages that are no person's: a delegate in the background whose answer comes, and toolcrib itself."""
+"""Sources of messages that no user wrote: the answer of a background delegate, and toolcrib itself."""
 _PAGE = 64
-"""Number of records that are read at once."""
+"""Number of records in one read."""
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -37,9 +37,9 @@ def user_record(
     via: Mapping[str, Any] | None = None,
     source: str = "",
 ) -> Record:
-    """A message that the model is to answer: a person's, or one of ``source``, ``DELEGATE`` or ``OURS``.
+    """Return the record of a message for the model: a user's, or one of ``source``, ``DELEGATE`` or ``OURS``.
 
-    ``principal`` is kept where it is not the local person, ``via`` is what is to answer.
+    ``principal`` is stored unless it is the local user; ``via`` names the model that should answer.
     """
     by = {} if principal is None or principal.is_local else {"principal": principal.to_json()}
     asked = {"via": dict(via)} if via else {}
@@ -47,17 +47,17 @@ def user_record(
 
 
 def source_of(item: InboxItem) -> str:
-    """Return whose message of the inbox it is: "" for a person's."""
+    """Return the source of an inbox message: "" for a user's."""
     return DELEGATE if DELEGATE in item.options else ""
 
 
 def is_persons(record: Mapping[str, Any]) -> bool:
-    """Return True for a message of a person's; False for one that reaches the model in the same way, and for any other record."""
+    """Return True for a user's message; False for toolcrib's and delegates' messages to the model, and for any other record."""
     return record.get("role") == "user" and not record.get("source")
 
 
 def speaker(record: Mapping[str, Any]) -> str:
-    """Return the role of whoever said it; ``DELEGATE`` or ``OURS`` for a message to the model that no person wrote."""
+    """Return the role of the record's author; ``DELEGATE`` or ``OURS`` for a message that no user wrote."""
     return str(record.get("source") or record.get("role", ""))
 
 
@@ -70,8 +70,9 @@ def turn_record(
     without_calls: bool = False,
     cost: float | None = None,
 ) -> Record:
-    """A reply of the model. ``turn_id`` is by what the ledger knows its calls. ``without_calls`` leaves them out: they will get
-    no result. ``cost`` is by the prices, None without.
+    """Return the record of a model's reply. ``turn_id`` names its calls in the ledger.
+
+    ``without_calls`` leaves them out because they will get no result. ``cost`` is by the prices, None without prices.
     """
     record: Record = {
         "role": "assistant",
@@ -94,15 +95,17 @@ def turn_record(
 
 
 def begun_since(record: Record | Mapping[str, Any]) -> float:
-    """Return when its calls began at the earliest, where the ledger does not say whose they are (``CallRecord.is_of``). One that
-    has a name is never answered with those.
+    """Return the earliest time that the reply's calls can have begun, for ledger entries without a turn (``CallRecord.is_of``).
+
+    A reply with a turn id returns infinity: such entries are never its results.
     """
     return math.inf if record.get("turn") else float(record.get("at", 0.0))
 
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
-    """The results of a turn's calls, as the model reads them, and the session's state after them where it changed: forks have it
-    from there.
+    """Return the record of a turn's results, as the model reads them, with the session's state after them if it changed.
+
+    Forks take the state from there.
     """
     results = [result_of(one) | {"seconds": round(one.duration, 6)} for one in executed]
     record: Record = {"role": "results", "results": results}
@@ -135,8 +138,10 @@ def _with(images: Sequence[Image]) -> Record:
 
 
 class Transcript:
-    """Records of a session in ``store``. ``count`` is how many there were when this process last read or wrote, ``compressed``
-    the place of the last compression among them, None for none.
+    """Records of a session in ``store``. ``count`` is their number when this process last read or wrote them; ``compressed`` is
+    the
+
+    index of the last compression, or None.
     """
 
     def __init__(self, store: Store, session_id: str) -> None:
@@ -146,13 +151,11 @@ class Transcript:
         self.compressed: int | None = None
 
     async def info(self) -> SessionInfo | None:
-        """Return what the store says of the session; None where it was never created."""
+        """Return the session's row in the store; None if the session does not exist."""
         return await self._store.sessions.get(self.session_id)
 
     async def reload_if_changed(self) -> bool:
-        """Return True if another process wrote records; from now on this one knows of all. Raises ToolcribError for a session
-        that was deleted meanwhile.
-        """
+        """Return True if another process wrote records, and count them. Raises ToolcribError if the session was deleted."""
         info = await self.info()
         if info is None and self.count:
             raise ToolcribError(
@@ -165,7 +168,7 @@ class Transcript:
         return known != count
 
     async def _last_compression(self) -> int | None:
-        """Return its place. Each reply after it names it, so that no more than the end of a conversation is read."""
+        """Return its index. Replies name the last compression, so only the end of a conversation is read."""
         place = self.count
         async for record in self.backwards():
             place -= 1
@@ -177,13 +180,13 @@ class Transcript:
         return None
 
     def marked(self, messages: Sequence[Record]) -> Sequence[Record]:
-        """Return records as they are stored: replies name the compression that they came after."""
+        """Return records as they are stored: replies name the last compression before them."""
         if self.compressed is None:
             return messages
         return [{**one, ROLE: self.compressed} if one["role"] == "assistant" else one for one in messages]
 
     def added(self, messages: Sequence[Record]) -> None:
-        """Note records that this process has just stored."""
+        """Count records that this process has just stored."""
         for number, record in enumerate(messages):
             if record["role"] == ROLE:
                 self.compressed = self.count + number
@@ -194,7 +197,7 @@ class Transcript:
         return await self._store.sessions.messages(self.session_id)
 
     def pages(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the whole conversation, oldest first, read in pages: it is never whole in memory. For a thread without a loop."""
+        """Yield the whole conversation, oldest first, in pages to save memory. For a thread without an event loop."""
         return self._between(0, None)
 
     def _between(self, begin: int, end: int | None) -> Iterator[Mapping[str, Any]]:
@@ -207,13 +210,15 @@ class Transcript:
             begin += len(page)
 
     def model_records(self) -> Iterator[Mapping[str, Any]]:
-        """Yield what a model reads of the conversation: all of it, or what its last compression left, in pages. For a thread
-        without a loop.
+        """Yield what a model reads of the conversation: all of it, or what its last compression left. In pages, for a thread
+        without
+
+        an event loop.
         """
         return self.pages() if self.compressed is None else compressed_records(self.compressed, self._between, self.session_id)
 
     async def backwards(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the records, newest first, read in pages."""
+        """Yield the records, newest first, in pages."""
         info = await self.info()
         end = 0 if info is None else info.messages
         while end > 0:
@@ -223,7 +228,7 @@ class Transcript:
             end = start
 
     async def last_exchanges(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
-        """Return the records since the person spoke ``most`` messages ago, and how many records stand before them."""
+        """Return the records from the user's last ``most`` messages on, and the number of records before them."""
         found: list[Mapping[str, Any]] = []
         spoken, begin = 0, 0
         async for record in self.backwards():
@@ -237,19 +242,20 @@ class Transcript:
         return total - begin, found[:begin][::-1]
 
     async def text_at(self, place: int) -> str:
-        """Return the text of the record at ``place``, "" where there is none."""
+        """Return the text of the record at index ``place``, or ""."""
         found = await self._store.sessions.messages(self.session_id, offset=place, limit=1)
         return str(found[0].get("text", "")) if found else ""
 
     async def last(self) -> Mapping[str, Any]:
-        """Return the last record, {} where there is none."""
+        """Return the last record, or {}."""
         async for record in self.backwards():
             return record
         return {}
 
     async def state(self) -> Mapping[str, Json]:
-        """Return the session's state as an older toolcrib recorded it, with the last results. Ones that say how long their calls
-        took, and no state, had none: then the conversation is not read to its beginning.
+        """Return the session's state from the records of an older toolcrib, which stored it with the last results.
+
+        Results with durations and no state mean that there is none: then the search ends.
         """
         async for record in self.backwards():
             if "state" in record:
@@ -259,10 +265,10 @@ class Transcript:
         return {}
 
     async def talked_to(self) -> Mapping[str, Any]:
-        """Return ``via`` of what was chosen last, but for models that stood in for another; empty where it had none."""
+        """Return ``via`` of the last chosen model, ignoring fallback models; {} if there is none."""
         info = await self.info()
         if info is not None and (info.via or IMPORTED in info.place):
-            return info.via  # of an imported one the records are somebody's words: no server is taken from them
+            return info.via  # the records of an imported session are untrusted: no server is taken from them
         async for record in self.backwards():
             if record.get("role") == ROLE:  # its model may be another one
                 continue
@@ -273,22 +279,22 @@ class Transcript:
         return {}
 
     async def images_since(self, place: int) -> list[Image]:
-        """Return what the model drew after the record at ``place``, in order."""
+        """Return the images of the model after the record at index ``place``, in order."""
         records = await self._store.sessions.messages(self.session_id, offset=place)
         drawn = [image for record in records if record.get("role") == "assistant" for image in record.get("images", ())]
         return [Image.from_json(image) for image in drawn]
 
-    # -- a turn that was broken off ------------------------------------------------------------------------------
+    # -- an interrupted turn --------------------------------------------------------------------------------------
 
     async def unanswered(self) -> Mapping[str, Any] | None:
-        """Return the last record where it is a reply with calls, which then have no results yet."""
+        """Return the last record if it is a reply with calls, which then have no results yet."""
         last = await self.last()
         return last if last.get("role") == "assistant" and last.get("calls") else None
 
     async def missing_results(self, turn: Mapping[str, Any]) -> Record:
-        """Return results for every call of a turn that was broken off, from the ledger where it knows them.
+        """Return results for every call of an interrupted turn, from the ledger if it has them.
 
-        A call that waits for somebody is given up: an answer that comes later does not run it.
+        A call that waits for an answer is cancelled: a later answer does not run it.
         """
         results = [await self._known_result(call, turn) for call in turn["calls"]]
         return {"role": "results", "results": results}
@@ -307,7 +313,7 @@ class Transcript:
         return result_of(ExecutedCall(known.call, known.result, known.status))
 
     async def give_up(self, known: CallRecord) -> CallRecord | None:
-        """End a call that nobody will: it waits for somebody, or its end could not be recorded. Its tickets expire."""
+        """End a call that will not continue: it waits for an answer, or its end was not recorded. Its tickets expire."""
         store, call = self._store, known.call
         why = "it was broken off before it could run"
         if known.status is ToolCallStatus.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Turns at driving a session: one driver at a time, in the order of asking, from any thread and any event loop."""
+"""Turns at driving a session: one driver at a time, first come, first served, from any thread and event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class Turnstile:
-    """An async context manager. Entering waits for whoever came before."""
+    """An async context manager. Entering waits for the callers that came before."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,7 +19,7 @@ class Turnstile:
 
     @property
     def is_taken(self) -> bool:
-        """True while somebody drives the session."""
+        """True while a caller drives the session."""
         return self._taken
 
     async def __aenter__(self) -> None:
@@ -32,7 +32,7 @@ class Turnstile:
         try:
             await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
-            if not turn.cancel() and not turn.cancelled():  # let in at the same moment
+            if not turn.cancel() and not turn.cancelled():  # admitted at the same moment
                 self._leave()
             raise
 
@@ -40,7 +40,7 @@ class Turnstile:
         self._leave()
 
     def _leave(self) -> None:
-        """Let the next one in who still waits."""
+        """Admit the next waiting caller."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""Runs that wait for somebody, and whether a session could go on, by what the store has of them."""
+"""Parked runs in the store, and whether a session can continue."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from agent.conversation.state import RunState
 from toolcrib.contract.store import RunRecord, Store
 
 _PAGE = 200
-"""Parked runs that are read together."""
+"""Parked runs in one read."""
 
 
 async def parked_runs(store: Store) -> AsyncIterator[RunRecord]:
-    """Yield the parked runs of all sessions, in pages: there may be many."""
+    """Yield the parked runs of all sessions, in pages because there may be many."""
     place = 0
     while page := await store.runs.parked(_PAGE, place):
         for run in page:
@@ -28,7 +28,7 @@ def tickets_of(run: RunRecord) -> Iterator[str]:
 
 
 async def has_work(store: Store, session_id: str) -> bool:
-    """Return True if a session can go on: with a run that does not wait, that was answered or interrupted, or with a message."""
+    """Return True if a session can continue: with a run that does not wait, was answered or interrupted, or with a message."""
     run = await store.runs.current(session_id)
     if run is None:
         return bool(await store.inbox.waiting(session_id))
@@ -45,7 +45,7 @@ async def has_work(store: Store, session_id: str) -> bool:
 
 
 async def has_news(store: Store, session_id: str) -> bool:
-    """Return True if a session that just failed may try again: something is said to it, or what it waits for was settled."""
+    """Return True if a session that just failed may try again: it has a message, or its ticket was settled."""
     if await store.inbox.waiting(session_id):
         return True
     run = await store.runs.current(session_id)
