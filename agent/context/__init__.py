@@ -1,1 +1,1 @@
-"""Context of a model: its window, the system prompt, instructions of a project, and summaries."""
+"""The context of a model: its window, the system prompt, project instructions, and summaries."""

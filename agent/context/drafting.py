@@ -1,4 +1,4 @@
-"""Drafts of a project's AGENTS.md: what its files say about building and testing, and what a model is asked to write."""
+"""Drafts of a project's AGENTS.md: the build and test commands in its files, and the request for a model to write it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ _WORTH = (
     "run",
     "docs",
 )
-"""Names of scripts and targets that are worth telling, in this order."""
+"""Names of scripts and targets that the draft lists, in this order."""
 _LEFT_OUT = frozenset({"node_modules", "target", "dist", "build", "venv", "__pycache__", "vendor"})
 
 
 @dataclass(slots=True)
 class ProjectFacts:
-    """Facts of a project by its files. ``commands`` are pairs of a purpose and a command; ``sources`` are the files they came
-    from. ``folders`` are those at its top.
+    """Facts about a project from its files. ``commands`` are pairs of a purpose and a command; ``sources`` are their files.
+
+    ``folders`` are the folders at the project's top.
     """
 
     name: str
@@ -53,7 +54,7 @@ class ProjectFacts:
 
 
 def look_at(root: Path) -> ProjectFacts:
-    """Return what the files at the top of a project say. Reads regular files of it alone, and raises nothing."""
+    """Return the facts in the files at the top of a project. Reads only regular files there, and raises nothing."""
     facts = ProjectFacts(root.name)
     heading = _HEADING.search(_text(root / "README.md"))
     if heading is not None:
@@ -69,12 +70,12 @@ def look_at(root: Path) -> ProjectFacts:
 
 
 def existing(root: Path) -> Path | None:
-    """Return the project's file of instructions, None where it has none."""
+    """Return the project's file of instructions, or None."""
     return next((root / name for name in NAMES if os.path.lexists(root / name)), None)
 
 
 def draft(facts: ProjectFacts) -> str:
-    """Return an AGENTS.md by what the files say, with places for what they can't say."""
+    """Return a draft of AGENTS.md from the facts, with places to fill in."""
     lines = [f"# Working on {facts.name}", "", "## Build and test", ""]
     lines += [f"- {purpose}: `{command}`" for purpose, command in facts.commands]
     lines += [] if facts.commands else ["- (no build file was found: say here how to build and test)"]
@@ -91,13 +92,13 @@ def draft(facts: ProjectFacts) -> str:
 
 
 def missing(facts: ProjectFacts, text: str) -> str:
-    """Return the lines about commands that a file of instructions does not name, "" where it names all."""
+    """Return lines for the commands that a file of instructions does not name, "" if it names all."""
     lacking = [(purpose, command) for purpose, command in facts.commands if command not in text]
     return "".join(f"- {purpose}: `{command}`\n" for purpose, command in lacking)
 
 
 def request(path: str, facts: ProjectFacts, *, is_there: bool | None, wishes: str = "") -> str:
-    """Return what a model is asked, so that it drafts the file, or proposes changes of one that is there; None: it finds out."""
+    """Return the request for a model to draft the file, or to propose changes if it exists; with None the model checks that."""
     asked = _EITHER.format(draft=_DRAFT, improve=_IMPROVE) if is_there is None else _IMPROVE if is_there else _DRAFT
     found = "\n".join(f"- {purpose}: {command}" for purpose, command in facts.commands) or "- none"
     parts = [asked.format(path=path), _CONTENT, f"Commands that its files name:\n{found}"]
@@ -214,4 +215,4 @@ _READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[str, str]]]] = {
     "Rakefile": _always(("Test", "bundle exec rake")),
     "composer.json": _always(("Install", "composer install")),
 }
-"""Files at the top of a project, and what each says."""
+"""Files at the top of a project, and the function that reads commands from each."""

@@ -1,7 +1,7 @@
-"""A project's own instructions: AGENTS.md, or CLAUDE.md where a folder has none, from the project's root to the working folder.
+"""A project's own instructions: AGENTS.md, or else CLAUDE.md, of each folder from the project's root to the working folder.
 
-Whoever wrote the repository wrote them, and nobody is asked whether to trust them: they are text for the model, marked as such
-(agent/context/prompt.py), and loosen no rule. Nothing outside of the project is read.
+They come from the repository's authors and need no approval: they are text for the model, marked as such
+(agent/context/prompt.py), and loosen no rule. Nothing outside the project is read.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
-"""Names of such a file. Of one folder the first is read that is there."""
+"""Names of such a file. The first that exists in a folder is read."""
 FILE_BYTES = 32 * 1024
 ALL_BYTES = 64 * 1024
-"""Bytes of all files together. Where that is too little, the files nearest to the working folder keep theirs."""
+"""Bytes of all files together. If they need more, the files nearest to the working folder are kept."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _HEAD = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
 _UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 127, *range(0xE0000, 0xE0080)])
-"""Control characters and tags, which a person who reads the file doesn't see."""
+"""Control characters and tags, which are invisible to a reader of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionFile:
-    """A file of instructions. ``path`` is relative to the root, ``size`` are the bytes of it that a model is told. ``fault``
-    says why its text is cut or missing, "" where it is whole.
+    """A file of instructions. ``path`` is relative to the root, ``size`` is the number of bytes that the model reads.
+
+    ``fault`` is the reason why its text is cut or missing, "" if it is complete.
     """
 
     path: str
@@ -45,17 +46,20 @@ class InstructionFile:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> InstructionFile:
-        """Return what ``to_json`` made, without its text. Raises KeyError where a field is missing."""
+        """Return the file that ``to_json`` wrote, without its text. Raises KeyError if a field is missing."""
         return cls(str(data["path"]), "", int(data["size"]), str(data["fault"]))
 
 
 def project_root(folder: Path, project_dir: Path) -> Path:
-    """Return the root of the project that ``folder`` is in: ``project_dir``, or the folder itself where that is elsewhere, or the
-    nearest one above with ``.git``. Both are resolved. A root further above has the same owner: nobody else can put one there.
+    """Return the root of the project that ``folder`` is in: the nearest folder above with ``.git``, else ``project_dir``, or the
+
+    folder itself if that is outside it.
+
+    Both are resolved. A root above counts only if it has the same owner, so that no other user can place one there.
     """
     lowest = project_dir if folder == project_dir or project_dir in folder.parents else folder
     for above in (lowest, *lowest.parents):
-        if os.path.lexists(f"{above}/.git"):  # as text: a Path of each would take ten times as long
+        if os.path.lexists(f"{above}/.git"):  # a string, because Path objects would take ten times as long
             return above if above == lowest or _same_owner(above, lowest) else lowest
     return lowest
 
@@ -70,10 +74,10 @@ def _same_owner(one: Path, other: Path) -> bool:
 def read_instructions(
     folder: Path, project_dir: Path, *, redact: Callable[[str], str] = str, own: OwnFiles = NONE
 ) -> Sequence[InstructionFile]:
-    """Return the files of instructions that hold in ``folder``, the root's first. Empty ones are left out.
+    """Return the instruction files for ``folder``, the root's first. Empty files are left out.
 
-    ``redact`` takes secrets out of a text. Hard links of ``own`` files are not read. Raises nothing: a file that can't be
-    read says so.
+    ``redact`` removes secrets from a text. Hard links of ``own`` files are not read. Raises nothing: a file that can't be read
+    has a ``fault``.
     """
     root = project_root(folder, project_dir)
     steps = folder.relative_to(root).parts if folder != root else ()
@@ -84,7 +88,7 @@ def read_instructions(
     except OSError:
         return ()
     try:
-        for depth in range(len(steps), -1, -1):  # the nearest first: it keeps its room
+        for depth in range(len(steps), -1, -1):  # nearest first, so that it keeps its room
             one = _of_folder(handle, root, steps[:depth], min(FILE_BYTES, left), own)
             if one is not None:
                 left -= len(one.text.encode())
@@ -95,7 +99,7 @@ def read_instructions(
 
 
 def describe_files(files: Sequence[InstructionFile]) -> str:
-    """Return the line for people: which files there are, and which of them not whole. "" for none."""
+    """Return a line for users: the files, and which of them are incomplete. "" for none."""
     if not files:
         return ""
     named = [f"{file.path} ({file.fault})" if file.fault else file.path for file in files]
@@ -121,7 +125,7 @@ def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int, ow
 
 
 def _opened(root_handle: int, root: Path, parts: Sequence[str]) -> int:
-    """Open a file of the project. A link may lead to a Markdown file of the project, and nowhere else. Raises OSError."""
+    """Open a file of the project. A link may only lead to a Markdown file of the project. Raises OSError."""
     try:
         return _open_inside(root_handle, parts)
     except OSError as error:
@@ -139,7 +143,7 @@ def _opened(root_handle: int, root: Path, parts: Sequence[str]) -> int:
 
 
 def _open_inside(root_handle: int, parts: Sequence[str]) -> int:
-    """Open a file below a folder, following no link on the way. Raises OSError."""
+    """Open a file below a folder without following links. Raises OSError."""
     handle = os.dup(root_handle)
     try:
         for place, part in enumerate(parts):
@@ -186,8 +190,9 @@ def _bytes(handle: int, most: int) -> bytes:
 
 
 def git_branch(folder: Path) -> str:
-    """Return the branch that is checked out in the repository around ``folder``, the begin of a commit where none is, "" where
-    there is no repository or its HEAD can't be read. Runs no program.
+    """Return the branch of the repository around ``folder``; "none, at commit ..." for a detached HEAD.
+
+    Returns "" if there is no repository or its HEAD can't be read. Runs no program.
     """
     for above in (folder, *folder.parents):
         if not os.path.lexists(f"{above}/.git"):
@@ -198,7 +203,7 @@ def git_branch(folder: Path) -> str:
 
 
 def _head(entry: Path) -> str:
-    """Return what HEAD of a repository says; ``entry`` is its folder, or the file that names it elsewhere (a worktree)."""
+    """Return the text of a repository's HEAD; ``entry`` is its ``.git`` folder, or a worktree's file that names the folder."""
     try:
         if not entry.is_dir():
             _, _, named = _start(entry).strip().partition("gitdir: ")

@@ -1,4 +1,4 @@
-"""The system prompt. The same bytes for the whole session, so that prompt caches hold: what may change is looked up once."""
+"""The system prompt. It has the same bytes for the whole session, so that prompt caches work: changing facts are read once."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _FILE = """
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts that a session's model is told of the machine and the project, as they were when the session began.
+    """Facts about the machine and the project for a session's model, as they were when the session began.
 
-    ``text`` is the part of the system prompt, ``files`` are the project's instructions in it, without their texts. ``basis`` is
-    what they were looked up for: a session that goes on elsewhere is told anew. ``memory`` is the part with the notes of the
+    ``text`` is their part of the system prompt, ``files`` are the project's instructions in it, without their texts. ``basis``
+    identifies their inputs: a session that continues elsewhere gets new ones. ``memory`` is the part with the notes of the
     principal with the key ``whose``.
     """
 
@@ -59,19 +59,19 @@ class Surroundings:
     whose: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """Return all of it as JSON, for the store."""
+        """Return the surroundings as JSON, for the store."""
         files: list[Json] = [file.to_json() for file in self.files]
         return {"text": self.text, "files": files, "basis": self.basis, "memory": self.memory, "whose": self.whose}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Surroundings:
-        """Read what ``to_json`` made. Raises KeyError and TypeError for anything else."""
+        """Return the surroundings that ``to_json`` wrote. Raises KeyError and TypeError for invalid data."""
         files = tuple(InstructionFile.from_json(file) for file in data["files"])
         return cls(str(data["text"]), files, str(data["basis"]), str(data.get("memory", "")), str(data.get("whose", "")))
 
 
 def basis_of(location: Location, project_dir: Path, *, instructions: bool) -> str:
-    """Return what the surroundings of a session depend on, as a digest."""
+    """Return a digest of the inputs of a session's surroundings."""
     parts = [
         location.backend.name,
         location.backend.target,
@@ -91,7 +91,7 @@ def look_around(
     redact: Callable[[str], str] = str,
     own: OwnFiles = NONE,
 ) -> Surroundings:
-    """Return the surroundings of a session that begins now. Of a backend on another host no file is read. Raises nothing."""
+    """Return the surroundings of a session that begins now. Reads no file of a remote backend. Raises nothing."""
     from agent.context.instructions import git_branch, read_instructions
 
     folder = Path(os.path.realpath(Path(location.start).expanduser()))
@@ -121,14 +121,17 @@ def _instructions(files: Sequence[InstructionFile]) -> str:
 
 
 def system_prompt(cwd: str, instructions: str = "", backend: str = "", surroundings: str = "") -> str:
-    """``instructions`` of the agent's own come first. ``backend`` describes the backend, "" for this machine as it is."""
+    """Return the system prompt.
+
+    The agent's own ``instructions`` come first. ``backend`` describes the backend, "" for this machine.
+    """
     where = f"Tools act on {backend}\n" if backend else ""
     text = _TEXT.format(cwd=_name(cwd), where=where) + surroundings
     return f"{instructions.rstrip()}\n\n{text}" if instructions else text
 
 
 def _name(path: str) -> str:
-    """Return a path as it is, or as JSON where it holds line breaks or others that act: whoever made the folder named it."""
+    """Return a path, as JSON if it contains line breaks or control characters: untrusted programs can name folders."""
     from tools.judge.characters import is_hidden
 
     return json.dumps(path) if any(map(is_hidden, path)) else path
@@ -136,7 +139,7 @@ def _name(path: str) -> str:
 
 @functools.cache
 def _system() -> str:
-    """Name the system, its processor, and the distribution where /etc/os-release names it."""
+    """Return the system's name, its processor, and the distribution if /etc/os-release names it."""
     machine = os.uname()
     name = f"{machine.sysname} {machine.machine}"
     try:

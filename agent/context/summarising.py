@@ -1,6 +1,6 @@
 """A model that summarises the middle of a conversation: the session's own, or the one that ``compression`` names.
 
-What it reads is data between two marked lines, in parts that it can read; what it writes is text that nobody obeys.
+The conversation is data between two marked lines, in parts that fit. The summary is text, and never an instruction.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ _BEFORE = "The summary of all that came before, which yours replaces:"
 _TEXT_CHARS = 6_000
 _RESULT_CHARS = 1_500
 _BYTES_A_TOKEN = 3
-"""Measure of a part: less than what texts have, so that it fits."""
+"""Bytes per token for the size of a part: fewer than texts have, so that the part fits."""
 _HALVINGS = 3
 _LEAST_PART = 2_000
 _OUTLINED = 300
 
 
 class NotSummarised(ToolcribError):
-    """There is no summary: all stays as it was."""
+    """There is no summary, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """``usage`` sums the server's counts over its ``requests``; ``via`` is who was asked, as replies have it."""
+    """A summary. ``usage`` sums the server's counts over its requests; ``via`` names the model, as in replies."""
 
     text: str
     model: str
@@ -76,7 +76,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Summariser:
-    """The model that is asked. ``seconds`` bounds all of a summary; ``key_env`` and the server are the target's."""
+    """A model that writes summaries. ``seconds`` limits the time of a whole summary; the key and the server are the target's."""
 
     target: ModelTarget
     environ: Mapping[str, str] = field(repr=False)
@@ -87,7 +87,7 @@ class Summariser:
 
     @classmethod
     def of(cls, config: Config, via: Mapping[str, Any], plugins: Plugins, retry: RetryPolicy) -> Summariser:
-        """Return the one that a session asks whose model is ``via``. Raises ConfigError with what to set."""
+        """Return the summariser of a session whose model is ``via``. Raises ConfigError with the setting to change."""
         environ, wanted = environment(config), config.compression
         if wanted.model or wanted.provider or wanted.base_url:
             if wanted.api_key_env and not wanted.base_url:
@@ -110,11 +110,10 @@ class Summariser:
         return cls(target, environ, wanted.summary_timeout, config.model.stream, plugins, retry)
 
     async def summarise(self, texts: Sequence[str], *, before: str, window: int, words: int, wish: str = "") -> Summary:
-        """Return the summary of ``texts``, in order, and of the summary ``before`` them. ``window``: tokens that the model reads;
-        ``wish``: what the person wants kept, in their words.
+        """Return the summary of ``texts``, in order, and of the summary ``before`` them.
 
-        A conversation that is longer than that is read in parts. A model that writes none is asked once more. Raises
-        NotSummarised.
+        ``window`` is the model's window in tokens, ``wish`` what the user wants kept, in their words. A longer conversation is
+        read in parts. A model that writes no summary is asked once more. Raises NotSummarised.
         """
         usage: Counter[str] = Counter()
         text, room, halved, wrote = before, max(window * _BYTES_A_TOKEN // 2, _LEAST_PART), 0, True
@@ -153,9 +152,9 @@ class Summariser:
         return await self._asked(_SYSTEM.format(words=words), question)
 
     async def write(self, system: str, texts: Sequence[str], seconds: float) -> Summary:
-        """Return a text about others, which the model reads as data. ``system`` says what to write.
+        """Return a text about ``texts``, which the model reads as data. ``system`` is the instruction.
 
-        Raises NotSummarised, also after so many seconds.
+        Raises NotSummarised, also after ``seconds``.
         """
         mark, text = secrets.token_hex(8), "\n\n".join(texts)
         begin, end = (f"-----{which} {mark}-----" for which in ("CONVERSATION", "END OF CONVERSATION"))
@@ -183,7 +182,7 @@ class Summariser:
 
 
 def _part(texts: Sequence[str], room: int) -> tuple[list[str], list[str]]:
-    """Return the texts that fit into ``room`` bytes, one at least and cut where it must be, and those that are left."""
+    """Return the texts that fit into ``room`` bytes, at least one (cut if necessary), and the remaining texts."""
     taken, size = 0, 0
     for text in texts:
         length = len(text.encode("utf-8", "surrogatepass"))
@@ -209,13 +208,14 @@ def _question(before: str, part: Sequence[str], wish: str) -> str:
 
 
 def told_of(record: Mapping[str, Any]) -> str:
-    """Return a record as text for the summary: long results by their beginning and end."""
+    """Return a record as text for the summary; long results are shortened to their beginning and end."""
     return "\n".join(_lines(record))
 
 
 def outline(records: Sequence[Mapping[str, Any]], before: str, most: int) -> str:
-    """Return what stands for a summary where no model writes one, in about ``most`` characters: the beginning of the summary
-    ``before``, and how the person's and the agent's last messages begin.
+    """Return a substitute for a summary that no model wrote, of about ``most`` characters.
+
+    It has the beginning of the summary ``before``, and the beginnings of the user's and the agent's last messages.
     """
     earlier = _clipped(before, max(most // 2, 1)) if before else ""
     room, lines = most - len(earlier), list[str]()
@@ -252,7 +252,7 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _who(record: Mapping[str, Any]) -> str:
-    """Return who says it, as the summary's model reads that; what comes as a message need not be the person's. "" for results."""
+    """Return the author's name for the summary's model; a message's author need not be the user. "" for results."""
     if record.get("role") == "assistant":
         return "AGENT"
     return (str(record["source"]).upper() if record.get("source") else "PERSON") if record.get("role") == "user" else ""

@@ -1,4 +1,4 @@
-"""Contents of a model's context: what each part takes, by an estimate, and what the server counted and can read."""
+"""The contents of a model's context: an estimate for each part, the server's count, and the size of the window."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from toolcrib.contract.registry import ToolRegistry
 
 BYTES_A_TOKEN = 4
-"""Bytes that an estimate takes for a token: right to about a quarter for English and code."""
+"""Bytes per token in an estimate: right to about a quarter for English and code."""
 IMAGE_TOKENS = 1_000
-"""Tokens that an image is taken for; models differ."""
+"""Tokens of an image in an estimate; models differ."""
 _LARGEST = 5
 _SECONDS = 4.0
 _SAYS = Regex(
@@ -32,12 +32,12 @@ _SAYS = Regex(
     r"|(\d[\d,]{2,11}) maximum",
     re.I,
 )
-"""Words of servers that refuse a conversation, and the number of tokens that they read."""
+"""Error texts of servers that refuse a conversation, with the size of the window in tokens."""
 
 
 @dataclass(slots=True)
 class ContextPart:
-    """A part of the context. ``tokens`` is an estimate, ``count`` how many things it is, ``detail`` more about them."""
+    """A part of the context. ``tokens`` is an estimate, ``count`` the number of items, ``detail`` their description."""
 
     name: str
     tokens: int = 0
@@ -47,7 +47,7 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """A result that takes much room."""
+    """A tool result that takes much room."""
 
     call_id: str
     name: str
@@ -56,7 +56,7 @@ class LargeResult:
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """``tokens`` that a model reads in all, None where nobody says; ``source`` says who did."""
+    """The window of a model in ``tokens``, None if unknown; ``source`` names where the number comes from."""
 
     tokens: int | None = None
     source: str = ""
@@ -64,10 +64,10 @@ class ContextWindow:
 
 @dataclass(frozen=True, slots=True)
 class ContextUse:
-    """Use of a context: its parts by an estimate, the largest results, and the server's count.
+    """Use of a context: its estimated parts, the largest results, and the server's count.
 
-    ``counted`` are the tokens that the server counted at its last reply, what it wrote then included; None where it never did.
-    ``since`` is the estimate of what came after that reply.
+    ``counted`` is the server's count at its last reply, including the reply; None without a count. ``since`` is the estimate for
+    everything after that reply.
     """
 
     parts: Sequence[ContextPart]
@@ -78,35 +78,35 @@ class ContextUse:
 
     @property
     def estimated(self) -> int:
-        """The estimate of all of it."""
+        """The estimate for all parts."""
         return sum(part.tokens for part in self.parts)
 
     @property
     def tokens(self) -> int:
-        """The best that is known: the server's count and what came since, else the estimate."""
+        """The best number: the server's count plus the estimate since, or else the whole estimate."""
         return self.estimated if self.counted is None else self.counted + self.since
 
     @property
     def is_full(self) -> bool:
-        """True where it is known that no more can be read."""
+        """True if the context is known to be full."""
         return self.window.tokens is not None and self.tokens >= self.window.tokens
 
 
 def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text."""
+    """Return the estimated number of tokens of a text."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // BYTES_A_TOKEN)
 
 
 def tokens_of_schema(tools: ToolRegistry, name: str) -> int:
-    """Estimate what the schema of a registered tool takes of every request; of one that can't work here, once it can."""
+    """Return the estimated tokens of a registered tool's schema in each request, also if the tool is unavailable here."""
     entry = tools.get(name)
     shown = tools.get_definitions([name]) or ([] if entry is None else [entry.definition])
     return sum(tokens_of(json.dumps(one, ensure_ascii=False, default=dict)) for one in shown)
 
 
 def tokens_of_record(record: Mapping[str, Any]) -> int:
-    """Estimate the tokens of a record of a transcript."""
+    """Return the estimated tokens of a transcript record."""
     return sum(part.tokens for part in _Sums().add(record).parts())
 
 
@@ -165,7 +165,7 @@ def _count(part: ContextPart, text: str) -> int:
 
 
 async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
-    """Return what fills the context of the session's model. ``asks``: the server may be asked how much it reads; a few seconds.
+    """Return what fills the context of the session's model. With ``asks`` the server may be asked for its window: a few seconds.
 
     Raises StoreFailed.
     """
@@ -178,12 +178,13 @@ async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
 
 
 async def used_now(session: SessionCore) -> ContextUse:
-    """Return what is used of the context by the server's last count and what came since: with the parts of that alone, where
-    the server counts.
+    """Return the use of the context by the server's last count and the estimate since; its parts cover only the time since.
+
+    Without a count it returns what ``measure`` returns.
     """
     later: list[Mapping[str, Any]] = []
     async for record in session.transcript.backwards():
-        if record.get("role") == "compressed":  # nothing was counted since
+        if record.get("role") == "compressed":  # no count since
             return await measure(session)
         later.append(record)
         if record.get("usage") and not record.get("forked"):
@@ -201,7 +202,7 @@ def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _told_first(session: SessionCore) -> Sequence[ContextPart]:
-    """The parts that each request begins with."""
+    """Return the parts that each request begins with."""
     files = [file for file in session.prompt.surroundings.files if file.size]
     told = -(-sum(file.size for file in files) // BYTES_A_TOKEN)
     prompt = ContextPart("system prompt", max(tokens_of(session.prompt.text(session.link.instructions)) - told, 0), 1)
@@ -214,9 +215,9 @@ def _told_first(session: SessionCore) -> Sequence[ContextPart]:
 
 
 async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:
-    """Return how much the session's model reads: as configured, or as its server said within the last hour.
+    """Return the window of the session's model: the configured one, or the server's within the last hour.
 
-    ``asks``: it is asked where that is not known.
+    With ``asks`` the server is asked if that is unknown.
     """
     from agent.model_choice.catalog import Cache, ModelServer, ask_servers
 
@@ -237,7 +238,7 @@ async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindo
 
 
 async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
-    """Return what ``window_of`` does, and what refusals taught where nobody says."""
+    """Return the result of ``window_of``, or the window learned from refusals."""
     known = await window_of(session, asks=asks)
     if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:
         return ContextWindow(learned, "its server refused more")
@@ -245,8 +246,9 @@ async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
 
 
 def window_refused(error: ContextTooLong, tokens: int) -> int:
-    """Return how much the model reads, by a refusal of about so many ``tokens``: the server's number where it names one that
-    may be it, else a little less than was refused.
+    """Return the model's window after a refusal of about ``tokens``: the number in the error if plausible, else a little less
+
+    than was refused.
     """
     for found in _SAYS.finditer(f"{error} {error.body}"):
         said = int((found[1] or found[2]).replace(",", ""))

@@ -1,6 +1,6 @@
-"""Memory: short notes of the agent that later sessions with the same person begin with.
+"""Memory: short notes of the agent that later sessions with the same user begin with.
 
-``document`` reads and changes the text of one document; ``files`` keeps the documents of a person, each in a file that the
-person may read and edit; ``screening`` says why a text is not kept; ``handler`` is the tool's; ``telling`` words the part of the
-system prompt; ``forgetting`` removes a note everywhere.
+``document`` parses and changes one document; ``files`` stores a user's documents, each in a file that the user may read and edit;
+``screening`` rejects unsafe notes; ``handler`` is the tool's handler; ``telling`` writes the memory's part of the system prompt;
+``forgetting`` removes a note everywhere.
 """

@@ -1,4 +1,4 @@
-"""A memory document: Markdown whose list items are notes, each with the date and the session that it comes from."""
+"""A memory document: Markdown whose list items are notes, each with its date and session."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ITEM = Regex(r"[-*][ \t]+(?=\S)")
 _CONTINUED = Regex(r"(?: {2,}|\t)(?=\S)")
 _SHOWN = 80
 _FEWEST, _ROOM = 20, 20
-"""Notes that every document may have, and the characters that one has on the average at least in a document with more."""
+"""Number of notes that every document may have, and the average characters per note in a document with more."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNote:
-    """A note. ``date`` (2026-01-31) and ``session`` (the beginning of its id) say where it comes from, "" where unknown."""
+    """A note. ``date`` (2026-01-31) and ``session`` (the beginning of its id) are its source, "" if unknown."""
 
     text: str
     date: str = ""
@@ -26,7 +26,7 @@ class MemoryNote:
 
     @property
     def short(self) -> str:
-        """The note on one line, cut where it is long."""
+        """The note on one line, cut if it is long."""
         line = " ".join(self.text.split())
         return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
@@ -39,7 +39,7 @@ class MemoryNote:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """Lines of a document as they stand there: a note, or whatever a person wrote between notes."""
+    """Unchanged lines of a document: a note, or other text between notes."""
 
     raw: str
     note: MemoryNote | None = None
@@ -47,14 +47,15 @@ class DocumentPart:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDocument:
-    """A document's parts in order. Changing it gives another one; parts that are not changed keep their bytes."""
+    """A document's parts in order. Changes return a new document; unchanged parts keep their bytes."""
 
     parts: Sequence[DocumentPart] = ()
 
     @classmethod
     def parse(cls, text: str) -> MemoryDocument:
-        """Read a document. Every text is one: a line that is no list item stands between notes. Line breaks of Windows are read
-        as others are, and a byte order mark as nothing.
+        """Return the document in a text. Every text is valid: a line that is no list item stands between notes.
+
+        Windows line breaks count as line breaks; a byte order mark is ignored.
         """
         return cls(tuple(_parts(text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"))))
 
@@ -65,21 +66,21 @@ class MemoryDocument:
 
     @property
     def size(self) -> int:
-        """The number of characters that count: of notes and other lines, without sources, title and blank lines."""
+        """The number of characters that count towards the limit: notes and other lines, without sources, title and blanks."""
         return sum(len(part.note.text if part.note is not None else _said(part.raw)) for part in self.parts)
 
     def text(self) -> str:
-        """Return the document as it is written, with a line break at the end."""
+        """Return the document's text, with a line break at the end."""
         whole = "\n".join(part.raw for part in self.parts).rstrip("\n")
         return f"{whole}\n" if whole else ""
 
     def holding(self, text: str) -> Sequence[MemoryNote]:
-        """Return the notes in which a text stands; a note that is the text and nothing else alone."""
+        """Return the notes that contain a text; if a note equals the text, only that note."""
         found = [note for note in self.notes if text in note.text]
         return [note for note in found if note.text == text][:1] or found
 
     def with_note(self, note: MemoryNote, title: str) -> MemoryDocument:
-        """Return it with one more note at the end; a document without anything begins with ``title``."""
+        """Return the document with one more note at the end; an empty document begins with ``title``."""
         parts = list(self.parts)
         while parts and not parts[-1].raw.strip():
             parts.pop()
@@ -90,24 +91,24 @@ class MemoryDocument:
         return MemoryDocument((*parts, DocumentPart(note.written(), note)))
 
     def replacing(self, old: MemoryNote, new: MemoryNote | None) -> MemoryDocument:
-        """Return it with another note in the place of one, or without that note."""
+        """Return the document with the note ``old`` replaced, or removed if ``new`` is None."""
         at = next(number for number, part in enumerate(self.parts) if part.note is old)
         put = () if new is None else (DocumentPart(new.written(), new),)
         return MemoryDocument((*self.parts[:at], *put, *self.parts[at + 1 :]))
 
     def without(self, notes: Iterable[MemoryNote]) -> MemoryDocument:
-        """Return it without these notes."""
+        """Return the document without these notes."""
         gone = {id(note) for note in notes}
         return MemoryDocument(tuple(part for part in self.parts if part.note is None or id(part.note) not in gone))
 
 
 def most_notes(max_chars: int) -> int:
-    """Return how many notes a document of that many characters may have: each takes some room beside its text."""
+    """Return how many notes a document of ``max_chars`` may have: each note takes some room in addition to its text."""
     return max(_FEWEST, max_chars // _ROOM)
 
 
 def note_of(text: str, session: str = "") -> MemoryNote:
-    """Return a note that is made today. Blank lines and blanks at the ends are left out: they would end it."""
+    """Return a note with today's date. Blank lines and surrounding blanks are removed, because they would end the note."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return MemoryNote("\n".join(filter(None, lines)), time.strftime("%Y-%m-%d"), session)
 
@@ -132,7 +133,7 @@ def _parts(lines: Sequence[str]) -> Iterator[DocumentPart]:
 def _item(lines: Sequence[str]) -> DocumentPart:
     raw = "\n".join(lines)
     match = _ITEM.match(lines[0])
-    assert match is not None  # noqa: S101 - whoever gathered the lines looked
+    assert match is not None  # noqa: S101 - _parts only collects lines that match
     told = "\n".join([lines[0][match.end() :], *(line.strip() for line in lines[1:])])
     source = _SOURCE.search(told)
     if source is None:
@@ -141,5 +142,5 @@ def _item(lines: Sequence[str]) -> DocumentPart:
 
 
 def _said(line: str) -> str:
-    """Return what a line between notes says; "" for the title."""
+    """Return the text of a line between notes; "" for the title."""
     return "" if line.startswith("# ") else line.strip()

@@ -1,7 +1,7 @@
-"""Memory documents on the disk: a folder for each person, in the state folder, with Markdown files that the person may edit.
+"""Memory documents on the disk: a folder for each user, in the state folder, with Markdown files that the user may edit.
 
-A principal's folder has a name that no user's id can choose. Changes are made under a lock, and a file is replaced whole or not
-at all; one that cannot be read as such a document is reported, and left as it is.
+No user id can produce the name of another principal's folder. Changes are made under a lock, and a file is replaced atomically. A
+file that is not a valid document is reported and left unchanged.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from toolcrib.contract.types import Json
 MemoryTarget = Literal["memory", "user", "project"]
 ENDING = ".markdown"
 _LARGEST = 256 * 1024
-"""Bytes of a document that is read at all."""
+"""Largest document in bytes that is read."""
 _WHOSE = "principal.json"
 _PLAIN = Regex(r"[^A-Za-z0-9]+")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class MemoryUnreadable(ToolcribError):
-    """A memory document that is none: somebody has to look at the file."""
+    """A memory document that can't be read: the user must check the file."""
 
 
 def memory_root() -> Path:
-    """Return the folder of everybody's memory."""
+    """Return the folder of all users' memory."""
     return state_dir() / "memory"
 
 
 def remembers(principal: Principal) -> bool:
-    """Return whether the principal is somebody: who has no name, where others have none either, has no memory."""
+    """Return whether the principal has memory: a user without an id on another platform has none."""
     return bool(principal.user) or principal.is_local
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A document of notes. ``title`` is what a new one begins with."""
+    """A file with notes. ``title`` begins a new one."""
 
     target: str
     path: Path
     title: str
 
     def read(self) -> MemoryDocument:
-        """Return the document; an empty one where there is no file. Raises MemoryUnreadable."""
+        """Return the document, empty if there is no file. Raises MemoryUnreadable."""
         return MemoryDocument.parse(self.raw().decode("utf-8"))
 
     def raw(self) -> bytes:
-        """Return the file's bytes, which are text; b"" where there is none. Raises MemoryUnreadable."""
+        """Return the file's bytes, which are valid text; b"" if there is no file. Raises MemoryUnreadable."""
         try:
             handle = os.open(self.path, _FLAGS)
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class MemoryFile:
 
 
 class MemoryFolder:
-    """The documents of one principal. ``project`` is the root of the project whose document belongs to them, None for none."""
+    """The documents of one principal. ``project`` is the root of the project whose document is included, or None."""
 
     def __init__(self, principal: Principal, project: Path | None = None, *, root: Path | None = None) -> None:
         self.principal = principal
@@ -102,7 +102,7 @@ class MemoryFolder:
         self.path = self._root / _folder_name(principal)
 
     def file(self, target: str) -> MemoryFile:
-        """Return the document of a target. Raises ToolcribError for a project where there is none."""
+        """Return the document of a target. Raises ToolcribError for a project document without a project."""
         if target == "memory":
             return MemoryFile(target, self.path / f"MEMORY{ENDING}", "What the agent noted")
         if target == "user":
@@ -112,20 +112,20 @@ class MemoryFolder:
         return self._project_file(self.project)
 
     def files(self) -> Sequence[MemoryFile]:
-        """Return the documents that hold here, whether there is a file or not."""
+        """Return the documents of this folder, whether or not their files exist."""
         return [self.file(target) for target in ("memory", "user", *(("project",) if self.project is not None else ()))]
 
     def every_file(self) -> Sequence[MemoryFile]:
-        """Return the principal's documents that there are, those of all projects too."""
+        """Return the principal's existing documents, of all projects."""
         found = [file for file in (self.file("memory"), self.file("user")) if os.path.lexists(file.path)]
         with contextlib.suppress(OSError):
             found += [MemoryFile("project", path, "") for path in sorted((self.path / "projects").glob(f"*{ENDING}"))]
         return found
 
     def change(self, file: MemoryFile, work: Callable[[MemoryDocument], MemoryDocument]) -> MemoryDocument:
-        """Read a document, let ``work`` change it, and keep what it returns; nobody else changes one meanwhile.
+        """Read a document, store what ``work`` returns for it, and return that. Other processes can't change it meanwhile.
 
-        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError where the file can't be written; then it is as it was.
+        Raises MemoryUnreadable, what ``work`` raises, and ToolcribError if the file can't be written; then it is unchanged.
         """
         with self.held():
             before = file.read()
@@ -136,7 +136,7 @@ class MemoryFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep others from changing the principal's documents. Raises ToolcribError after 10 seconds."""
+        """Lock the principal's documents against other processes. Raises ToolcribError after 10 seconds."""
         for folder in (self._root, self.path, self.path / "projects"):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,7 +146,10 @@ class MemoryFolder:
             yield
 
     def write(self, file: MemoryFile, text: str) -> None:
-        """Replace a document. For who holds them. Raises ToolcribError, also for one that is too large to be read again."""
+        """Replace a document, while its folder is held.
+
+        Raises ToolcribError, also if the document is too large to be read again.
+        """
         if len(text.encode()) > _LARGEST:
             raise ToolcribError(
                 f"{file.path} would have more than {_LARGEST // 1024} KiB, and is left as it is: shorten it first"
@@ -164,7 +167,7 @@ class MemoryFolder:
 
 
 def everyone(root: Path | None = None) -> Sequence[Principal]:
-    """Return the principals that have memory, the local person first."""
+    """Return the principals that have memory, the local user first."""
     found: list[Principal] = []
     with contextlib.suppress(OSError):
         for path in sorted((memory_root() if root is None else root).glob(f"*/{_WHOSE}")):

@@ -1,4 +1,4 @@
-"""Forgetting a note: in its document, in what sessions were told of it, and in the copies that a person is offered to delete."""
+"""Forget a note: in its document, in the prompts of sessions, and in the copies that the user may delete."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from toolcrib.contract.types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
 _DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
-"""Regular expression: what may stand behind a note that was told. The same text may have been noted on another day."""
+"""Regular expression for a date after a note in a prompt. The same text may have been noted on another day."""
 _BREAK = Regex(r"\\+[nrt]")
 _CODE = Regex(r"\\+u([0-9a-fA-F]{4})")
 _ESCAPE = Regex(r"\\+")
 _ALL = 1 << 31
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of an export that is read."""
+"""Largest export in bytes that is read."""
 
 
 def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
-    """Return the principal's notes in which a text stands, in whatever case, of all projects. Raises MemoryUnreadable."""
+    """Return the principal's notes, of all projects, that contain a text in any case. Raises MemoryUnreadable."""
     wanted = " ".join(text.casefold().split())
     return [
         (file, note)
@@ -44,7 +44,7 @@ def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
 
 
 def files_saying(folder: MemoryFolder, text: str) -> Sequence[Path]:
-    """Return the principal's documents in which a text stands between the notes. Raises MemoryUnreadable."""
+    """Return the principal's documents that contain a text between the notes. Raises MemoryUnreadable."""
     wanted = " ".join(text.casefold().split())
     return [
         file.path
@@ -54,7 +54,7 @@ def files_saying(folder: MemoryFolder, text: str) -> Sequence[Path]:
 
 
 def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
-    """Remove notes from their documents. Raises MemoryUnreadable, and ToolcribError where a file can't be written."""
+    """Remove notes from their documents. Raises MemoryUnreadable, and ToolcribError if a file can't be written."""
     with folder.held():
         for path in dict.fromkeys(file.path for file, _ in found):
             file = next(file for file, _ in found if file.path == path)
@@ -65,7 +65,7 @@ def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
 
 
 async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[str]:
-    """Take the principal's notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
+    """Remove the principal's notes from the stored prompts of sessions. Return the sessions' ids. Raises StoreFailed."""
     changed: list[str] = []
     for note in notes:
         told = "- " + "\n  ".join(note.text.splitlines())
@@ -81,9 +81,10 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 
 
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
-    """Return the principal's sessions that hold the words of a note, one behind the other, wherever: in what was said or thought,
-    in calls, also those made by hand, in questions, in large results, in what tools keep with the session, and in the task of a
-    delegate. Those that a platform opened for nobody in particular count, since anybody of it may have spoken there. Raises
+    """Return the principal's sessions that contain the words of a note, in order.
+
+    They may be in messages, thinking, calls (also by hand), questions, large results, tools' state of the session, and the task
+    of a delegate. Sessions of the principal's platform without a user count too, since any user may have spoken there. Raises
     StoreFailed.
     """
     wanted = [words for note in notes if (words := _flat(note.text))]
@@ -101,7 +102,7 @@ async def sessions_with(store: Store, principal: Principal, notes: Sequence[Memo
 
 
 async def _with_artifacts(store: Store, says: Callable[[str], bool]) -> Sequence[str]:
-    """Return the sessions that keep a large result which says it; a content is read once. One that is damaged says nothing."""
+    """Return the sessions with a large result that contains it; each content is read once. Damaged results are skipped."""
     found: list[str] = []
     known: dict[str, bool] = {}
     for kept in await store.artifacts.newest(SearchFilter(), _ALL):
@@ -120,7 +121,7 @@ async def _says_artifact(store: Store, kept: KeptArtifact, says: Callable[[str],
 
 
 async def _keeps(store: Store, info: SessionInfo, says: Callable[[str], bool]) -> bool:
-    """Return whether what is kept beside a session's messages says it."""
+    """Return whether data stored beside a session's messages contains it."""
     values = (await store.state.of("session", info.id)).values()
     return any(map(says, info.place.values())) or any(says(json.dumps(one.value, default=str)) for one in values)
 
@@ -131,14 +132,15 @@ def _is_of(info: SessionInfo, principal: Principal) -> bool:
 
 
 def _flat(text: str) -> str:
-    """Return the words of a text in lower case, however often it was written as JSON."""
+    """Return the words of a text in lower case, however often it was encoded as JSON."""
     text = _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "\\" in text else text
     return " ".join(_ESCAPE.sub("", _BREAK.sub(" ", text)).casefold().split())
 
 
 def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:
-    """Return the files that hold a note: those that sessions or memory were exported into, and what an editor or a process that
-    was killed left beside the documents.
+    """Return the files that hold a note: exports of sessions or memory, and files that an editor or a killed process left beside
+
+    the documents.
     """
     documents = {file.path for file in folder.every_file()}
     left = [path for path in sorted(folder.path.rglob("*")) if path not in documents and not path.is_symlink()]
@@ -156,7 +158,7 @@ def _holds(path: Path, notes: Sequence[MemoryNote]) -> bool:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield the text as documents write it: plain, as JSON or twice so, and each of them as HTML."""
+    """Yield the text in the forms that documents use: plain, as JSON once or twice, and each of these as HTML."""
     for _ in range(3):
         yield from (text, html.escape(text), html.escape(text, quote=False))
         text = json.dumps(text, ensure_ascii=False)[1:-1]

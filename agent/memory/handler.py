@@ -1,4 +1,4 @@
-"""The handler of ``memory``: what a session's model may note of the person whom it serves, and of the project."""
+"""The handler of ``memory``: a session's model notes facts about its user and the project."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _NAMES = {"memory": "the agent's notes", "user": "the notes about you", "project
 
 @dataclass(slots=True)
 class MemoryKeeper:
-    """``folder`` is where the session works, ``project_dir`` its workspace. ``redact`` takes known secrets out of a text;
-    ``max_chars`` is how much one document may hold.
+    """Keeps notes. ``folder`` is the session's folder, ``project_dir`` its workspace. ``redact`` removes known secrets from a
+    text;
+
+    ``max_chars`` is the limit of one document.
     """
 
     session_id: str
@@ -33,9 +35,9 @@ class MemoryKeeper:
     redact: Callable[[str], str] = str
 
     def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {target, done, notes: N, used, limit}: how full the document is now, in characters.
+        """Return a result with ``data`` {target, done, notes: N, used, limit}: how full the document is now, in characters.
 
-        Raises InvalidArguments, which names the notes that may have been meant, and ExecutionFailed where nothing can be kept.
+        Raises InvalidArguments, which lists the notes that may be meant, and ExecutionFailed if nothing can be stored.
         """
         from agent.memory.files import MemoryFolder, project_of, remembers
 
@@ -58,7 +60,10 @@ class MemoryKeeper:
         return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
 
     def _work(self, args: dict[str, Any], gone: list[str]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
-        """Return what changes the document, and the word for it. The note that goes is added to ``gone`` meanwhile."""
+        """Return the function that changes the document, and the past participle for it.
+
+        The function adds a removed note to ``gone``.
+        """
         from agent.memory.document import note_of
 
         action, old = args["action"], args.get("old_text", "").strip()
@@ -120,7 +125,7 @@ def _list(notes: Sequence[MemoryNote]) -> str:
 
 
 def _said(args: dict[str, Any], done: str, gone: Sequence[str]) -> str:
-    """Say to the person what became of which note, and in which document."""
+    """Return a line for the user: the action, the note and the document."""
     new = " ".join((args.get("content") or "").split()) if done != "removed" else ""
     notes = " → ".join(filter(None, [*(" ".join(text.split()) for text in gone), new]))
     return f"{done} {'from' if done == 'removed' else 'to' if done == 'added' else 'in'} {_NAMES[args['target']]}: {notes}"

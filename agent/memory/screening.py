@@ -1,7 +1,7 @@
-"""Screening of notes: what is not kept, since a later session would read it as the agent's own words.
+"""Screening of notes: reject texts that would act as instructions when a later session reads them as the agent's own notes.
 
-A note outlives the conversation that it comes from, and is read where nobody looks. The list is short on purpose: it names what
-no honest note says. What passes grants nothing all the same; the gate never reads notes.
+A note outlives its conversation, and no user watches when it is read. The list is short on purpose: it names phrases that no
+honest note contains. Notes that pass still grant nothing; the gate never reads notes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TURN = Regex(
     r"|^[ \t>+-]*#{2,4}[ \t]?(?:instructions?|response|input|system|human|assistant|user)[ \t]?:",
     re.MULTILINE,
 )
-"""Beginnings of turns, as prompts without marks of their own write them."""
+"""Beginnings of turns in prompts without special tokens."""
 _ROLE = Regex(r"^[ \t>+-]*(?:user|system|developer|ai|model|bot)[ \t]?:", re.MULTILINE)
-"""Words that begin a turn in such prompts, and alone an honest note."""
+"""Words that begin a turn in such prompts; a single one may be in an honest note."""
 _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
     (
         "it says to ignore instructions",
@@ -92,9 +92,9 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
 
 
 def why_not(text: str, redact: Callable[[str], str] = str) -> str:
-    """Return why a text is not kept, in words for models and people; "" where nothing speaks against it.
+    """Return why a text is rejected, for models and users; "" if it is accepted.
 
-    ``redact`` takes known secrets out of a text.
+    ``redact`` removes known secrets from a text.
     """
     hidden = unseen_in(text)
     if hidden:

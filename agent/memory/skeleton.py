@@ -1,4 +1,4 @@
-"""Skeletons of texts: letters that a reader takes for Latin ones as these, without accents, styles, marks and entities."""
+"""Skeletons of texts: lookalike letters become Latin ones; accents, styles, markup and entities are removed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolcrib.contract.regex import Regex
 _LOOKS = {
     "АВЕЅІЈКМНОРСТХУҮԚԜӀԌ": "ABESIJKMHOPCTXYYQWIG",
     "авеѕіјкмнорстхуүԛԝӏԁһгпиьѵғѡҽԍ": "abesijkmhopctxyyqwldhrnubvfweg",
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϜͿ": "ABEZHIKMNOPTYXCFJ",  # noqa: RUF001 - that is what they are here for
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϜͿ": "ABEZHIKMNOPTYXCFJ",  # noqa: RUF001 - lookalikes are the point of this table
     "αβγεζηικμνορςστυχωϲϳϝ": "abyeznikuvopsotuxwcjf",
     "աօոսհցզյլռւՏՍՕԼտ": "wonuhgqjlniSUOLs",
     "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏃᏒᏔᏕᏙᏚᏞᏟᏢᏦᏧᏀᏴᎯᎰᏂᏋ": "DRTIYAJEWMHYGZRWSVSLCPKDGBHTHE",
-    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ": "BPDTGKJCZFMNLSRVHWXYAEIOU",  # noqa: RUF001 - that is what they are here for
+    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ": "BPDTGKJCZFMNLSRVHWXYAEIOU",  # noqa: RUF001 - lookalikes are the point of this table
     "ⲁⲃⲅⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭ": "abreeikmnopctyx",
     "ⲀⲂⲈⲎⲒⲔⲘⲚⲞⲢⲤⲦⲨⲬ": "ABEHIKMNOPCTYX",
-    "ɑɩʋƨɢ\u01c0\u2223ןߊ〇": "aivsgllllo",  # noqa: RUF001 - that is what they are here for
+    "ɑɩʋƨɢ\u01c0\u2223ןߊ〇": "aivsgllllo",  # noqa: RUF001 - lookalikes are the point of this table
 }
 _TABLE = {ord(one): other for foreign, latin in _LOOKS.items() for one, other in zip(foreign, latin, strict=True)}
 _TABLE |= {0x1F150 + n: chr(65 + n) for n in range(26)} | {0x1F170 + n: chr(65 + n) for n in range(26)}
@@ -51,19 +51,19 @@ _SUFFIXED = frozenset(
         *("KANNADA", "MALAYALAM", "SINHALA"),
     }
 )
-"""Scripts whose prefixes and endings stand on Latin words."""
+"""Scripts whose prefixes and endings attach to Latin words."""
 _SIGNS = frozenset("ΓΔΘΛΞΠΣΦΨΩβδεθλμπφψω")
-"""Greek letters of units and formulas, which nobody takes for Latin ones."""
+"""Greek letters of units and formulas, which do not look like Latin ones."""
 _NEUTRAL = frozenset(
     {"MICRO", "FEMININE", "MASCULINE", "MODIFIER", "OHM", "ANGSTROM", "KELVIN", "DEGREE", "SCRIPT", "DOUBLE-STRUCK"}
 )
-"""Beginnings of the names of letters that belong to no script: units, raised letters, signs of mathematics."""
+"""Beginnings of the names of letters without a script: units, raised letters, mathematical signs."""
 _LATIN = frozenset({"LATIN", "FULLWIDTH", "MATHEMATICAL"})
 _FORMULA = 3
 
 
 def disguised(text: str) -> str:
-    """Return the first word that mixes Latin letters with those of another script, with these written out; "" without one."""
+    """Return the first word that mixes Latin letters with another script, with the other letters escaped; "" if there is none."""
     if text.isascii():
         return ""
     for one in _WORD.finditer(unicodedata.normalize("NFC", text)):
@@ -73,8 +73,9 @@ def disguised(text: str) -> str:
 
 
 def forms(text: str) -> Iterator[str]:
-    """Yield what the text says to whoever reads over marks and styles, in lower case and with its line breaks, in several ways:
-    as it is, without marks of Markdown and tags, and with or without blanks where words are tied together by signs.
+    """Yield what a reader sees in the text, in lower case and with its line breaks, in several forms: without styles, without
+
+    Markdown and tags, and with words joined or separated at dashes and similar signs.
     """
     plain = _skeleton(text)
     seen = {plain}
@@ -110,13 +111,13 @@ def _skeleton(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """Return the text with words put together whose letters stand apart."""
+    """Return the text with spaced-out words joined."""
     return _SPACED.sub(lambda found: "".join(char for char in found[0] if char.isalnum()), text)
 
 
 @functools.lru_cache(_KNOWN)
 def _looks(char: str) -> str:
-    """Return what a character looks like: a Latin letter where it does, else itself without accents."""
+    """Return what a character looks like: a Latin letter if it resembles one, else the character without accents."""
     if char.isascii():
         return char
     kept = "".join(one for one in unicodedata.normalize("NFKD", char.translate(_TABLE)) if unicodedata.category(one)[0] != "M")

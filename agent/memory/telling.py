@@ -1,4 +1,4 @@
-"""The memory as a session's model is told of it: a part of the system prompt that stays the same for the whole session."""
+"""The memory's part of the system prompt, which stays the same for the whole session."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NOTES = """\
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A note, or a line between notes, that models are not told, and why."""
+    """A note, or a line between notes, that the prompt leaves out, and the reason."""
 
     text: str
     why: str
 
 
 def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], str] = str) -> tuple[str, Sequence[LeftOut]]:
-    """Return the text of a document as models are told it, and what of it they are not. A person may have written any of it."""
+    """Return the text of a document for the prompt, and the parts that it leaves out. The user may have written any of it."""
     lines: list[str] = []
     left: list[LeftOut] = []
     room, most = max_chars, most_notes(max_chars)
@@ -58,7 +58,7 @@ def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], st
 def recalled(
     principal: Principal, folder: str | None, project_dir: Path, max_chars: int, redact: Callable[[str], str] = str
 ) -> str:
-    """Return the part of the system prompt for a session of ``principal`` in ``folder``, None for a folder of another host."""
+    """Return the memory's part of the system prompt for a session of ``principal`` in ``folder``; None is a remote folder."""
     if not remembers(principal):
         return ""
     project = None if folder is None else project_of(Path(folder), project_dir)
@@ -66,7 +66,7 @@ def recalled(
 
 
 def memory_prompt(folder: MemoryFolder, max_chars: int, redact: Callable[[str], str] = str) -> str:
-    """Return the part of the system prompt, "" where nothing was noted. Raises nothing: what can't be read is logged."""
+    """Return the memory's part of the system prompt, "" without notes. Raises nothing: unreadable files are logged."""
     found = [(file, _told(file, max_chars, redact)) for file in folder.files()]
     texts = [(_TITLES[file.target], text) for file, text in found if text]
     if not texts:
@@ -93,7 +93,7 @@ def _told(file: MemoryFile, max_chars: int, redact: Callable[[str], str]) -> str
 
 
 def _lines(document: MemoryDocument) -> Iterator[tuple[str, str]]:
-    """Yield lines of the document as they are told, each with what counts of it; no title and no blank lines."""
+    """Yield lines of the document for the prompt, each with the text that counts; without the title and blank lines."""
     for part in document.parts:
         if part.note is not None:
             date = f" ({part.note.date})" if part.note.date else ""

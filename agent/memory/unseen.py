@@ -1,7 +1,7 @@
-"""Characters of a note that a person does not see: a model reads them all the same, so that whole sentences hide in them.
+"""Invisible characters in a note: a reader does not see them, but a model does, so they can hide whole sentences.
 
-Nothing is excused but what writing needs: one joiner within a word of a script that joins, or within an emoji; one selector that
-says how an emoji is drawn; the tags of three flags; one wide or unbreakable blank between two words.
+Only characters that writing needs are allowed: one joiner within a word of a joining script or within an emoji; one selector for
+the style of an emoji; the tags of three flags; one wide or no-break space between two words.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _IGNORABLE = Regex(
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Unicode's Default_Ignorable_Code_Point, from DerivedCoreProperties.txt: drawn as nothing, by whatever font."""
+"""Unicode's Default_Ignorable_Code_Point, from DerivedCoreProperties.txt: invisible in every font."""
 _BLANK = frozenset("\u2800\U0001d159\ufffc")
-"""Drawn as blank, though they are no spaces."""
+"""Characters that are drawn blank but are not spaces."""
 _KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACES = frozenset("\xa0\u2009\u202f\u3000")
-"""Blanks of ordinary writing: in numbers and quotations, and between words of Chinese and Japanese."""
+"""Spaces of ordinary writing: in numbers and quotations, and between words of Chinese and Japanese."""
 _FLAGS = frozenset(
     f"\U0001f3f4{''.join(chr(0xE0000 + ord(char)) for char in name)}\U000e007f" for name in ("gbeng", "gbsct", "gbwls")
 )
@@ -31,33 +31,33 @@ _SELECTORS = "\ufe0e\ufe0f"
 _MONGOLIAN = "\u180b\u180c\u180d\u180e\u180f"
 _KEYCAP = "\u20e3"
 _DRAWN = frozenset({"So", "Sm", "Po", "Pd", "Cn"})
-"""Categories of what is drawn as an emoji; the newest ones are not assigned yet in older tables."""
+"""Categories of characters that are drawn as emoji; older tables do not assign the newest ones."""
 _JOINING = frozenset(
     {
         *("ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU"),
         *("KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN"),
     }
 )
-"""Scripts, as names of characters begin, whose letters change their shape at a joiner."""
+"""Scripts whose letters change their shape at a joiner, by the first word of a character's name."""
 _VIRAMA = 9
 _KNOWN = 4_096
 
 
 def unseen_in(text: str) -> frozenset[int]:
-    """Return the positions of the characters that nobody sees. A newline and a tab are none."""
+    """Return the positions of invisible characters. Newlines and tabs are allowed."""
     if text.isprintable() and text.isascii():
         return frozenset()
     return frozenset(at for at, char in enumerate(text) if _is_unseen(char) and not _is_needed(text, at))
 
 
 def revealed(text: str) -> str:
-    """Return the text with each character written out that nobody sees, such as ``\\u200b``."""
+    """Return the text with invisible characters escaped, such as ``\\u200b``."""
     found = unseen_in(text)
     return "".join(written(char) if at in found else char for at, char in enumerate(text)) if found else text
 
 
 def without_unseen(text: str) -> str:
-    """Return the text without any character that is drawn as nothing, needed or not."""
+    """Return the text without any ignorable character, needed or not."""
     return text if text.isascii() else _IGNORABLE.sub("", text)
 
 
@@ -90,7 +90,7 @@ def _is_needed(text: str, at: int) -> bool:
 
 
 def _has_shapes(before: str, after: str) -> bool:
-    """Return True where the character before a selector is drawn as an emoji or as text."""
+    """Return True if the character before a selector has an emoji style and a text style."""
     if not before or before == "\u200d":
         return False
     if before in "0123456789#*":
