@@ -1,4 +1,4 @@
-"""Checking the file of artifacts, and making it anew: each content says itself whether it is whole."""
+"""Check and repair the file of artifacts: the digest of each content shows whether it is complete."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RepairedArtifacts:
-    """Outcome of a repair: the damaged file under its new name, how many artifacts were saved, and of how many that sessions
-    refer to the content is gone.
+    """Outcome of a repair: ``kept`` is the damaged file's new name, ``saved`` the number of saved contents, ``lost`` the number
+    of
+
+    contents that sessions refer to and that are gone.
     """
 
     path: Path
@@ -31,8 +33,10 @@ class RepairedArtifacts:
 
 
 def examine_artifacts(path: Path, store: Path) -> int:
-    """Check the whole file, each content by its digest; nothing is written. Return of how many artifacts that sessions of the
-    store refer to the content is not there. Raises StoreDamaged, and another StoreFailed where it can't be checked.
+    """Check the whole file, each content by its digest, without writing. Return how many contents that sessions refer to are
+    missing.
+
+    Raises StoreDamaged, and another StoreFailed if the file can't be checked.
     """
     examine(path, tables=TABLES)
     try:
@@ -53,7 +57,7 @@ def _contained(connection: sqlite3.Connection) -> set[str]:
 
 
 def _used(store: Path) -> set[str]:
-    """Return the digests that sessions refer to; none where the store can't say."""
+    """Return the digests that sessions refer to; empty if the store can't be read."""
     try:
         if not store.exists():
             return set()
@@ -65,9 +69,9 @@ def _used(store: Path) -> set[str]:
 
 
 def repair_artifacts(path: Path, store: Path) -> RepairedArtifacts | None:
-    """Replace a damaged file by one with all contents that are whole in it or in a backup. Return None for a sound file.
+    """Replace a damaged file by one with all complete contents from it and its backups. Return None for a sound file.
 
-    Raises StoreFailed, and then leaves everything as it was: where a process uses the file, and where there is no room.
+    Raises StoreFailed and leaves everything unchanged if a process uses the file, or if the disk is full.
     """
     done = replace_damaged(path, partial(is_damaged, path, tables=TABLES), partial(_fill, path), _contained)
     if done is None:
@@ -77,7 +81,7 @@ def repair_artifacts(path: Path, store: Path) -> RepairedArtifacts | None:
 
 
 def _fill(path: Path, fresh: Path, damaged: Path) -> None:
-    """Fill ``fresh`` with what is whole in the damaged file and in its backups."""
+    """Fill ``fresh`` with the complete contents of the damaged file and its backups."""
     with closing(connected(fresh)) as connection:
         _schema.upgrade(connection, fresh, TABLES)
         for file in (damaged, *backups_of(path).found()):

@@ -1,7 +1,7 @@
-"""Artifacts over SQLite: which session refers to which stands in the store, the contents in a file beside it, ``NAME-artifacts``.
+"""Artifacts over SQLite: the store has the references of sessions, and a file beside it, ``NAME-artifacts``, has the contents.
 
-So the file of the sessions, which is read at each start and copied a few times a day, stays small. A session refers to a content
-before that is written, and a content goes only while no session refers to it.
+So the file of the sessions, which is read at each start and backed up several times a day, stays small. A reference is written
+before its content, and a content is deleted only while no session refers to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_artifacts")
 _PLAIN, _PACKED = b"\0", b"\1"
-"""First byte of a body: what follows is the content, or the content as zlib packs it."""
+"""First byte of a body: the content follows as it is, or packed by zlib."""
 _LEVEL = 3
 _NEWEST = (
     "SELECT s.id, s.title, a.digest, a.size, a.at AS said_at"
@@ -42,23 +42,23 @@ _PUT = "INSERT INTO contents (digest, size, body) VALUES (?, ?, ?) ON CONFLICT D
 
 
 def path_of(store: Path) -> Path:
-    """Return the file of the contents that belongs to a store."""
+    """Return the contents file of a store."""
     return store.with_name(f"{store.name}-artifacts")
 
 
 def backups_of(contents: Path) -> Backups:
-    """Return the copies of a file of contents."""
+    """Return the backups of a contents file."""
     return Backups(contents, "contents")
 
 
 def pack(data: bytes) -> bytes:
-    """Return a content as it is stored."""
+    """Return a content in its stored form."""
     packed = zlib.compress(data, _LEVEL)
     return _PACKED + packed if len(packed) < len(data) else _PLAIN + data
 
 
 def unpacked(body: bytes, digest: str) -> bytes:
-    """Return the content. Raises ValueError for one that is not what its digest says."""
+    """Return the content. Raises ValueError if it does not match its digest."""
     try:
         data = zlib.decompress(body[1:]) if body[:1] == _PACKED else bytes(body[1:])
     except (TypeError, zlib.error) as error:
@@ -72,24 +72,24 @@ class StoredContents(Protocol):
     """The contents of a store's artifacts, by digest."""
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Keep a content. Raises StoreFailed."""
+        """Store a content. Raises StoreFailed."""
         ...
 
     async def get(self, digest: str) -> bytes | None:
-        """Return a content, or None for one that is not there. Raises StoreFailed, also for one that is damaged."""
+        """Return a content, or None if it is missing. Raises StoreFailed, also for a damaged content."""
         ...
 
     async def sweep(self) -> None:
-        """Remove the contents that no session refers to."""
+        """Delete the contents that no session refers to."""
         ...
 
     def close(self) -> None:
-        """Wait until the work of earlier calls is done."""
+        """Wait until earlier calls are done."""
         ...
 
 
 class ArtifactContents:
-    """The file of contents. It is made at the first use; any thread and any loop may use it. Close it at the end."""
+    """The contents file. It is created at the first use, and usable from any thread and event loop. Close it at the end."""
 
     def __init__(self, store: Database) -> None:
         self._store = store
@@ -98,7 +98,7 @@ class ArtifactContents:
         self._lock = threading.Lock()
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Keep a content, on disk at the return. Raises StoreFailed."""
+        """Store a content on disk. Raises StoreFailed."""
 
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)).fetchone() is None:
@@ -107,7 +107,7 @@ class ArtifactContents:
         await self._database().write(work)
 
     async def get(self, digest: str) -> bytes | None:
-        """Return a content, None where it is not there. Raises StoreFailed, also for one that is damaged."""
+        """Return a content, or None if it is missing. Raises StoreFailed, also for a damaged content."""
         if self._opened is None and not self.path.exists():
             return None
 
@@ -121,14 +121,15 @@ class ArtifactContents:
             raise _damage.damaged(self.path, [str(error)]) from error
 
     async def sweep(self) -> None:
-        """Remove the contents that no session refers to, from the file and its copies. What can't be removed now is logged, and
-        goes another time.
+        """Delete the contents that no session refers to, from the file and its backups.
+
+        A failure is logged, and the next sweep tries again.
         """
         if not self.path.exists():
             return
 
         def work(connection: sqlite3.Connection) -> int:
-            # within the write: a session that refers to one from now on writes it anew after this
+            # inside the write: a session that refers to a content from now on writes it again afterwards
             with closing(_file.open_reader(self._store.path)) as store:
                 used = {digest for (digest,) in store.execute("SELECT digest FROM artifacts")}
             gone = [(digest,) for (digest,) in connection.execute("SELECT digest FROM contents") if digest not in used]
@@ -143,7 +144,7 @@ class ArtifactContents:
             _log.warning("artifacts that no session refers to any more are still there: %s", error)
 
     def close(self) -> None:
-        """Wait until what was handed over is done. Opened again where it is needed again."""
+        """Wait until earlier calls are done. A later use opens the file again."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:

@@ -1,4 +1,4 @@
-"""Copies of the store that it is restored from when it is damaged: two at most, made now and then by whoever uses it."""
+"""Backups of the store for its repair: at most two, made from time to time while the store is used."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from agent.store import _placing
 
 _log = logging.getLogger(__name__)
 _EVERY = 600.0
-"""Fewest seconds between two copies."""
+"""Fewest seconds between two backups."""
 _RATE = 32 * 1024
-"""Bytes that copies write in a second, on average, at most: 50 MB are copied every 25 minutes of use."""
+"""Most bytes per second that backups write on average: 50 MB are copied every 25 minutes of use."""
 _APART = 24 * 3600.0
-"""Seconds for which the older copy stays: damage that nobody saw yet may be in the newer one."""
+"""Seconds that the older backup stays: the newer one may contain undetected damage."""
 LARGEST = 1024 * 1024 * 1024
-"""Bytes of a file that is copied at all."""
+"""Largest file in bytes that is backed up."""
 _FEWER = 2
-"""A store with so many times fewer sessions than its copy has lost them."""
+"""A store with so many times fewer sessions than its backup has lost them."""
 _LEFT = 256 * 1024 * 1024
-"""Bytes of the disk that copies leave free: the store itself needs them first."""
+"""Bytes that backups leave free on the disk: the store itself needs them first."""
 
 
 class Backups:
-    """The copies of one file: ``NAME-backup``, and ``NAME-backup-before``, which the former becomes once a day at most.
+    """The backups of one file: ``NAME-backup``, and ``NAME-backup-before``, which replaces it at most once a day.
 
-    A copy that can't be made is no fault of whoever uses the store: it is logged, and made at another time. ``table`` is
-    the one whose rows say how much there is in the file: of nothing no copy is made.
+    A failed backup is no fault of the caller: it is logged, and made later. ``table`` is the table whose rows measure the file:
+    an empty one is not backed up.
     """
 
     def __init__(self, path: Path, table: str = "sessions") -> None:
@@ -44,11 +44,11 @@ class Backups:
         self._making = threading.Lock()
 
     def found(self) -> Sequence[Path]:
-        """Return the copies that there are, the newest first."""
+        """Return the existing backups, newest first."""
         return [path for path in (self._newest, self._older) if path.exists()]
 
     def is_due(self) -> bool:
-        """Return whether a copy should be made now, and can be: the file is small enough, and the disk has room for it."""
+        """Return whether a backup should and can be made now: the file is small enough, and the disk has room for it."""
         try:
             size = self._path.stat().st_size
             if not size or size > LARGEST or _age(self._newest) < max(_EVERY, size / _RATE):
@@ -59,9 +59,9 @@ class Backups:
             return False
 
     def make(self, connection: sqlite3.Connection) -> None:
-        """Copy what the connection reads, if anybody said anything in it. Blocks while the file is copied.
+        """Back up the file that the connection reads, if it has any messages. Blocks while the file is copied.
 
-        Does nothing while another thread makes a copy.
+        Does nothing while another thread makes a backup.
         """
         if not self._making.acquire(blocking=False):
             return
@@ -88,7 +88,7 @@ class Backups:
             fresh.unlink(missing_ok=True)
 
     def _holds_anything(self, connection: sqlite3.Connection) -> bool:
-        """Return whether anybody said anything, or, in a file without sessions, whether anything is in it."""
+        """Return whether any session has messages; for a file without sessions, whether it has any rows."""
         if self._table == "sessions":
             return connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is not None
         return self._count(connection) > 0
@@ -97,7 +97,7 @@ class Backups:
         return int(connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])  # noqa: S608 - ours
 
     def _has_more(self, connection: sqlite3.Connection) -> bool:
-        """Return whether the newest copy has far more sessions: only forgetting them makes them fewer, and removes the copies."""
+        """Return whether the newest backup has far more sessions than the file. Deliberate deletion also removes the backups."""
         if not self._newest.exists():
             return False
         now = self._count(connection)
@@ -120,13 +120,13 @@ class Backups:
         return True
 
     def forget(self) -> None:
-        """Remove the copies: they hold what was forgotten since. Those too that are being made, by any process."""
+        """Delete the backups, because they contain what was forgotten since; also unfinished ones of any process."""
         for path in (self._newest, self._older, *self._path.parent.glob(f"{self._path.name}-backup-new-*")):
             path.unlink(missing_ok=True)
 
 
 def _age(path: Path) -> float:
-    """Return the seconds since the copy was made; endless where there is none."""
+    """Return the seconds since the backup was made; infinity if there is none."""
     try:
         return max(0.0, time.time() - path.stat().st_mtime)
     except FileNotFoundError:
@@ -134,16 +134,16 @@ def _age(path: Path) -> float:
 
 
 def _copied(connection: sqlite3.Connection, target: Path) -> None:
-    """Make the copy, for its owner only. Raises sqlite3.Error and OSError, also for a damaged copy.
+    """Make the backup, readable for its owner only. Raises sqlite3.Error and OSError, also for a damaged copy.
 
-    Nothing waits for the disk: of a copy that a loss of power spoils, the repair takes the older one.
+    It does not wait for the disk: if a power failure spoils it, the repair uses the older backup.
     """
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    # mode=rw: a file that another process forgets meanwhile is not made again, with the rights of the umask
+    # mode=rw: a file that another process deletes meanwhile is not recreated with the umask's permissions
     with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)) as copy:
         copy.execute("PRAGMA synchronous = OFF")
         connection.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # else it would need files beside it
+        copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # otherwise it would need files beside it
         found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(str(found))

@@ -1,4 +1,4 @@
-"""The journal of file changes over SQLite: a step is one row, since it is written before each change of a file."""
+"""The journal of file changes over SQLite. A step is one row, because it is written before each change of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SqliteChanges:
         self._access = access
 
     async def begin(self, step: ChangeStep) -> ChangeStep:
-        """Record it, all or nothing; the step as it is known from then on, with its ids."""
+        """Store a step atomically. Return it with its ids."""
         changes = numbered(step.changes)
         sql = "INSERT INTO steps (session_id, kind, turn, call_id, tool, at, changes) VALUES (?, ?, ?, ?, ?, ?, ?)"
         who = text(step.session_id), step.kind, step.turn, text(step.call_id), text(step.tool)
@@ -29,17 +29,17 @@ class SqliteChanges:
         return replace(step, id=row, changes=with_ids(row, changes))
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """Take out changes that were not made after all. A call's step goes with its last change."""
+        """Remove changes that were not made after all. A call's step is removed with its last change."""
         await self._rewrite(forgotten(change_ids))
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
-        """All of a session, oldest first."""
+        """Return the steps of a session, oldest first."""
         return await self._select(
             "WHERE session_id = ? AND (kind <> 'call' OR changes <> '[]') ORDER BY row", (text(session_id),)
         )
 
     async def sessions(self, limit: int = 20) -> Sequence[str]:
-        """The ids of those in which a call changed files, the last one first."""
+        """Return the ids of sessions with file changes by calls, newest first."""
         sql = (
             "SELECT session_id FROM steps WHERE kind = 'call' AND changes <> '[]'"
             " GROUP BY session_id ORDER BY max(row) DESC LIMIT ?"
@@ -49,11 +49,11 @@ class SqliteChanges:
     async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """Record how a step left other changes, by their ids: undone, left as they are, or in effect again."""
+        """Record the effect of a step on other changes, by their ids: undone, unchanged, or in effect again."""
         await self._rewrite(settled(step_id, undone, passed, revived))
 
     async def unreported(self, session_id: str) -> Sequence[ChangeStep]:
-        """Undos and redos that the session's model has not heard of, oldest first."""
+        """Return undos and redos that the session's model has not seen, oldest first."""
         return await self._select("WHERE session_id = ? AND kind <> 'call' AND NOT told ORDER BY row", (text(session_id),))
 
     async def mark_reported(self, step_ids: Collection[int]) -> None:
@@ -61,8 +61,8 @@ class SqliteChanges:
         await self._access.write(lambda connection: connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", numbers))
 
     async def prune(self, before: float) -> None:
-        """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
-        # the newest row stays: the next number is counted from it
+        """Delete the steps before that time (Unix seconds), except undos and redos that a model has not seen."""
+        # the newest row stays, because the next number follows it
         await self._access.run(
             "DELETE FROM steps WHERE at < ? AND (kind = 'call' OR told) AND row < (SELECT max(row) FROM steps)", (before,)
         )

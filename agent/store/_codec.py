@@ -1,4 +1,4 @@
-"""Records as JSON text, and back, exactly. Text with lone surrogates, which SQLite does not take, is kept as bytes."""
+"""Records as JSON text, and back, exactly. Text with lone surrogates, which SQLite does not accept, is stored as bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHARED_MAX = 4096
 
 
 def text(value: str) -> Stored:
-    """A str as a column takes it."""
+    """Return a str as a column's value."""
     if value.isascii():
         return value
     try:
@@ -42,12 +42,12 @@ _SORTING = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_
 
 
 def dump(value: Json) -> Stored:
-    """Raises TypeError, ValueError or RecursionError for what is not JSON."""
+    """Return a value as JSON text. Raises TypeError, ValueError or RecursionError for anything that is not JSON."""
     return text(_ENCODER.encode(value))
 
 
 def dump_body(body: Mapping[str, Json]) -> Stored:
-    """A JSON object as the text that all objects which are the same have. Raises what ``dump`` does."""
+    """Return a JSON object as text; equal objects have equal texts. Raises what ``dump`` raises."""
     return text(_SORTING.encode(_mapping(body)))
 
 
@@ -56,7 +56,7 @@ def load(stored: Stored) -> Any:
 
 
 class Sharing:
-    """A decoder of many alike objects: keys, and texts that stand twice, are kept in memory once."""
+    """A decoder for many similar objects, which keeps keys and repeated texts in memory once."""
 
     def __init__(self) -> None:
         self._short: dict[str, str] = {}
@@ -83,7 +83,7 @@ def dump_call(call: ToolCall, turn: str = "") -> Stored:
 
 
 def load_call(call_id: Stored, stored: Stored) -> tuple[ToolCall, str]:
-    """Return the call, and the turn that it is of."""
+    """Return the call and its turn."""
     data = load(stored)
     return ToolCall(plain(call_id), data["name"], data["args"], data["fault"]), data.get("turn", "")
 
@@ -124,7 +124,7 @@ def dump_result(result: ToolResult, end_run: bool = False, state: Mapping[str, J
 
 
 def load_result(stored: Stored | None) -> tuple[ToolResult | None, bool, Mapping[str, Json]]:
-    """Return the result, whether a gate ended the run with it, and the state of the call that waits."""
+    """Return the result, whether a gate ended the run with it, and the state of the waiting call."""
     if stored is None:
         return None, False, {}
     data = load(stored)
@@ -160,7 +160,7 @@ def load_answer(stored: Stored) -> Answer:
 
 
 def dump_grant(grant: Grant) -> Stored:
-    """All but what has columns of its own: id, session, scope, uses and principal."""
+    """Return a grant as JSON without the fields that have columns: id, session, scope, uses and principal."""
     data: dict[str, Json] = {
         "key": grant.key,
         "root": grant.root,
@@ -187,7 +187,7 @@ def load_grant(
 
 
 def dump_item(item: InboxItem) -> Stored:
-    """All but what has columns of its own: id, session, key and time."""
+    """Return an inbox item as JSON without the fields that have columns: id, session, key and time."""
     return dump(
         {
             "text": item.text,

@@ -1,4 +1,4 @@
-"""Scheduled jobs, and the times that they were due, over SQLite."""
+"""Scheduled jobs and their runs over SQLite."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SqliteCron:
         return swept
 
     async def _kept(self, sql: str, values: dict[str, Any]) -> CronJob | None:
-        """Write a job, and return it as it is kept; None where nothing was written."""
+        """Write a job, and return it as stored; None if nothing was written."""
 
         def work(connection: sqlite3.Connection) -> list[Any]:
             if not connection.execute(sql, values).rowcount:

@@ -1,7 +1,7 @@
-"""A log that was emptied, cut or overwritten. Its index, which a killed process leaves, counts what was committed to it.
+"""Detection of a log that was emptied, cut or overwritten. The index that a killed process leaves counts the committed pages.
 
-SQLite makes the index anew, and goes on with what the log still has. The index says nothing once the machine was started anew: of
-what was not yet on the disk then, either file may have more.
+SQLite rebuilds the index and continues with the rest of the log. After a restart of the machine the index proves nothing: either
+file may have more of the data that was not yet on the disk.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from agent.store import _placing
 _HEADER, _FRAME = 32, 24
 _MAGIC, _WORD = 0x377F0682, 0xFFFFFFFF
 _COPY = 48
-"""Bytes of the index's first part, which stands there twice: whole where both are equal."""
+"""Bytes of the index's first part, which has two copies: it is complete if both are equal."""
 
 
 def lost_pages(path: Path) -> int:
     """Return the number of committed pages that are missing at the end of the log and were not yet in the file.
 
-    0 also where that can't be known: while this process has the store open, where the index is from before the machine's last
-    start, and where there is no ``/proc``. Nobody may open the file meanwhile: see ``_locking.looking``.
+    Also returns 0 if that is unknown: while this process has the store open, if the index is older than the machine's last start,
+    or without ``/proc``. No other process may open the file meanwhile: see ``_locking.looking``.
     """
     wal, shm = _placing.beside(path)
     try:
@@ -32,24 +32,24 @@ def lost_pages(path: Path) -> int:
             return 0
         index = _read(shm, 2 * _COPY + 4)
         begin, size = _read(wal, _HEADER), wal.stat().st_size
-    except (OSError, AttributeError):  # gone meanwhile, as when the last process closes it; no such clock
+    except (OSError, AttributeError):  # gone meanwhile, because the last process closed it; or no such clock
         return 0
     if len(index) < 2 * _COPY + 4 or index[:_COPY] != index[_COPY : 2 * _COPY] or not index[12]:
         return 0
     page, frames = struct.unpack_from("=HI", index, 14)
     if len(begin) == _HEADER and begin[16:24] != index[32:40]:
-        return 0  # a log of another time: its frames are not the index's
+        return 0  # a log from another time: its frames do not belong to the index
     (filed,) = struct.unpack_from("=I", index, 2 * _COPY)
     held = max(0, size - _HEADER) // (_FRAME + (page if page > 1 else 65_536))
     return max(0, int(frames) - max(held, int(filed)))
 
 
 def _is_ours(index: os.stat_result) -> bool:
-    """Return whether this process has the index open: to close it another time would drop SQLite's locks on it."""
+    """Return whether this process has the index open: closing it a second time would drop SQLite's locks on it."""
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
             found = descriptor.stat()
-        except OSError:  # the one by which the folder is read
+        except OSError:  # the descriptor of this folder
             continue
         if (found.st_dev, found.st_ino) == (index.st_dev, index.st_ino):
             return True
@@ -62,7 +62,7 @@ def _read(path: Path, size: int) -> bytes:
 
 
 def is_log_header(header: bytes) -> bool:
-    """Return whether the first 32 bytes of a log are those of one that SQLite reads: it ignores any other without an error."""
+    """Return whether the first 32 bytes of a log are a header that SQLite accepts: it silently ignores any other log."""
     if len(header) < _HEADER or int.from_bytes(header[:4]) & ~1 != _MAGIC:
         return False
     order = ">" if header[3] & 1 else "<"

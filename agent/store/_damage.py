@@ -1,4 +1,4 @@
-"""Damage of a SQLite file: a cheap look whenever it is opened, and the whole check that `toolcrib doctor` makes."""
+"""Damage of a SQLite file: a cheap check whenever it is opened, and the complete check of `toolcrib doctor`."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from toolcrib.contract.errors import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, and saves what can still be read"
 ELSE = f"If it was toolcrib's, {REPAIR}; else move it away, or {_schema.ELSEWHERE}"
-"""Advice for a file that may be no store at all."""
+"""Advice for a file that may not be a store at all."""
 LOOKED_AT = 1024 * 1024
-"""Bytes of the largest file that is checked whole when it is opened; of larger ones the ends of each table are read."""
+"""Largest file in bytes that is checked completely when it is opened; of larger ones both ends of each table are read."""
 SMALLEST = 512
-"""Bytes of the smallest page: SQLite takes a file that is shorter for an empty one."""
+"""Bytes of the smallest page: SQLite treats a shorter file as empty."""
 _SHOWN = 5
 _PATIENCE = 10.0
-"""Seconds that a check waits for whoever keeps the file locked."""
+"""Seconds that a check waits for the file's lock."""
 _BEING_MADE = 0.5
-"""Seconds after which an empty file is no longer taken for one that another process is making."""
+"""Seconds after which an empty file no longer counts as one that another process is creating."""
 
 
 class StoreDamaged(StoreFailed):
-    """The file itself is damaged, and a repair is of use. Any other StoreFailed has another remedy, which it names."""
+    """The file itself is damaged, and a repair helps. Any other StoreFailed names its own remedy."""
 
 
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
-    """Raise StoreDamaged for a file that was emptied or is gone, or whose log was removed: SQLite takes it for new, or for whole.
+    """Raise StoreDamaged for a file that is empty or missing, or whose log was removed: SQLite would treat it as new or complete.
 
-    ``evidence`` are files that are there only where the store was used before. Looks at names and sizes, opens nothing.
+    ``evidence`` are files that exist only if the store was used before. Checks names and sizes, and opens nothing.
     """
     if _placing.repaired(path).exists():
         raise StoreDamaged(f"{path} is damaged: its repair was not finished. `toolcrib doctor --repair-store` finishes it")
     why = _missing(path, evidence)
     if why:
-        time.sleep(_BEING_MADE)  # another process may be about to make it, or to close it
+        time.sleep(_BEING_MADE)  # another process may be about to create or close it
         why = _missing(path, evidence)
     if why:
         raise StoreDamaged(f"{path} is damaged: {why}")
@@ -61,14 +61,14 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
             left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
             return f"it {left}, though {used} shows that it was used. {REPAIR}"
         return "" if size == 0 else f"it is too short for a database. {ELSE}"
-    # SQLite removes -shm before -wal, and makes it after: alone it is never seen
+    # SQLite removes -shm before -wal and creates it after -wal: -shm never exists alone
     if not wal.exists() and shm.exists() and not wal.exists():
         return f"its log {wal.name} is gone, with what was written last. {REPAIR}"
     return ""
 
 
 def check_length(path: Path) -> None:
-    """Raise StoreDamaged for a log that has less than was committed to it. Looks only while nobody else opens the file."""
+    """Raise StoreDamaged for a log that lost committed pages. Checks only while no other process opens the file."""
     wal, shm = _placing.beside(path)
     if not (wal.exists() and shm.exists()):
         return
@@ -78,10 +78,10 @@ def check_length(path: Path) -> None:
 
 
 def check_length_alone(path: Path) -> None:
-    """Do ``check_length`` where the lock is held alone already."""
+    """Do what ``check_length`` does, with the exclusive lock already held."""
     wal, shm = _placing.beside(path)
     if wal.exists() and shm.exists():
-        from agent.store._cut_log import lost_pages  # a start that finds no log needs none of it
+        from agent.store._cut_log import lost_pages  # a start without a log does not need this module
 
         if lost := lost_pages(path):
             what = f"{lost} page{'' if lost == 1 else 's'} of its log {wal.name}, which was written last,"
@@ -96,16 +96,16 @@ def _is_filled(path: Path) -> bool:
 
 
 def check_log(path: Path) -> None:
-    """Do ``check_opened`` for a file that has a log, without writing: whoever closes it would take a foreign log into the file.
+    """Do what ``check_opened`` does for a file with a log, without writing: closing it would copy a foreign log into the file.
 
-    Raises StoreFailed, and sqlite3.Error where SQLite can't read it at all.
+    Raises StoreFailed, and sqlite3.Error if SQLite can't read it at all.
     """
     wal = path.with_name(f"{path.name}-wal")
     if _is_filled(wal):
-        from agent.store._cut_log import is_log_header  # a start that finds no log needs none of it
+        from agent.store._cut_log import is_log_header  # a start without a log does not need this module
 
         begin = b""
-        with suppress(FileNotFoundError), wal.open("rb") as log:  # whoever had it may have ended just now
+        with suppress(FileNotFoundError), wal.open("rb") as log:  # its owner may have just ended
             begin = log.read(32)
         if len(begin) == 32 and not is_log_header(begin):
             raise damaged(path, [f"the header of its log {wal.name}"])
@@ -114,7 +114,7 @@ def check_log(path: Path) -> None:
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """Connect so that nothing is written, and nothing left beside a file that nobody uses. Raises sqlite3.Error."""
+    """Return a connection that writes nothing and leaves no files beside an unused file. Raises sqlite3.Error."""
     alone = not path.with_name(f"{path.name}-wal").exists() and _has_log_mode(path)
     uri = f"{path.absolute().as_uri()}?{'immutable=1' if alone else 'mode=ro'}"
     connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE)
@@ -123,13 +123,13 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 
 def _has_log_mode(path: Path) -> bool:
-    """Return whether the file has a log while anybody uses it. This process must not have it open: see _file._CREATING."""
+    """Return whether the file uses a log when open. This process must not have it open: see _file._CREATING."""
     with path.open("rb") as file:
         return file.read(20)[18:20] == b"\2\2"
 
 
 def check_opened(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreFailed for damage that can be seen in little time. Raises sqlite3.Error where SQLite sees it itself."""
+    """Raise StoreFailed for damage that a quick check finds. Raises sqlite3.Error if SQLite itself finds damage."""
     if path.stat().st_size <= LOOKED_AT:
         if found := _faults(connection, most=1):
             raise damaged(path, found)
@@ -140,8 +140,10 @@ def check_opened(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _filled(connection: sqlite3.Connection) -> list[str]:
-    """Return the tables that have rows. One statement reads the first page of each: most are empty, and a statement takes longer
-    to prepare than to run.
+    """Return the tables that have rows. One statement reads the first page of each, because most are empty and preparing a
+    statement
+
+    takes longer than running it.
     """
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
     looks = ", ".join(f'EXISTS (SELECT 1 FROM "{table}" NOT INDEXED)' for table in tables)  # noqa: S608 - names of ours
@@ -150,16 +152,16 @@ def _filled(connection: sqlite3.Connection) -> list[str]:
 
 
 def damaged(path: Path, found: Sequence[str]) -> StoreDamaged:
-    """Return the error for a file in which ``found`` is wrong."""
+    """Return the error for a file with the faults ``found``."""
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     said = "; ".join(" ".join(line.split()) for line in found[:_SHOWN])
     return StoreDamaged(f"{path} is damaged ({said}{more}), and was left as it is. {REPAIR}")
 
 
 def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
-    """Check all of a file, which may take a second for each gigabyte or more. Nothing is written.
+    """Check all of a file, at about a second or more per gigabyte. Nothing is written.
 
-    Raises StoreDamaged, and sqlite3.Error where SQLite can't read it at all.
+    Raises StoreDamaged, and sqlite3.Error if SQLite can't read it at all.
     """
     check_unopened(path, evidence)
     if not path.exists() or not path.stat().st_size:
@@ -171,8 +173,8 @@ def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
 
 
 def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
-    """Return what is wrong in the pages; where nothing is, the rows that do not belong together."""
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # it names what is damaged too
+    """Return the faults of the pages or, if there are none, the rows with dangling references."""
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # error messages contain damaged names
     try:
         found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({most})")]
     finally:
@@ -184,7 +186,7 @@ def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
 
 
 def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
-    """Return the conversations that have not the messages that they count: rows of another state of the file."""
+    """Return the sessions whose number of messages does not match their count: rows from another state of the file."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"sessions", "messages"} <= tables:
         return []

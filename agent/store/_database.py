@@ -1,4 +1,4 @@
-"""Access to a SQLite file: a thread that writes, threads that read, and the check of a lease within a write."""
+"""Access to a SQLite file: a writing thread, reading threads, and the check of a lease within a write."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from toolcrib.contract.store import Fence, Lease
 
 T = TypeVar("T")
 _LOOKS_EVERY = 60.0
-"""Seconds between two looks at whether a backup is due, at writes."""
+"""Seconds between two checks, at writes, whether a backup is due."""
 _FORKED: list[sqlite3.Connection] = []
-"""Connections of the process that this one was forked from: closing them would write to its file."""
+"""Connections of the parent process before a fork: closing them would write to its file."""
 
 
 class Access(ABC):
-    """Ways to read and write a file. All raise StoreFailed, with the file's name and what to do."""
+    """Methods that read and write a file. All raise StoreFailed with the file's name and a remedy."""
 
     path: Path
 
     @property
     @abstractmethod
     def token(self) -> int:
-        """The fencing token that writes carry from now on; 0 for none."""
+        """The fencing token of all writes from now on; 0 for none."""
 
     @abstractmethod
     async def write(self, work: Work[T]) -> T:
-        """Do ``work`` within a transaction, all or nothing; it is on disk at the return. No other process writes meanwhile."""
+        """Run ``work`` in a transaction that is on disk at the return. No other process writes meanwhile."""
 
     @abstractmethod
     async def read(self, work: Work[T]) -> T:
-        """Do ``work`` on a connection that sees what was written before. Two statements of it may see different states."""
+        """Run ``work`` on a connection that sees all earlier writes. Two of its statements may see different states."""
 
     async def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
 
     async def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
-        """``make`` of each row's columns."""
+        """Return ``make`` of each row's columns."""
         return await self.read(lambda connection: self.made(make, connection.execute(sql, parameters)))
 
     async def row(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row or None."""
+        """Return the first row, or None."""
         return await self.read(lambda connection: connection.execute(sql, parameters).fetchone())
 
     async def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Write with one statement. How many rows it changed."""
+        """Run one writing statement. Return the number of rows that it changed."""
         return await self.write(lambda connection: connection.execute(sql, parameters).rowcount)
 
     def made(self, make: Callable[..., T], rows: Iterable[Any]) -> list[T]:
-        """``make`` of each row's columns. Raises StoreFailed for a record that can't be read."""
+        """Return ``make`` of each row's columns. Raises StoreFailed for a record that can't be read."""
         try:
             return [make(*row) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -73,23 +73,25 @@ class Access(ABC):
 
 
 class OpenDatabase(Access):
-    """Access of the store that opened a database, and that closes it."""
+    """Access of the store that opened a database and closes it."""
 
     backups: Backups | None = None
 
     @abstractmethod
     async def alone(self, work: Work[T]) -> T:
-        """Do ``work`` on the connection that writes, with no transaction open."""
+        """Run ``work`` on the writing connection, outside a transaction."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait until the work of earlier calls is done. Closing again does nothing."""
+        """Wait until earlier calls are done. Closing again does nothing."""
 
 
 class Database(OpenDatabase):
-    """May be used from any thread and any loop. ``tables``: the folder of SQL files that make its tables. ``late``: the file is
-    opened, and made, when it is first used. ``prepare``: statements that the connection which writes begins with. ``backups``
-    are made at times: where it is used for long by a thread that reads, else when it is closed. ``evidence``: see _file.
+    """A SQLite file, usable from any thread and event loop.
+
+    ``tables`` is the folder of SQL files that create its tables. ``late``: the file is created and opened on first use.
+    ``prepare`` are the first statements of the writing connection. ``backups`` are made by a reading thread during long use,
+    otherwise when the database closes. ``evidence``: see _file.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Database(OpenDatabase):
         if self.backups is not None and time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOKS_EVERY
             if self.backups.is_due():
-                self._handed(self._readers_of, Job(self.backups.make))  # nobody waits for it
+                self._handed(self._readers_of, Job(self.backups.make))  # no caller waits for it
         return await self._handed(self._writer_of, Job(work))
 
     async def alone(self, work: Work[T]) -> T:
@@ -155,7 +157,7 @@ class Database(OpenDatabase):
         self._readers.close()
         self._writer.close()
         connection, self._connection = self._connection, None
-        if connection is not None:  # the last one: it takes the log into the file
+        if connection is not None:  # the last connection: closing it copies the log into the file
             if self.backups is not None and self._wrote and self.backups.is_due():
                 self.backups.make(connection)
             _file.close_quietly(connection, self.path)
@@ -180,7 +182,7 @@ class Database(OpenDatabase):
         return job
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection that writes."""
+        """Return the writing connection."""
         with self._opening:
             if self._connection is None:
                 synchronous, tables, prepare = self._how
@@ -189,7 +191,7 @@ class Database(OpenDatabase):
                 for statement in prepare:
                     connection.execute(statement)
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                    connection.execute("PRAGMA busy_timeout = 0")  # the writer waits itself
+                    connection.execute("PRAGMA busy_timeout = 0")  # the writer itself waits
                 self._connection = connection
             return self._connection
 
@@ -199,7 +201,7 @@ class Database(OpenDatabase):
 
 
 class FencedDatabase(Access):
-    """Another view of a database: what it writes carries the fence's lease, and raises LeaseLost where that was taken."""
+    """A view of a database whose writes carry the fence's lease and raise LeaseLost if it was lost."""
 
     def __init__(self, database: Access, fence: Fence) -> None:
         self.path = database.path
@@ -219,7 +221,7 @@ class FencedDatabase(Access):
 
 
 def _guarded(work: Work[T], lease: Lease) -> Work[T]:
-    """``work``, after a look whether the lease still holds: within one transaction, so that nobody takes it in between."""
+    """Return ``work`` with a check of the lease before it, in the same transaction, so that the lease can't change in between."""
 
     def guarded(connection: sqlite3.Connection) -> T:
         held = connection.execute("SELECT 1 FROM leases WHERE name = ? AND token = ?", (text(lease.name), lease.token))

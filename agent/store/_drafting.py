@@ -1,4 +1,4 @@
-"""Replacing a damaged file with one that a repair makes, while no other process uses it."""
+"""Replace a damaged file with one that a repair makes, while no other process uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 CLOSED = "permission denied; make it and its folder readable and writable, and run the repair again"
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
-"""The bytes of a file on which every connection of SQLite holds a lock while it is open."""
+"""The bytes of a file that every open connection of SQLite locks."""
 
 
 def replace_damaged(
@@ -29,9 +29,9 @@ def replace_damaged(
 ) -> tuple[Path, U, T | None] | None:
     """Replace a damaged file with a new one, or finish a repair that was interrupted. Return None if the file is sound.
 
-    ``make`` fills the new file, which it gets with a copy of the damaged one, and ``count`` counts what is in it. Return the
-    damaged file's new name, what ``count`` and what ``make`` returned; the latter is None if a repair was only finished.
-    Raises StoreFailed, and then leaves everything as it was, except in the last steps: the next repair finishes those.
+    ``make`` fills the new file, and receives a copy of the damaged one; ``count`` counts its contents. Return the damaged file's
+    new name, the result of ``count`` and the result of ``make``; the latter is None if a repair was only finished. Raises
+    StoreFailed, and then leaves everything as it was, except in the last steps: the next repair finishes those.
     """
     try:
         with _locking.replacing(path):
@@ -53,7 +53,10 @@ def replace_damaged(
 
 @contextmanager
 def held(path: Path) -> Iterator[int]:
-    """Hold SQLite's lock on a file, and yield its descriptor. A missing file is made, and removed again if the repair fails."""
+    """Hold SQLite's lock on a file, and yield its descriptor.
+
+    A missing file is created, and removed again if the repair fails.
+    """
     made = _make_missing(path)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -68,23 +71,23 @@ def held(path: Path) -> Iterator[int]:
 
 
 def make_empty(fresh: Path) -> None:
-    """Make an empty file for its owner only, in the place of whatever has the name."""
+    """Create an empty file, readable for its owner only, replacing any file of that name."""
     _remove(fresh)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def connected(fresh: Path) -> sqlite3.Connection:
-    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
+    """Return a connection to the existing draft. If the draft was removed, this fails instead of creating an empty one."""
     connection = _opened(fresh)
     connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     return connection
 
 
 def connected_damaged(copy: Path) -> sqlite3.Connection:
-    """Connect to the copy of a damaged file, or to a backup, to read what SQLite can read of it."""
+    """Return a connection to the copy of a damaged file, or to a backup, to read as much as SQLite can."""
     connection = _opened(copy)
     connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA writable_schema = ON")  # else SQLite reads nothing of a file that was cut
+    connection.execute("PRAGMA writable_schema = ON")  # otherwise SQLite reads nothing from a truncated file
     return connection
 
 
@@ -93,7 +96,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _drafted(descriptor: int, path: Path, make: Callable[[Path, Path], T]) -> T:
-    """Make the new file under the name that a finished one has."""
+    """Create the new file, complete it and give it the name of a finished one."""
     _placing.remove_left(path, "repairing")
     fresh = _placing.draft_of(path)
     try:
@@ -108,7 +111,7 @@ def _drafted(descriptor: int, path: Path, make: Callable[[Path, Path], T]) -> T:
 
 @contextmanager
 def _copied(descriptor: int, path: Path, copy: Path) -> Iterator[Path]:
-    """Copy a damaged file with its log: SQLite would write to the file itself."""
+    """Copy a damaged file with its log, because SQLite would write to the file itself."""
     log, _ = _placing.beside(path)
     try:
         make_empty(copy)
@@ -128,7 +131,7 @@ def _remove(path: Path) -> None:
 
 
 def _make_missing(path: Path) -> bool:
-    """Make an empty file if there is none, to hold the lock. Return whether it did."""
+    """Create an empty file for the lock if there is none. Return whether it was created."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -137,8 +140,8 @@ def _make_missing(path: Path) -> bool:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    """Keep those out who opened the file before, until the descriptor is closed."""
+    """Lock out processes that opened the file before, until the descriptor is closed."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
-    except (BlockingIOError, PermissionError) as error:  # which of them is up to the system
+    except (BlockingIOError, PermissionError) as error:  # which of the two depends on the system
         raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error

@@ -1,4 +1,4 @@
-"""Opening a SQLite file, and the meaning of its errors to a person."""
+"""Open a SQLite file, and explain its errors to users."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _log = logging.getLogger(__name__)
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
 _FULL = "cannot grow: the disk is full; make room and try again. What it held before is kept"
 _UNREADABLE = ("Could not decode to UTF-8", "unsupported file format")
-"""Beginnings of errors without a code of their own, which only a damaged file brings about."""
+"""Beginnings of errors without a code, which occur only for a damaged file."""
 _A_LITTLE = 64 * 1024
-"""Bytes: the index of the log alone takes half of it."""
+"""Bytes: the index of the log alone needs half of it."""
 BUSY_SECONDS = 10.0
 """Longest time that another process may keep the file locked."""
 
 _CREATING = threading.Lock()
-"""Closing any handle of a file drops all its POSIX locks, SQLite's too: nobody may connect while the file is being made."""
+"""Closing any handle of a file drops all its POSIX locks, SQLite's too, so no thread may connect while the file is created."""
 
 
 def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[Path] = ()) -> sqlite3.Connection:
-    """Make the file and its tables where they are missing, and connect. Raises StoreFailed, for a damaged file too.
+    """Connect to the file, creating it and its tables if missing. Raises StoreFailed, also for a damaged file.
 
-    ``evidence`` are files that are there only where this one was used before.
+    ``evidence`` are files that exist only if this one was used before.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
                 return _connect(path, synchronous, tables)
             except BaseException:
                 if made and lock.is_alone() and not path.stat().st_size:
-                    path.unlink()  # on a full disk: it would count as one that was emptied
+                    path.unlink()  # on a full disk: an empty file would count as emptied
                 raise
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explained(path, error) from error
@@ -57,7 +57,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing, to a file that ``open_writer`` has opened. Raises StoreFailed."""
+    """Return a read-only connection to a file that ``open_writer`` has opened. Raises StoreFailed."""
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -68,7 +68,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Another connection holds the lock."""
+    """Return whether the error means that another connection holds the lock."""
     return _code(error) == sqlite3.SQLITE_BUSY
 
 
@@ -80,7 +80,7 @@ def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _mend(path: Path, error: OSError) -> str:
-    """Return what helps, with the folder that it is about: of missing ones, the one that they would be made in."""
+    """Return the remedy, with the folder that it concerns: the nearest existing one."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"make room in {folder}, or {_schema.ELSEWHERE}"
@@ -88,7 +88,7 @@ def _mend(path: Path, error: OSError) -> str:
 
 
 def _make_file(path: Path) -> bool:
-    """Make a file that only its owner may read, where there is none. Return whether it was made."""
+    """Create a file that only its owner may read, if there is none. Return whether it was created."""
     made = True
     with _CREATING:
         try:
@@ -112,7 +112,7 @@ def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        if _schema.check(connection, path, len(_schema.steps(tables))):  # before anything is written to what is not ours
+        if _schema.check(connection, path, len(_schema.steps(tables))):  # before anything is written to a file that is not ours
             _damage.check_opened(connection, path)
         _use_wal(connection, path)
         _schema.upgrade(connection, path, tables)
@@ -123,7 +123,7 @@ def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """A change to WAL needs the file alone and does not wait for it, so that we wait here."""
+    """Switch the file to WAL. The switch needs the file alone and SQLite does not wait for it, so this function does."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -138,7 +138,7 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_full(folder: Path) -> bool:
-    """Return whether there is no room for a page or two: some of what SQLite does reports a full disk as a broken one."""
+    """Return whether the disk has no room for a few pages: SQLite reports some full disks as broken ones."""
     try:
         return shutil.disk_usage(folder).free < _A_LITTLE
     except OSError:
@@ -150,7 +150,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def explained(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreFailed:
-    """Return the meaning of SQLite's error, with what to do. Even its own words are no text where a table's name is damaged."""
+    """Return SQLite's error as StoreFailed, with a remedy. The error's text is not valid UTF-8 if a table's name is damaged."""
     if isinstance(error, UnicodeDecodeError):
         return _damage.damaged(path, ["it names its tables by what is no text"])
     match _code(error):

@@ -1,4 +1,4 @@
-"""Records of mail, posts, chats and jobs made of rows, the same for SQLite and PostgreSQL: most processes need none of them."""
+"""Mail, posts, chats and jobs from rows, for SQLite and PostgreSQL. Most processes do not load this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records made of rows, the same for SQLite and PostgreSQL, with the columns that each is made of."""
+"""Records from rows, for SQLite and PostgreSQL, with the columns of each record."""
 
 from __future__ import annotations
 

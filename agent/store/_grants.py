@@ -11,13 +11,13 @@ from toolcrib.contract.store import AuditEntry, Grant, GrantStore
 
 
 class SqliteGrants:
-    """A session's grants are there again when it is continued."""
+    """Grants over SQLite. A resumed session has its grants again."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     async def add(self, grant: Grant) -> None:
-        """A grant with a known id changes nothing."""
+        """Store a grant. A grant with a known id changes nothing."""
         await self._access.run(
             "INSERT INTO grants (id, session_id, scope, uses_left, principal, body) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO NOTHING",
@@ -25,7 +25,9 @@ class SqliteGrants:
         )
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Return the grants of this session and the permanent ones of this principal, oldest first; without a session all."""
+        """Return the grants of this session and the permanent ones of this principal, oldest first; without a session, all
+        grants.
+        """
         where, values = "", list[Stored]()
         if session_id is not None:
             where = "WHERE CASE scope WHEN 'always' THEN principal = ? ELSE session_id = ? END"
@@ -34,7 +36,7 @@ class SqliteGrants:
         return await self._access.records(load_grant, sql, values)
 
     async def spend(self, grant_id: str) -> bool:
-        """Use a counted grant once; of two processes that want the last use, one gets it."""
+        """Use a counted grant once, and return whether it was available. Of two processes that want the last use, one gets it."""
         sql = "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ? AND uses_left >= 1"
         return await self._access.run(sql, (text(grant_id),)) == 1
 
@@ -43,7 +45,7 @@ class SqliteGrants:
 
 
 class FencedGrants:
-    """Grants that another store keeps, and that may change only while ``access`` may write."""
+    """Grants of another store, which may change only while ``access`` may write."""
 
     def __init__(self, kept: GrantStore, access: Access) -> None:
         self._kept = kept
@@ -89,7 +91,7 @@ class SqliteAudit:
         )
 
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
-        """Return entries in order: all, or those of one session."""
+        """Return entries in order: all, or the entries of one session."""
         where, values = ("", ()) if session_id is None else ("WHERE session_id = ?", (text(session_id),))
         sql = f"SELECT {AUDIT} FROM audit {where} ORDER BY row"  # noqa: S608 - ours
         return await self._access.records(read_entry, sql, values)

@@ -1,4 +1,4 @@
-"""Work that is handed to a thread of the store, and awaited where it was handed over."""
+"""Work for a thread of the store, awaited by its caller."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 class Job(Generic[T]):
-    """Awaitable once, by the thread that made it. Where no event loop runs in that thread, awaiting it blocks instead.
+    """A piece of work, awaitable once by the thread that made it. Without an event loop, awaiting it blocks.
 
-    It is done even where whoever awaits it is cancelled. ``alone``: it needs a connection that has no transaction open.
+    The work finishes even if its waiter is cancelled. ``alone``: it needs a connection without an open transaction.
     """
 
     __slots__ = ("_done", "_future", "_loop", "alone", "error", "value", "work")
@@ -45,15 +45,15 @@ class Job(Generic[T]):
             yield from self._future
         if self.error is not None:
             raise self.error
-        return self.value  # type: ignore[return-value]  # set by whoever did the work
+        return self.value  # type: ignore[return-value]  # set by the thread that did the work
 
     def do(self, connection: sqlite3.Connection) -> None:
-        """Do the work, in the connection's own thread. Raises what it raises."""
+        """Run the work in the connection's own thread. Raises what the work raises."""
         self.value = done(self.work, connection)
 
     @staticmethod
     def deliver(jobs: Iterable[Job[Any]]) -> None:
-        """Wake who awaits them, from any thread: each loop once for all of them."""
+        """Wake the waiters of jobs, from any thread: each event loop once for all of its jobs."""
         waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for job in jobs:
             if job._done is not None:
@@ -63,15 +63,15 @@ class Job(Generic[T]):
         for loop, futures in waiting.items():
             try:
                 loop.call_soon_threadsafe(_wake, futures)
-            except RuntimeError:  # the loop was closed, and whoever waited went with it
+            except RuntimeError:  # the loop was closed, and the waiter ended with it
                 _log.debug("%d operations of the store ended after their event loop", len(futures))
 
 
 def done(work: Work[T], connection: sqlite3.Connection) -> T | None:
-    """Do the work, and return its value, or None for a cursor. Raises what the work raises.
+    """Run the work and return its value, or None for a cursor. Raises what the work raises.
 
-    No cursor leaves this function, as a result or in a traceback: where one is freed it resets its statement, which another
-    thread may be using again by then ("bad parameter or other API misuse", https://github.com/python/cpython/issues/118172).
+    No cursor leaves this function, as a result or in a traceback: a freed cursor resets its statement, which another thread may
+    be using again by then ("bad parameter or other API misuse", https://github.com/python/cpython/issues/118172).
     """
     try:
         value = work(connection)

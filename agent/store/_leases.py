@@ -1,4 +1,4 @@
-"""Leases over SQLite, by its own clock."""
+"""Leases over SQLite, timed by its own clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 
 class SqliteLeases:
-    """A row is never deleted: the next token is counted from it."""
+    """Leases over SQLite. A row is never deleted, because the next token follows it."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

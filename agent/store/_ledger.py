@@ -1,4 +1,4 @@
-"""The ledger over SQLite: the table of moves stands in the UPDATE itself, so that of two processes one moves a call."""
+"""The ledger over SQLite. The allowed transitions are part of the UPDATE, so only one of two processes moves a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SELECT = f"SELECT {CALL_COLUMNS} FROM calls"  # noqa: S608 - ours
 
 
 class SqliteLedger:
-    """Every call's status, by session and call id (002-27, 002-28). The newest call of an id is meant; all are kept."""
+    """Every call's status, by session and call id (002-27, 002-28). An id means its newest call; older ones stay stored."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
@@ -92,7 +92,7 @@ class SqliteLedger:
         await self._set(session_id, call_id, status, before, pack(dump_result(result, end_run, state), CALL))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
-        """The newest call of that id."""
+        """Return the newest call of an id."""
         return await self._access.read(lambda connection: self._get(connection, session_id, call_id))
 
     async def calls(self, session_id: str) -> Sequence[CallRecord]:
@@ -124,7 +124,7 @@ class SqliteLedger:
         return await self._access.write(work)
 
     async def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> None:
-        """Move the call if it may, else raise InvalidTransition; a call that is there already stays."""
+        """Move the call if the transition is allowed, else raise InvalidTransition. A call that already has the status stays."""
         ended, token = self._clock() if status.is_terminal else None, self._access.token
         values = (status.value, token, ended, result, text(session_id), text(call_id), *before)
         marks = ", ".join("?" * len(before))

@@ -1,8 +1,8 @@
-"""The lock under which a store's file is opened, by any number at once, or replaced, by one alone.
+"""The lock for opening a store's file, shared by any number of processes, or for replacing it, held by one alone.
 
-SQLite's own locks belong to a file, not to its name: a process that had opened the damaged file and waited for it would go on
-with the old file and the new log. So this lock is the folder's. It leaves nothing behind, and works where the folder is
-read-only.
+SQLite's own locks belong to a file, not to its name: a process that had opened the damaged file and waited for its lock would
+continue with the old file and the new log. Therefore this lock is on the folder. It leaves nothing behind, and works in a
+read-only folder.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _LOOK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class FolderLock:
-    """A held lock; ``descriptor`` is None where the folder can't be locked, as on some network file systems."""
+    """A held lock; ``descriptor`` is None if the folder can't be locked, as on some network file systems."""
 
     descriptor: int | None
 
     def is_alone(self) -> bool:
-        """Return whether nobody else holds it, and let nobody in from here on. False where that can't be known."""
+        """Make the lock exclusive, and return whether that worked. False if it is unknown."""
         return self.descriptor is not None and _try(self.descriptor, fcntl.LOCK_EX)
 
 
 @contextmanager
 def opening(path: Path, seconds: float) -> Iterator[FolderLock]:
-    """Hold the lock of an existing folder together with others who open. Raises StoreFailed while the file is replaced."""
+    """Hold the lock of an existing folder, shared with other openers. Raises StoreFailed while the file is being replaced."""
     with _descriptor(path) as descriptor:
         end = time.monotonic() + seconds
         while descriptor is not None and not _try(descriptor, fcntl.LOCK_SH):
@@ -48,7 +48,7 @@ def opening(path: Path, seconds: float) -> Iterator[FolderLock]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[FolderLock]:
-    """Hold the lock alone. Raises StoreFailed at once where anybody else holds it."""
+    """Hold the lock alone. Raises StoreFailed at once if another process holds it."""
     with _descriptor(path) as descriptor:
         if descriptor is not None and not _try(descriptor, fcntl.LOCK_EX):
             raise StoreFailed(f"{path} is in use by another process, which opens or repairs it; try again when that is done")
@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[FolderLock]:
 
 @contextmanager
 def looking(path: Path) -> Iterator[bool]:
-    """Hold the lock alone where nobody else holds it, so that nobody opens the file meanwhile; yield whether it is held."""
+    """Hold the lock alone if it is free, so that no process opens the file meanwhile; yield whether it is held."""
     with _descriptor(path) as descriptor:
         yield descriptor is not None and _try(descriptor, fcntl.LOCK_EX)
 
@@ -77,7 +77,7 @@ def _descriptor(path: Path) -> Iterator[int | None]:
 
 
 def _try(descriptor: int, how: int) -> bool:
-    """Return False where another holds the lock. A file system without such locks is worked on without."""
+    """Return False if another process holds the lock. A file system without such locks works without."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:

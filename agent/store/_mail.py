@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.mail import MailStore
 
 _AT_ONCE = 1_000
-"""Rows that a sweep deletes before others get to write."""
+"""Rows that a sweep deletes before other processes can write."""
 _ARRIVED = "INSERT INTO mail (at, platform, chat, key, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _MAIL = f"SELECT {MAIL} FROM mail"  # noqa: S608 - ours
 _POST = f"SELECT {POST} FROM posts"  # noqa: S608 - ours
@@ -52,7 +52,7 @@ UNPOSTED = (
     f" OR key = CAST({_RUN} AS BLOB) OR (key >= CAST({_OF_RUN} AS BLOB) AND key < CAST({_NEXT} AS BLOB))))"
     " ORDER BY runs.updated_at, runs.row"
 )
-"""A key is a BLOB where it has lone surrogates, whether its run's id has some or only what is behind that."""
+"""A key is a BLOB if it has lone surrogates, in its run's id or in the part after it."""
 WAITING = f"{_MAIL} WHERE platform = ? AND done_at IS NULL ORDER BY row"
 PENDING = f"{_POST} WHERE platform = ? AND state IN ('waiting', 'sending') ORDER BY row"
 QUESTIONS = (

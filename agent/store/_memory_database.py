@@ -1,4 +1,4 @@
-"""A SQLite database in memory: nothing of it is written to a disk."""
+"""A SQLite database in memory, which never writes to a disk."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _COPYING = threading.Lock()
 
 
 class MemoryDatabase(OpenDatabase):
-    """A database on one connection, which threads and loops use in turn. Its methods never suspend.
+    """A database on one connection, which threads and event loops use in turn. Its methods never suspend.
 
-    Its tables are made when they are first needed. It ends with the last reference to it; a fork has a copy of its own.
+    Its tables are created on first use. It ends with the last reference to it; a forked process has its own copy.
     """
 
     path = Path(":memory:")
@@ -56,14 +56,17 @@ class MemoryDatabase(OpenDatabase):
         return await self.read(work)
 
     async def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows. Before the first write there are no tables: making them takes longer than a short command."""
+        """Return the rows.
+
+        Before the first write there are no tables, because creating them takes longer than a short command.
+        """
         return await super().rows(sql, parameters) if self._connection else []
 
     async def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
         return await super().records(make, sql, parameters) if self._connection else []
 
     def close(self) -> None:
-        """Do nothing: what a closed store holds can still be read."""
+        """Do nothing: a closed store can still be read."""
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -77,7 +80,7 @@ class MemoryDatabase(OpenDatabase):
 
 @cache
 def _template(tables: Path) -> sqlite3.Connection:
-    """Return a database with empty tables. Making the tables takes 15 ms, copying them less than 1 ms."""
+    """Return a database with empty tables. Creating the tables takes 15 ms, copying them less than 1 ms."""
     connection = _connect()
     atexit.register(connection.close)
     _schema.upgrade(connection, MemoryDatabase.path, tables)

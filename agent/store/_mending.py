@@ -1,7 +1,7 @@
-"""Putting in order what was restored: whole conversations again, and nothing left that would run or count a second time.
+"""Cleanup after a restore: conversations become consistent, and nothing runs or counts a second time.
 
-What is restored may be older than what happened. So nothing of it is under way any more, and nothing that was agreed holds: a run
-that went on would repeat what was done meanwhile, and a grant may have been revoked.
+The restored data may be older than the last events. Therefore nothing stays under way and no grant remains: a resumed run would
+repeat work that was done meanwhile, and a grant may have been revoked.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _LOST = "its result was lost when the store was damaged; it may have run"
 
 @dataclass(slots=True)
 class Mended:
-    """Numbers of what was not restored as it was."""
+    """Numbers of items that were not restored unchanged."""
 
     calls: int = 0
     """Calls that were under way."""
     runs: int = 0
     tickets: int = 0
     waiting: int = 0
-    """Messages that no run had taken, or that had come to a gateway and were not worked on."""
+    """Messages that no run had taken, or unfinished mail of a gateway."""
     posts: int = 0
     """Messages of a gateway that were not known to be shown."""
     grants: int = 0
     messages: int = 0
-    """Messages that are missing in conversations, or whose conversation is not known any more."""
+    """Messages that are missing in conversations, or whose conversation is unknown."""
 
 
 def mend(connection: sqlite3.Connection, now: float) -> Mended:
-    """Do all of it, in one transaction."""
+    """Clean up a restored store in one transaction. Return what was changed."""
     done = Mended()
     connection.execute("BEGIN")
     done.messages = connection.execute("DELETE FROM messages WHERE session NOT IN (SELECT row FROM sessions)").rowcount
@@ -66,7 +66,7 @@ def mend(connection: sqlite3.Connection, now: float) -> Mended:
 
 
 def _join_messages(connection: sqlite3.Connection) -> int:
-    """Number the messages of each conversation anew where some are missing or do not fit. Return how many are missing."""
+    """Renumber the messages of each inconsistent conversation. Return how many messages are missing."""
     missing = 0
     uneven = {name for (name,) in connection.execute(UNEVEN)}
     for row, name, counted in connection.execute("SELECT row, id, messages FROM sessions").fetchall():
@@ -87,7 +87,7 @@ def _join_messages(connection: sqlite3.Connection) -> int:
 
 
 def _paired(records: Sequence[Any]) -> Iterator[Any]:
-    """Yield records so that results stand behind the calls that they are of, and every call but the last reply's has one."""
+    """Yield records so that results follow their calls, and every call but the last reply's has a result."""
     open_calls: Sequence[Any] = ()
     for record in records:
         is_results = record.get("role") == "results"
@@ -129,7 +129,7 @@ def _end_runs(connection: sqlite3.Connection) -> int:
 
 
 def _keep_counting(connection: sqlite3.Connection) -> None:
-    """Let the inbox count on from where it was: runs are named after its numbers."""
+    """Continue the inbox's numbering after the highest known number, because runs are named after it."""
     names = [str(name).rpartition("-")[2] for (name,) in connection.execute("SELECT id FROM runs")]
     known = connection.execute("SELECT coalesce(max(row), 0) FROM inbox").fetchone()[0]
     highest = max([known, *(int(name) for name in names if name.isdecimal() and len(name) < 16)])

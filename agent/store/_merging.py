@@ -1,4 +1,4 @@
-"""Laying a copy of the store over what could be read of the damaged file: each conversation from where there is more of it."""
+"""Merge a backup of the store with the readable part of the damaged file: each conversation comes from the fuller source."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from agent.store._codec import plain
 
 Source: TypeAlias = Literal["file", "copy", "both"]
 _APART = ("sessions", "messages", "leases")
-"""Tables that are not joined row by row. A conversation comes from one source only, since two states of it may have numbered its
-messages differently; the token of a lease only rises."""
+"""Tables that are not merged row by row. A conversation comes from one source only, because two states of it may number its
+
+messages differently; the token of a lease only rises.
+"""
 _FOUND = (
     "SELECT s.row, s.messages, count(m.row), coalesce(max(m.seq), -1) + 1"
     " FROM main.sessions AS s LEFT JOIN main.messages AS m ON m.session = s.row WHERE s.id = ? GROUP BY s.row"
@@ -24,12 +26,12 @@ _FREE = (
     "SELECT CASE WHEN ? NOT IN (SELECT row FROM main.sessions) THEN ?"
     " ELSE max((SELECT max(row) FROM main.sessions), (SELECT max(row) FROM copy.sessions)) + 1 END"
 )
-"""A number for a conversation: the one that it has in the copy, unless another conversation of the file has that."""
+"""A number for a conversation: its number in the backup, unless another conversation of the file has that number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A conversation in the repaired file. ``source`` is "both" where the damaged file and the copy have the same of it."""
+    """A conversation in the repaired file. ``source`` is "both" if the damaged file and the backup have the same messages."""
 
     id: str
     title: str
@@ -38,7 +40,7 @@ class Restored:
 
 
 def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
-    """Put into the connection's tables what ``copy``, a sound file of the same version, has more. Raises sqlite3.Error.
+    """Add to the connection's tables what only ``copy``, a sound file of the same version, has. Raises sqlite3.Error.
 
     Return every conversation with its source.
     """
@@ -46,7 +48,7 @@ def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
         connection.execute("BEGIN")
         (others,) = connection.execute(
             "SELECT count(*) FROM main.sessions JOIN copy.sessions AS copied USING (row) WHERE sessions.id <> copied.id"
-        ).fetchone()  # the store was begun anew beside the copy of another: rows of one number are not the same
+        ).fetchone()  # the store was begun again beside the backup of another store: rows with one number differ
         copied = connection.execute("SELECT row, id, messages FROM copy.sessions").fetchall()
         sources = {name: _settle(connection, row, name, messages) for row, name, messages in copied}
         if not others:
@@ -71,7 +73,7 @@ def _attached(connection: sqlite3.Connection, copy: Path) -> Iterator[None]:
 
 
 def _join_rows(connection: sqlite3.Connection) -> None:
-    """Add what else the copy has: a row that both have is the same one, and the file's is the newer."""
+    """Add the other rows of the backup. If both have a row, it is the same one, and the file's is the newer."""
     sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
     for (table,) in connection.execute(sql).fetchall():
         if table not in _APART:
@@ -83,7 +85,7 @@ def _join_rows(connection: sqlite3.Connection) -> None:
 
 
 def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int) -> Source:
-    """Take one conversation of the copy, unless the file has more of it."""
+    """Take one conversation from the backup, unless the file has more of it. Return its source."""
     number, counted, messages, end = connection.execute(_FOUND, (name,)).fetchone() or (None, 0, 0, 0)
     is_whole = messages == end == counted
     if number is not None and (messages > copied or (messages == copied and is_whole)):
@@ -95,7 +97,7 @@ def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int)
 
 
 def _take(connection: sqlite3.Connection, row: int, number: int) -> None:
-    """Copy a conversation; it becomes the one of that number."""
+    """Copy a conversation, and give it that number."""
     connection.execute("DELETE FROM main.messages WHERE session = ?", (number,))
     connection.execute("DELETE FROM main.sessions WHERE row = ?", (number,))
     columns = [column for _, column, *_ in connection.execute("PRAGMA main.table_info(sessions)") if column != "row"]

@@ -1,7 +1,7 @@
-"""Records in the store, made small: messages, calls and their results.
+"""Compact records in the store: messages, calls and their results.
 
-Most of what one holds stands in it twice, and much of the rest in every one. A packed record is raw deflate behind one byte that
-says by which dictionary. No JSON begins with such a byte, so that records that an older toolcrib wrote are read as they are.
+Most text in a record occurs twice, and much of the rest in every record. A packed record is raw deflate after one byte that names
+the dictionary. No JSON begins with such a byte, so records of an older toolcrib are read unchanged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from typing import Any
 from agent.store._codec import Stored, load, plain, text
 
 _LEAST = 160
-"""Characters below which packing gains nothing."""
+"""Characters below this number are not packed, because packing saves nothing."""
 _LEVEL = 3
-"""Of a record of 1.5 kB 29 % is left, by the highest level 28 % at twice the time."""
+"""A record of 1.5 kB shrinks to 29 %; with the highest level to 28 %, in twice the time."""
 _WINDOW = -15
 _SHORT = 6000
-"""Characters of a record that fits into a small window, dictionary and all."""
+"""Characters of a record that fits into a small window together with the dictionary."""
 _SMALL, _LARGE = (-13, 5), (_WINDOW, 8)
-"""Window and level of memory: for a large one the system gives fresh pages each time, which takes longer than a short record."""
+"""Window and memory level.
+
+For a large window the system provides fresh pages each time, which takes longer than a short record.
+"""
 _DICTIONARIES = {
     1: b'"steered":[],"state":{},"truncated":true,"images":[{"media_type":"image/png","data":"'
     b'{"role":"user","text":"","at":1760000000.0,"by":"","principal":{}'
@@ -49,13 +52,13 @@ _DICTIONARIES = {
     b'{"tool_name":"terminal","status":"success","data":{"output":"","exit_code":0,"cwd":""},"message":null,"suspension":null,'
     b'"views":{"model":"{\\"output\\":\\"\\",\\"exit_code\\":0}"},"failure":null}',
 }
-"""By the byte that names them. One that was ever written with stays here for good; later bytes are cheaper to refer to."""
+"""Dictionaries by the byte that names them. A dictionary that was ever used stays; later bytes are cheaper to refer to."""
 MESSAGE, CALL = 1, 2
-"""The newest one for messages, and for calls and their results."""
+"""The newest dictionaries for messages, and for calls and their results."""
 
 
 def pack(json_text: Stored, dictionary: int = MESSAGE) -> Stored:
-    """Return a record's JSON as it is stored."""
+    """Return a record's JSON in its stored form."""
     if len(json_text) < _LEAST:
         return json_text
     window, memory = _SMALL if len(json_text) < _SHORT else _LARGE
@@ -65,7 +68,7 @@ def pack(json_text: Stored, dictionary: int = MESSAGE) -> Stored:
 
 
 def unpacked(stored: Stored) -> Stored:
-    """Return a record's JSON. Raises ValueError for what was damaged."""
+    """Return a record's JSON. Raises ValueError for a damaged record."""
     if isinstance(stored, str) or stored[:1] == b"{":
         return stored
     dictionary = _DICTIONARIES.get(stored[0]) if stored else None
@@ -82,5 +85,5 @@ def unpacked(stored: Stored) -> Stored:
 
 
 def load_message(stored: Stored) -> Any:
-    """Return the record. Raises ValueError for what was damaged."""
+    """Return the record. Raises ValueError for a damaged record."""
     return load(unpacked(stored))

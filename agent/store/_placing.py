@@ -1,7 +1,7 @@
-"""Putting a repaired file into the place of a damaged one, in steps that can be repeated wherever the process dies.
+"""Replace a damaged file with a repaired one, in steps that can be repeated after a crash at any point.
 
-The whole new file first gets the name ``NAME-repaired``. While that name is there nobody opens the store; a repair is finished,
-not begun: the damaged file is kept under a second name, its log follows, then the new file takes its place.
+The complete new file first gets the name ``NAME-repaired``. While that name exists, no process opens the store, and a repair is
+finished rather than started: the damaged file gets a second name, its log follows, then the new file takes its place.
 """
 
 from __future__ import annotations
@@ -16,40 +16,43 @@ _log = logging.getLogger(__name__)
 
 
 def real(path: Path) -> Path:
-    """Return where the file is: logs, indexes and copies lie beside the file, and not beside a symbolic link to it."""
+    """Return the file behind a symbolic link: logs, indexes and backups are beside the file, not beside the link."""
     return path.resolve() if path.is_symlink() else path
 
 
 def index_of(store: Path) -> Path:
-    """Return the file of the search index that belongs to a store."""
+    """Return the search index file of a store."""
     return store.with_name(f"{store.name}-search")
 
 
 def repaired(path: Path) -> Path:
-    """Return the name that a new file has until it is in its place."""
+    """Return the name of a new file before it takes its place."""
     return path.with_name(f"{path.name}-repaired")
 
 
 def draft_of(path: Path) -> Path:
-    """Return a name for the new file while it is made, which is this process's own."""
+    """Return this process's own name for the new file while it is made."""
     return path.with_name(f"{path.name}-repairing-{os.getpid()}")
 
 
 def commit(path: Path, draft: Path) -> None:
-    """Let the draft be the repaired file, whatever happens. Raises OSError, and then nothing has changed."""
+    """Rename the draft to the repaired file.
+
+    After a return only ``finish`` remains. Raises OSError, and then nothing has changed.
+    """
     found = path.stat()
     with suppress(PermissionError):
         os.chown(draft, found.st_uid, found.st_gid)
     stamp = time.time() // 1
     while _kept_name(path, stamp).exists():
         stamp += 1
-    os.utime(draft, (stamp, stamp))  # it says how the damaged file will be called
+    os.utime(draft, (stamp, stamp))  # the time stamp gives the damaged file's later name
     _sync(draft)
     draft.rename(repaired(path))
 
 
 def finish(path: Path) -> Path:
-    """Do what is left to do, and return the name of the damaged file. May be done again after it raised OSError."""
+    """Perform the remaining steps, and return the damaged file's new name. May be repeated after OSError."""
     fresh = repaired(path)
     kept = _kept_name(path, fresh.stat().st_mtime)
     if path.exists() and not kept.exists():
@@ -63,7 +66,7 @@ def finish(path: Path) -> Path:
 
 
 def put_beside(path: Path, kept: Path) -> None:
-    """Move the log and the index of a damaged file beside it: the new file must not meet them."""
+    """Move the log and the index of a damaged file beside it, away from the new file."""
     for now, then in zip(beside(path), beside(kept), strict=True):
         if now.exists():
             now.rename(then)
@@ -74,7 +77,7 @@ def beside(path: Path) -> tuple[Path, Path]:
 
 
 def dated(path: Path) -> Path:
-    """Choose a name for a damaged file that no other has."""
+    """Return a name for a damaged file that no other file has."""
     stamp = time.time()
     while (name := _kept_name(path, stamp)).exists():
         stamp += 1
@@ -82,12 +85,12 @@ def dated(path: Path) -> Path:
 
 
 def kept_files(path: Path) -> list[Path]:
-    """Return the damaged files that repairs have kept, the oldest first, without their logs."""
+    """Return the damaged files that repairs kept, oldest first, without their logs."""
     return sorted(file for file in path.parent.glob(f"{path.name}-damaged-*") if not file.name.endswith(("-wal", "-shm")))
 
 
 def remove_left(path: Path, what: str) -> None:
-    """Remove the files ``NAME-WHAT-PID`` of processes that ended without doing so."""
+    """Remove the files ``NAME-WHAT-PID`` of processes that ended before removing them."""
     for left in path.parent.glob(f"{path.name}-{what}-*"):
         maker = left.name.removeprefix(f"{path.name}-{what}-").partition("-")[0]
         if maker.isdecimal() and not _lives(int(maker)):

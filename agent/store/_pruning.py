@@ -1,4 +1,4 @@
-"""Forgetting sessions, with all that was kept of them, and what their prompts say."""
+"""Delete sessions with all their data, and rewrite their prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 1_000
-"""Milliseconds for which readers of an older state are waited for."""
+"""Milliseconds to wait for readers of an older state."""
 _IDLE = (
     "NOT EXISTS (SELECT 1 FROM calls WHERE calls.session_id = sessions.id"
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
@@ -60,7 +60,7 @@ _THEIRS = (
     "DELETE FROM chat_sessions WHERE session_id = ?",
     "UPDATE cron_runs SET note = '' WHERE session_id = ?",
 )
-"""A lease stays: its token must not begin again."""
+"""Deletes of a session's rows. Its lease stays: its token must not start again."""
 _ALL_THEIRS = (
     *_THEIRS,
     "DELETE FROM calls WHERE session_id = ?",
@@ -69,7 +69,7 @@ _ALL_THEIRS = (
     "DELETE FROM steps WHERE session_id = ? AND row < (SELECT max(row) FROM steps)",
     "UPDATE steps SET session_id = '', call_id = '', tool = '', changes = '[]', told = 1 WHERE session_id = ?",
 )
-"""Of the steps the newest row stays, empty: the next number is counted from it."""
+"""The newest row of the steps stays, emptied, because the next number follows it."""
 
 
 async def count_old(database: OpenDatabase, before: float) -> int:
@@ -155,23 +155,23 @@ async def free(database: OpenDatabase) -> bool:
 
 
 def _checkpoint(connection: sqlite3.Connection) -> bool:
-    """Take the log into the file. False where a reader of an older state keeps some of it."""
-    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")  # whoever reads for longer may read for hours
+    """Copy the log into the file. Return False if a reader of an older state keeps some of it."""
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")  # longer readers may read for hours
     ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy
 
 
 async def _free(database: OpenDatabase) -> None:
-    """Overwrite what was deleted, and remove the copies that still have it."""
+    """Overwrite deleted data, and delete the backups that still have it."""
 
     def shrink(connection: sqlite3.Connection) -> None:
-        connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
+        connection.execute("VACUUM")  # otherwise the file keeps its size and the deleted data
         _checkpoint(connection)
 
     try:
         await database.alone(shrink)
     except StoreFailed as error:
         _log.warning("what was deleted still takes its room: %s", error)
-    finally:  # a copy that was begun before may have it
+    finally:  # a backup that began before may have it
         if database.backups is not None:
             database.backups.forget()

@@ -1,4 +1,4 @@
-"""Threads that read, each on a connection of its own, so that nobody who reads waits for who writes."""
+"""Threads that read, each on its own connection, so that no reader waits for a writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 3
 
 
 class Readers:
-    """A pool of at most three readers; each begins when all the others are busy, and ends with ``close``."""
+    """A pool of at most three reading threads; each starts when all others are busy, and ends with ``close``."""
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
         self._path = path
@@ -27,7 +27,7 @@ class Readers:
         self._counting = threading.Lock()
 
     def hand(self, job: Job[Any]) -> None:
-        """Call it from one thread at a time."""
+        """Queue a job. Call it from one thread at a time."""
         with self._counting:
             self._under_way += 1
             more = self._under_way > len(self._threads)
@@ -38,7 +38,7 @@ class Readers:
         self._queue.put(job)
 
     def close(self) -> None:
-        """Wait until all that was handed over is done."""
+        """Wait until all queued jobs are done."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -53,7 +53,7 @@ class Readers:
             except sqlite3.Error as error:
                 job.error = _file.explained(self._path, error)
                 job.error.__cause__ = error
-            except BaseException as error:  # noqa: BLE001 - the thread must go on, and the error is for who awaits it
+            except BaseException as error:  # noqa: BLE001 - the thread must continue, and the job's waiter gets the error
                 job.error = error
             with self._counting:
                 self._under_way -= 1

@@ -1,4 +1,4 @@
-"""Rows of a store: which of them can be used, and copying those that SQLite can still read of a damaged file."""
+"""Rows of a store: check which are usable, and copy those that SQLite can still read from a damaged file."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "mail": {"body": lambda stored: dict(load(stored or "{}"))},
     **{name: {"body": lambda stored: dict(load(stored))} for name in ("posts", "chats", "cron_jobs")},
 }
-"""Columns with JSON, and what reads each; it raises for what is none of ours."""
+"""Columns with JSON, and the function that reads each and raises for invalid data."""
 
 
 class _UnreadableTableError(Exception):
-    """SQLite met a damaged page, or has no such table."""
+    """SQLite met a damaged page, or the table is missing."""
 
 
 def copy_rows(damaged: sqlite3.Connection, target: sqlite3.Connection) -> tuple[int, Sequence[str]]:
-    """Copy the usable rows that SQLite can read. Return how many rows were not usable, and the tables that were not read whole.
+    """Copy the usable rows that SQLite can read. Return the number of unusable rows, and the tables that were not read
+    completely.
 
-    SQLite stops at the first damaged page of a table. Such a table is read from its end too: the newest rows are there.
+    SQLite stops at the first damaged page of a table. Such a table is then read from its end, too, because the newest rows are
+    there.
     """
     unusable, cut = 0, []
     damaged.text_factory = _any_text
@@ -66,7 +68,7 @@ def copy_rows(damaged: sqlite3.Connection, target: sqlite3.Connection) -> tuple[
 
 
 def unreadable_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the number of rows, by table, that are there and can't be used."""
+    """Return the number of unusable rows by table."""
     connection.text_factory = _any_text
     try:
         counts = {name: _count_unsound(connection, name, columns) for name, columns in _tables(connection).items()}
@@ -76,7 +78,7 @@ def unreadable_rows(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the number of rows of each table that has some."""
+    """Return the number of rows of each table that has any."""
     counts = {
         name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]  # noqa: S608 - a table of ours
         for name in _tables(connection)
@@ -93,7 +95,7 @@ def _tables(connection: sqlite3.Connection) -> dict[str, _Columns]:
 
 
 def _any_text(raw: bytes) -> str:
-    """Decode what may be no text, so that reading goes on: it can't be encoded again."""
+    """Decode any bytes so that reading continues. Invalid text can't be encoded again."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -119,14 +121,14 @@ def _copy(target: sqlite3.Connection, table: str, columns: _Columns, row: Sequen
 
 
 def _is_sound(table: str, columns: _Columns, row: Sequence[Any]) -> bool:
-    """Return whether the contents of a row can be used. SQLite has no checksum that says so."""
+    """Return whether the contents of a row are usable. SQLite has no checksums."""
     values, readers = dict(zip(columns, row, strict=True)), _READERS.get(table, {})
     try:
         for name, value in values.items():
             if not isinstance(value, _TYPES[columns[name]]):
                 return False
             if isinstance(value, str):
-                value.encode()  # raises for what was no text
+                value.encode()  # raises for invalid text
             if name in readers and value is not None:
                 readers[name](value)
             elif isinstance(value, bytes) and columns[name] == "TEXT":
@@ -139,7 +141,7 @@ def _is_sound(table: str, columns: _Columns, row: Sequence[Any]) -> bool:
 
 
 def _check_message(record: Any) -> None:
-    """Raise for what is no record of a conversation: see agent.conversation.transcript."""
+    """Raise for anything that is no record of a conversation: see agent.conversation.transcript."""
     match record["role"]:
         case "results":
             texts = [one[key] for one in record["results"] for key in ("call_id", "name", "text")]

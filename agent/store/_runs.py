@@ -1,4 +1,4 @@
-"""Runs, what was said to sessions meanwhile, and where their files came from, over SQLite."""
+"""Runs, the inbox of sessions, and the origins of their files, over SQLite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SqliteRuns:
         self._clock = clock
 
     async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
-        """Keep a step, all or nothing. False where the run has it. Raises KeyError for a session that was never created."""
+        """Store a step atomically. Return False if the run already has it. Raises KeyError for an unknown session."""
         now, numbers = self._clock(), sorted(taken)
         append = appending(run.session_id, messages, now)
         values = (text(run.id), text(run.session_id), run.status, run.step, dump(run.state), now)
@@ -67,14 +67,14 @@ class SqliteRuns:
 
 
 class SqliteInbox:
-    """``access`` carries no lease: anybody may say something."""
+    """The inbox. ``access`` carries no lease, because any process may send a message."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
         self._clock = clock
 
     async def put(self, item: InboxItem) -> InboxItem | None:
-        """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
+        """Store an item and return it with its id and time. Return None if its key is known."""
         item = received(item, self._clock)
         values = (text(item.session_id), text(item.key), dump_item(item), item.at)
         sql = "INSERT INTO inbox (session_id, key, body, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -97,7 +97,7 @@ class SqliteInbox:
 
 
 def take(connection: sqlite3.Connection, numbers: Collection[int]) -> None:
-    """Take items out of the inbox. The key of an item that has one stays known."""
+    """Remove items from the inbox. The key of an item stays known."""
     rows = [(number,) for number in numbers]
     connection.executemany("UPDATE inbox SET taken = 1, body = '' WHERE row = ? AND key <> ''", rows)
     connection.executemany("DELETE FROM inbox WHERE row = ? AND key = ''", rows)
@@ -116,7 +116,7 @@ class SqliteOrigins:
         return {plain(path): plain(source) for path, source in await self._access.rows(sql, (text(session_id),))}
 
     async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and note the copies."""
+        """Add these bits to each path's origins, and record the copies."""
         key = text(session_id)
         rows = [
             (key, text(path), origins.get(path, 0), text(copies[path]) if path in copies else None)

@@ -1,4 +1,4 @@
-"""Looking for words in all that is kept of sessions, not only in what is indexed for searches."""
+"""Search in all stored data of sessions, not only in the indexed messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _OTHERS = (
     "SELECT session_id, body FROM posts WHERE session_id <> ''",
 )
 TEXTS = (*_CALLS, *_OTHERS)
-"""Queries for (id of the session, text): of every store in SQL."""
+"""Queries for (session id, text) that all SQL stores share."""
 _WAITING = "SELECT session_id, body FROM inbox WHERE NOT taken"
 _MAIL = "SELECT session_id, mail.body FROM mail JOIN chats USING (chat, platform) WHERE done_at IS NULL AND session_id <> ''"
 
 
 def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], found: dict[str, None]) -> None:
-    """Add the sessions to ``found`` in whose texts ``says`` finds something. A session that is there is not looked at again."""
+    """Add the sessions to ``found`` whose texts match ``says``. Sessions in ``found`` are not checked again."""
     for name, kept in rows:
         if name not in found and says(kept):
             found[name] = None

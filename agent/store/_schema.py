@@ -1,4 +1,4 @@
-"""The tables, by numbered SQL files; ``PRAGMA user_version`` says how many of them a file has had."""
+"""The tables, created by numbered SQL files; ``PRAGMA user_version`` is the number of files that were applied."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolcrib.contract.errors import StoreFailed
 
 FOLDER = Path(__file__).with_name("sql")
 APPLICATION_ID = 0x74637262
-"""'tcrb': how toolcrib knows its own files."""
+"""'tcrb': the mark of toolcrib's own files."""
 ELSEWHERE = "name another file (store.path, or TOOLCRIB_STATE)"
 """Advice for a file that can't be used."""
 
 
 def steps(folder: Path) -> dict[int, Path]:
-    """The SQL files by number: 1, 2, 3 ..., each once."""
+    """Return the SQL files by number: 1, 2, 3 ..., each once."""
     found = sorted((int(file.name.partition("_")[0]), file) for file in folder.glob("*.sql"))
     numbers = [number for number, _ in found]
     assert numbers == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered one by one"  # noqa: S101 - ours
@@ -24,7 +24,7 @@ def steps(folder: Path) -> dict[int, Path]:
 
 
 def upgrade(connection: sqlite3.Connection, path: Path, folder: Path, *, upto: int | None = None) -> None:
-    """Bring the file to the newest version, or to ``upto``, each step whole or not at all. Two processes may do it at once."""
+    """Upgrade the file to the newest version, or to ``upto``, each step atomically. Two processes may do it at once."""
     files = steps(folder)
     for number, file in sorted(files.items()):
         if check(connection, path, len(files)) >= number or (upto is not None and number > upto):
@@ -44,9 +44,9 @@ def upgrade(connection: sqlite3.Connection, path: Path, folder: Path, *, upto: i
 
 
 def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
-    """The file's version. Raises StoreFailed for a newer one and for another program's database.
+    """Return the file's version. Raises StoreFailed for a newer one and for another program's database.
 
-    Read in one statement: another process may be about to make the tables.
+    One statement reads it all, because another process may be creating the tables.
     """
     found = connection.execute(
         "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master)"
@@ -64,7 +64,7 @@ def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of an SQL script. ``executescript`` is of no use here: it commits what is open."""
+    """Yield the statements of an SQL script. ``executescript`` would commit the open transaction."""
     waiting = ""
     for line in script.splitlines(keepends=True):
         waiting += line

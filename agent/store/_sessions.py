@@ -1,4 +1,4 @@
-"""Conversations over SQLite: each message is a row, on disk when ``append`` returns."""
+"""Conversations over SQLite: each message is a row that is on disk when ``append`` returns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from toolcrib.contract.types import Json
 
 _SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 BY_PREFIX = f"{_SELECT} WHERE id >= ? AND id < ? AND substr(id, 1, ?) = ? ORDER BY id = ? DESC, updated_at DESC, row DESC LIMIT ?"
-"""Look by the index for the id itself and those that begin so: a gateway asks for each new chat, beside very many."""
+"""Query that uses the index for an id or its beginning: a gateway asks for each new chat, among very many sessions."""
 _NO_END = 2**62
 _BEHIND = "\U0010ffff"
-"""A character behind all that stand in an id."""
+"""A character that sorts after all characters of ids."""
 _AT_ONCE = 64
-"""Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
+"""Rows in one read before they are decoded: few, because each is in memory twice meanwhile."""
 
 
 class SqliteSessions:
@@ -47,7 +47,7 @@ class SqliteSessions:
         parent: str = "",
         why: str = "",
     ) -> None:
-        """Creating a session again leaves it as it is."""
+        """Create a session. An existing session stays unchanged."""
         now = self._clock()
         await self._access.run(
             "INSERT INTO sessions (id, platform, user, model, cwd, parent_id, why, place, via, created_at, updated_at)"
@@ -70,7 +70,7 @@ class SqliteSessions:
         via: Mapping[str, str] | None = None,
         prompt: Mapping[str, Json] | None = None,
     ) -> None:
-        """Change what is given. Raises KeyError for a session that was never created."""
+        """Change the given fields. Raises KeyError for an unknown session."""
         values = [None if value is None else text(value) for value in (title, model, cwd, host)]
         values += [None if value is None else json.dumps(dict(value)) for value in (place, via, prompt)]
         changed = await self._access.run(
@@ -83,32 +83,32 @@ class SqliteSessions:
             raise KeyError(session_id)
 
     async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
-        """Set what a person calls it. Raises KeyError for a session that was never created."""
+        """Set the user's title and tags. Raises KeyError for an unknown session."""
         values = None if title is None else text(title), None if tags is None else tags_of(tags)
         sql = "UPDATE sessions SET title = coalesce(?, title), tags = coalesce(?, tags) WHERE id = ?"
         if not await self._access.run(sql, (*values, text(session_id))):
             raise KeyError(session_id)
 
     async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
-        """Keep a session that was elsewhere, whole; False where one with its id is there."""
+        """Store a complete session from elsewhere. Return False if its id exists."""
         return await self._access.write(adding(info, messages, times))
 
     async def prompt(self, session_id: str) -> Mapping[str, Json]:
-        """Raises KeyError for a session that was never created."""
+        """Return the session's stored prompt. Raises KeyError for an unknown session."""
         for (stored,) in await self._access.rows("SELECT prompt FROM sessions WHERE id = ?", (text(session_id),)):
             return dict(json.loads(stored))
         raise KeyError(session_id)
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
-        """Raises KeyError for a session that was never created."""
+        """Append a message. Raises KeyError for an unknown session."""
         await self.append_many(session_id, [message])
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
-        """All of them or, where it raises, none."""
+        """Append messages: all of them, or none if it raises."""
         await self._access.write(appending(session_id, messages, self._clock()))
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """Return messages in order. Raises KeyError for a session that was never created."""
+        """Return messages in order. Raises KeyError for an unknown session."""
         key = text(session_id)
 
         def work(connection: sqlite3.Connection) -> list[Mapping[str, Json]]:
@@ -130,7 +130,10 @@ class SqliteSessions:
         return await self._access.read(work)
 
     async def get(self, prefix: str) -> SessionInfo | None:
-        """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
+        """Return the session with the id ``prefix``, or the only one whose id starts with it.
+
+        Raises ToolcribError for several.
+        """
         begin = text(prefix)
         end = begin + _BEHIND if isinstance(begin, str) else begin + b"\xff"
         found = await self._access.records(read_session, BY_PREFIX, (begin, end, len(begin), begin, begin, CANDIDATES + 1))
@@ -151,7 +154,7 @@ class SqliteSessions:
         tags: Iterable[str] = (),
         delegates: bool = True,
     ) -> Sequence[SessionInfo]:
-        """Return the sessions in which a user said something, the last one that was used first."""
+        """Return the sessions with messages of a user, the last used first."""
         given: dict[str, Any] = {"platform": platform, "user": user, "cwd": cwd}
         wanted = {column: text(value) for column, value in given.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in wanted)
@@ -161,16 +164,15 @@ class SqliteSessions:
         return await self._access.records(read_session, sql, (*wanted.values(), *marked, limit))
 
     async def children(self, session_id: str) -> Sequence[SessionInfo]:
-        """Return the sessions that come from this one, the first one first."""
+        """Return the sessions that come from this one, oldest first."""
         sql = f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY row"
         return await self._access.records(read_session, sql, (text(session_id),))
 
 
 def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: float) -> Work[None]:
-    """Return the work that appends these messages as they are now.
+    """Return the work that appends copies of these messages.
 
-    Raises TypeError, ValueError or RecursionError for what is not JSON; the work raises KeyError for a session that was never
-    created.
+    Raises TypeError, ValueError or RecursionError for anything that is not JSON; the work raises KeyError for an unknown session.
     """
     bodies: list[Stored] = []
     titles: list[str] = []
@@ -203,7 +205,7 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
 
 
 def adding(info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float]) -> Work[bool]:
-    """Return the work that keeps a session that was elsewhere. Raises as ``appending`` for what is not JSON."""
+    """Return the work that stores a session from elsewhere. Raises what ``appending`` raises for anything that is not JSON."""
     title, spoken = first_title(messages)
     said = [(pack(dump(message)), at) for message, at in zip(messages, times_of(info, times, len(messages)), strict=True)]
     spent = [(at, list(used(message))) for message, (_, at) in zip(messages, said, strict=True)]

@@ -1,4 +1,4 @@
-"""Rules and messages that are the same in every store."""
+"""Rules and messages that all stores share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Clock = Callable[[], float]
 
 TITLE_CHARS = 80
 OVERLAP = "the run before was still under way"
-"""Note of a run that was not begun."""
+"""Note of a run that did not start."""
 CANDIDATES = 5
 
 
 def title_of(message: Mapping[str, Json]) -> str | None:
-    """Return the title that a session gets by this message: the beginning of a user's text, of its first paragraph. None for any
-    other message. What is behind that is often data: what was piped in, a file.
+    """Return the session title from this message: the beginning of the first paragraph of a user's text. None for other messages.
+
+    Later paragraphs are often data, such as piped input or a file.
     """
     if message.get("role") != "user":
         return None
@@ -33,34 +34,34 @@ def title_of(message: Mapping[str, Json]) -> str | None:
 
 
 def first_title(messages: Iterable[Mapping[str, Json]]) -> tuple[str, bool]:
-    """Return the title that a session gets by these messages, "" for none, and whether a user said something in them."""
+    """Return the session title from these messages, "" for none, and whether any is a user's."""
     titles = [title for title in map(title_of, messages) if title is not None]
     return next(filter(None, titles), ""), bool(titles)
 
 
 def times_of(info: SessionInfo, times: Sequence[float], count: int) -> list[float]:
-    """Return when each of ``count`` messages of a session that was elsewhere was kept."""
+    """Return the storage time of each of ``count`` messages of a session from elsewhere."""
     return [*times[:count], *[info.updated_at] * (count - len(times))]
 
 
 def tags_of(tags: Iterable[str]) -> str:
-    """Return tags as a column has them: JSON in ASCII without blanks, in which ``"tag"`` stands for each."""
+    """Return tags as a column's value: JSON in ASCII without blanks, which contains ``"tag"`` for each."""
     return json.dumps(list(dict.fromkeys(tags)), separators=(",", ":"))
 
 
 def tag_in(tag: str) -> str:
-    """Return what stands in the column of a session that has the tag."""
+    """Return the text that the column of a session with the tag contains."""
     return json.dumps(tag)
 
 
 def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:
-    """``ids`` are those that begin with ``prefix``, or the first CANDIDATES + 1 of them."""
+    """Return the error for an ambiguous prefix. ``ids`` are the matching ids, or the first CANDIDATES + 1 of them."""
     named = ", ".join(ids[:CANDIDATES]) + (" ..." if len(ids) > CANDIDATES else "")
     return ToolcribError(f"several sessions have an id that begins with {prefix!r}: {named}; give more of it")
 
 
 def received(item: InboxItem, clock: Clock) -> InboxItem:
-    """The item as it is kept: read-only, with a time."""
+    """Return the item in its stored form: read-only, with a time."""
     return replace(
         item,
         principal=freeze(item.principal),
@@ -78,7 +79,7 @@ def lost(lease: Lease) -> LeaseLost:
 
 
 def interrupted(name: str, handler_started: bool) -> ToolResult:
-    """The result of a call whose process ended."""
+    """Return the result of a call whose process ended."""
     words = "interrupted; it may have run, or still run" if handler_started else "interrupted before it ran"
     return replace(ToolResult.error(name, words), failure=Failure(handler_started, "Cancelled", words))
 
@@ -88,13 +89,13 @@ def can_finish_as(status: ToolCallStatus) -> bool:
 
 
 def check_opening(status: ToolCallStatus) -> None:
-    """Raise ValueError for a status that no call begins with."""
+    """Raise ValueError for a status that no call starts with."""
     if status not in (ToolCallStatus.NEW, ToolCallStatus.RUNNING):
         raise ValueError(f"a call is opened as new or running, not as {status.value}")
 
 
 def check_settling(state: TicketState) -> None:
-    """Raise ValueError for a state that settles nothing."""
+    """Raise ValueError for a state that is not settled."""
     if state == "pending":
         raise ValueError("a ticket is settled as approved, denied or expired")
 
@@ -102,7 +103,7 @@ def check_settling(state: TicketState) -> None:
 def rewritten(
     prompts: Iterable[tuple[T, str]], rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
 ) -> Iterator[tuple[T, str]]:
-    """Yield (id, prompt) for the prompts that ``rewrite`` makes others."""
+    """Yield (id, prompt) for the prompts that ``rewrite`` changes."""
     for name, stored in prompts:
         before = json.loads(stored)
         after = dict(rewrite(before))

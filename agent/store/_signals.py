@@ -1,4 +1,4 @@
-"""Signals between the processes that use one file: each that listens has a socket in a private folder beside it."""
+"""Signals between the processes that use one file: each listening process has a socket in a private folder beside it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pathlib import Path
 Heard = Callable[[str], None]
 _log = logging.getLogger(__name__)
 _LONGEST_PATH = 100
-"""Bytes of a path that every system takes for a socket (Linux 107, others 103)."""
+"""Bytes of a socket path that every system accepts (Linux 107, others 103)."""
 _LARGEST = 65_536
 _PAUSES = (0.002, 0.01, 0.05, 0.2)
-"""Seconds before a signal is sent again to a process that has too many to read: the system queues few (Linux 10)."""
+"""Seconds before a signal is sent again to a process with a full queue: the system queues few (Linux 10)."""
 _BYE = b"\xff"
-"""Sent to ourselves: no topic, since it is not UTF-8."""
+"""Sent to ourselves to stop: no topic, because it is not UTF-8."""
 
 
 def folder_of(store: Path) -> Path:
-    """Return the folder of the sockets of those who use a store's file."""
+    """Return the folder of the sockets for a store's file."""
     return store.with_name(f"{store.name}-signals")
 
 
@@ -42,15 +42,15 @@ def dead_sockets(folder: Path) -> list[Path]:
                     probe.connect(os.fsencode(near / path.name))
                 except ConnectionRefusedError:
                     found.append(path)
-                except OSError as error:  # no socket, or gone meanwhile
+                except OSError as error:  # not a socket, or gone meanwhile
                     _log.debug("%s is no socket that answers: %s", path, error)
     return found
 
 
 class SocketSignals:
-    """A datagram socket costs nothing until something comes. One whose process has ended is removed by whoever finds it.
+    """Signals over datagram sockets, which cost nothing while idle. Any sender removes the sockets of dead processes.
 
-    Where no socket can be made (a path that is too long, a full disk), signals are lost; that is allowed.
+    If no socket can be made (a path that is too long, a full disk), signals are lost; the protocol allows that.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,7 +61,7 @@ class SocketSignals:
         self._path: Path | None = None
 
     async def send(self, topic: str) -> None:
-        """Wake whoever listens, in any process that uses this file; no write here waits. Raises nothing."""
+        """Send a signal to the listeners in all processes that use this file. A write never waits here. Raises nothing."""
         datagram, full = topic.encode("utf-8", "surrogatepass"), None
         try:
             for pause in _PAUSES:
@@ -74,7 +74,7 @@ class SocketSignals:
             _log.debug("a signal was lost: %s", error)
 
     def listen(self, heard: Heard) -> Callable[[], None]:
-        """Call ``heard(topic)`` at every signal, from a thread of its own. Returns what ends it."""
+        """Call ``heard(topic)`` at every signal, from its own thread. Return a function that ends it."""
         mark = object()
         with self._lock:
             self._listeners[mark] = heard
@@ -90,7 +90,7 @@ class SocketSignals:
         return end
 
     def close(self) -> None:
-        """Nobody hears anything more."""
+        """Stop all listeners."""
         with self._lock:
             self._listeners.clear()
             thread = self._close()
@@ -99,7 +99,7 @@ class SocketSignals:
     # -- sending -------------------------------------------------------------------------------------------------
 
     def _send(self, datagram: bytes, names: list[str] | None) -> list[str]:
-        """Send to these sockets, all where none are named, and return those that take no more just now."""
+        """Send to the named sockets, or to all, and return those whose queue is full."""
         full: list[str] = []
         if not _is_private(self._folder):
             return full
@@ -148,18 +148,20 @@ class SocketSignals:
                 for heard in listeners:
                     try:
                         heard(topic)
-                    except Exception:  # noqa: BLE001 - one listener must not keep the others from hearing
+                    except Exception:  # noqa: BLE001 - one listener's failure must not stop the others
                         _log.exception("a listener failed on the signal %r", topic)
 
     def _close(self) -> threading.Thread | None:
         thread, path, self._thread, self._path = self._thread, self._path, None, None
-        if thread is None or path is None or not path.name.startswith(f"{os.getpid()}-"):  # a fork: it is our parent's
+        if (
+            thread is None or path is None or not path.name.startswith(f"{os.getpid()}-")
+        ):  # a forked child: the socket is its parent's
             return None
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
                 sender.sendto(_BYE, os.fsencode(near / path.name))
-            path.unlink()  # the folder stays: somebody else may be about to listen in it
-        except OSError as error:  # somebody removed it: the thread waits on, and ends with the process
+            path.unlink()  # the folder stays: another process may be about to listen in it
+        except OSError as error:  # the socket was removed: the thread keeps waiting, and ends with the process
             _log.debug("%s could not be closed: %s", path, error)
             return None
         return thread
@@ -180,7 +182,7 @@ def _is_private(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _reachable(folder: Path) -> Iterator[Path]:
-    """A path of the folder that is short enough for a socket in it: where its own is not, by way of an open handle (Linux)."""
+    """Yield a path of the folder that is short enough for a socket, through an open handle if needed (Linux)."""
     if len(os.fsencode(folder)) + 20 <= _LONGEST_PATH:
         yield folder
         return

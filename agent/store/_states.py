@@ -1,4 +1,4 @@
-"""State under typed keys over SQLite: a version is compared and set within one transaction."""
+"""State under typed keys over SQLite: a version is compared and set in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class SqliteStates:
         return dict(await self._access.records(read_value, sql, (scope, text(owner))))
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
-        """See toolcrib.contract.state.StateStore. Raises TypeError, ValueError or RecursionError for what is not JSON."""
+        """Write values.
+
+        See toolcrib.contract.state.StateStore. Raises TypeError, ValueError or RecursionError for anything but JSON.
+        """
         places = [(one.scope, text(one.owner), text(one.name)) for one in writes]
         values, now = [dump(one.value) for one in writes], self._clock()
 

@@ -1,6 +1,6 @@
-"""A step of the journal of changes as JSON, and what becomes of its changes.
+"""Steps of the journal of changes as JSON, and updates of their changes.
 
-A change's id is made of that of its step and its own number.
+A change's id combines the id of its step and its own number.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _MANY = 1_000_000
-"""More than a step has changes."""
+"""More changes than any step has."""
 
 Ways: TypeAlias = Mapping[int, Mapping[int, "Callable[[FileChange], FileChange] | None"]]
-"""Functions by step and number: each makes the new change of the old one; None takes it out."""
+"""Functions by step and number: each returns the new change for the old one; None removes it."""
 
 
 def numbered(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """The changes of a step that has no id yet."""
+    """Return the numbered changes of a step that has no id yet."""
     return tuple(replace(change, id=number) for number, change in enumerate(changes))
 
 
@@ -44,7 +44,7 @@ def settled(step_id: int, undone: Collection[int], passed: Collection[int], revi
 
 
 def rewritten(stored: Stored, ways: Mapping[int, Callable[[FileChange], FileChange] | None]) -> Stored:
-    """The stored changes of a step, each replaced as ``ways`` says by its number."""
+    """Return the stored changes of a step, each updated by the function in ``ways`` for its number."""
     kept = []
     for change in load_changes(stored):
         way = ways.get(change.id, _same)

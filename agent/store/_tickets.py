@@ -1,4 +1,4 @@
-"""Tickets over SQLite: each is answered once, by whichever process is first."""
+"""Tickets over SQLite: each is answered once, by the first process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PENDING = "state = 'pending' AND (expires_at IS NULL OR expires_at > ?)"
 
 
 class SqliteTickets:
-    """A ticket whose time has run out is expired, whoever answers. ``shared`` carries no lease: anybody may answer."""
+    """Tickets. An overdue ticket is expired for every answer. ``shared`` carries no lease, because any process may answer."""
 
     def __init__(self, access: Access, shared: Access, clock: Clock) -> None:
         self._access = access
@@ -31,7 +31,7 @@ class SqliteTickets:
         self._clock = clock
 
     async def put(self, record: TicketRecord) -> None:
-        """Raises ValueError for an id that is known, since a settled ticket must not come to life again."""
+        """Store a ticket. Raises ValueError for a known id, because a settled ticket must stay settled."""
         ticket, call, answer = record.ticket, record.ticket.call, record.answer
         session_id, call_id = text(record.session_id), None if call is None else text(call.id)
         made = await self._access.run(
@@ -60,18 +60,18 @@ class SqliteTickets:
         return found[0] if found else None
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """Return pending tickets in the order in which they were put."""
+        """Return pending tickets, oldest first."""
         if session_id is None:
             return await self._select(f"WHERE {_PENDING} ORDER BY row", (self._clock(),))
         return await self._select(f"WHERE session_id = ? AND {_PENDING} ORDER BY row", (text(session_id), self._clock()))
 
     async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
-        """Every ticket of the newest call of that id, answered or not, oldest first."""
+        """Return every ticket of the newest call of an id, answered or not, oldest first."""
         call = (text(session_id), text(call_id))
         return await self._select(f"WHERE session_id = ? AND call_id = ? AND call_row IS ({NEWEST}) ORDER BY row", (*call, *call))
 
     async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
-        """pending -> ``state``, by the first answer only (002-31)."""
+        """Settle a pending ticket as ``state``, with the first answer only (002-31)."""
         check_settling(state)
         ticket, stored, decision, now = text(answer.ticket_id), dump_answer(answer), text(answer.decision_id), self._clock()
 

@@ -1,4 +1,4 @@
-"""Usage, taken from the messages as they are appended: a row for each reply of a model, and for each call of a tool."""
+"""Usage, taken from messages as they are appended: a row for each reply of a model, and for each call of a tool."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from agent.store._from_rows import read_sum
 from toolcrib.contract.types import Json
 from toolcrib.contract.usage import UsageSum
 
-if TYPE_CHECKING:  # the PostgreSQL store counts so too, and needs no SQLite
+if TYPE_CHECKING:  # the PostgreSQL store uses this module, too, and needs no SQLite
     import sqlite3
 
     from agent.store._database import Access
 
 Used: TypeAlias = "tuple[str, str, str, str, int, int, int, int, float | None, float, bool]"
-"""Columns of a row behind session and time: see COLUMNS."""
+"""Columns of a row after session and time: see COLUMNS."""
 COLUMNS = ("day", "model", "provider", "tool", "input", "output", "cached", "reasoning", "cost", "seconds", "failed")
 _INSERT = f"INSERT INTO usage (session_id, at, {', '.join(COLUMNS)}) VALUES (?, ?{', ?' * len(COLUMNS)})"  # noqa: S608 - names of ours
 
 
 def used(message: Mapping[str, Json]) -> Iterator[Used]:
-    """Give the rows of a message: a reply that a server gave, a summary too, or results with the seconds that they took. What a
-    fork took over counts for the session that it was said in.
+    """Yield the rows of a message: for a server's reply or summary, or for results with their seconds.
+
+    Messages that a fork copied count for their original session.
     """
     if message.get("forked"):
         return

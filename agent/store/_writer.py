@@ -1,4 +1,4 @@
-"""The one thread that writes: whatever waits is written together, and reported once it is committed."""
+"""The one thread that writes: waiting operations are written in one batch, and reported after the commit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from toolcrib.contract.errors import StoreFailed
 _Queued: TypeAlias = "Job[Any] | None"
 _MOST = 500
 _LONGEST = 0.02
-"""Operations, and seconds, until a batch is committed while more keeps coming."""
+"""Operations, and seconds, after which a batch is committed even if more arrive."""
 _PAUSE = 0.001
-"""Seconds between full batches: SQLite's lock is unfair, and another process must find it free now and then."""
+"""Seconds between full batches: SQLite's lock is unfair, and another process needs a chance to take it."""
 
 
 class Writer:
-    """A batch of operations is one transaction, with a savepoint for each operation: one that raises takes nothing else back.
+    """Writes batches of operations in one transaction, with a savepoint for each: an operation that raises reverts only itself.
 
-    All of a batch share its COMMIT's fate. The thread begins with the first operation and ends with ``close``.
+    All operations of a batch share the result of its COMMIT. The thread starts with the first operation and ends with ``close``.
     """
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -33,20 +33,20 @@ class Writer:
         self._connect = connect
         self._queue: SimpleQueue[_Queued] = SimpleQueue()
         self._next: list[_Queued] = []
-        """Taken from the queue, and of no use in the batch before: at most one."""
+        """An operation from the queue that does not fit into the last batch: at most one."""
         self._thread: threading.Thread | None = None
         self._full = False
-        """The last batch was committed while more waited."""
+        """True if the last batch was committed while more operations waited."""
 
     def hand(self, job: Job[Any]) -> None:
-        """Call it from one thread at a time."""
+        """Queue a job. Call it from one thread at a time."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"writes {self._path.name}", daemon=True)
             self._thread.start()
         self._queue.put(job)
 
     def close(self) -> None:
-        """Wait until all that was handed over is done."""
+        """Wait until all queued jobs are done."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
@@ -61,7 +61,7 @@ class Writer:
                     self._do_alone(connection, job)
                 else:
                     self._do_batch(connection, job)
-            except BaseException as error:  # noqa: BLE001 - it could not even begin, and so can't those that wait
+            except BaseException as error:  # noqa: BLE001 - the transaction could not begin, so all waiting jobs fail
                 self._fail([job, *self._waiting()], error)
             del job
 
@@ -85,7 +85,7 @@ class Writer:
         self._report(batch)
 
     def _coming(self, job: Job[Any]) -> Iterator[Job[Any]]:
-        """The operation, and those that wait behind it."""
+        """Yield the job, and the jobs that wait behind it."""
         yield job
         end = time.monotonic() + _LONGEST
         for _ in range(_MOST):
@@ -102,7 +102,7 @@ class Writer:
         self._full = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Take the write lock. We wait for it here, and look more often than SQLite does, which misses short moments."""
+        """Take the write lock. This waits itself and retries more often than SQLite, which misses short gaps."""
         if self._full:
             self._full = False
             time.sleep(_PAUSE)
@@ -122,7 +122,7 @@ class Writer:
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(_file.BUSY_SECONDS * 1000)}")
             job.do(connection)
-        except BaseException as error:  # noqa: BLE001 - the thread must go on, and the error is for who awaits it
+        except BaseException as error:  # noqa: BLE001 - the thread must continue, and the job's waiter gets the error
             job.error = error
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
@@ -142,7 +142,7 @@ class Writer:
     def _fail(self, batch: Iterable[Job[Any]], error: BaseException) -> None:
         failed = list(batch)
         for job in failed:
-            if job.error is None:  # an error object each: raising one adds to its traceback
+            if job.error is None:  # a new error object for each job: raising one adds to its traceback
                 job.error = StoreFailed(str(error)) if isinstance(error, StoreFailed) else error
         self._report(failed)
 
@@ -156,9 +156,9 @@ class Writer:
 
 
 def _did(connection: sqlite3.Connection, job: Job[Any], *, first: bool) -> bool:
-    """Do it, as a part of the open transaction. False where the transaction ended with it.
+    """Run the job in the open transaction. Return False if the transaction ended with it.
 
-    The first needs no savepoint: nothing came before it.
+    The first job needs no savepoint, because nothing precedes it.
     """
     try:
         if not first:
@@ -167,9 +167,9 @@ def _did(connection: sqlite3.Connection, job: Job[Any], *, first: bool) -> bool:
         if not first:
             connection.execute("RELEASE job")
         return True
-    except BaseException as error:  # noqa: BLE001 - the thread must go on, and the error is for who awaits it
+    except BaseException as error:  # noqa: BLE001 - the thread must continue, and the job's waiter gets the error
         job.error = error
-    if not connection.in_transaction:  # a full disk: SQLite took everything back
+    if not connection.in_transaction:  # a full disk: SQLite reverted everything
         return False
     if first:
         connection.execute("ROLLBACK")

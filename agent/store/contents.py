@@ -1,7 +1,7 @@
-"""Old contents of files on disk: equal ones are kept once, the oldest go first when there are too many.
+"""Old contents of files on disk: equal contents are stored once, and the oldest are deleted first if there are too many.
 
-A database of its own: the file of the sessions stays small, and this one may be deleted by whoever wants to. A file for each
-content would take ten times as long to write.
+They have their own database: the file of the sessions stays small, and users may delete this one. A file for each content would
+take ten times as long to write.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _TOO_MUCH = (
 
 
 class SqliteContents:
-    """``max_bytes`` in all, none for longer than ``seconds`` after it was last replaced. Thread-safe; several processes may use
-    one file. It is made at the first use. A content is there whole or not at all, whenever a process is killed.
+    """Contents with a limit of ``max_bytes`` in all and ``seconds`` since they were last replaced.
+
+    Thread-safe; several processes may use one file. It is created at the first use. Each content is stored atomically.
     """
 
     def __init__(
@@ -49,15 +50,15 @@ class SqliteContents:
         self._synchronous = synchronous
         self._clock = clock
         self._unlooked = max_bytes
-        """Bytes since the last look at all of them: at the first use it is time for one."""
+        """Bytes since the last check of the total: the first use checks."""
         self._opened: Database | None = None
         self._lock = threading.Lock()
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Keep it, or keep it for longer. Raises StoreFailed."""
+        """Store a content, or extend its time. Raises StoreFailed."""
         await self._database().run(
             "INSERT INTO contents (digest, at, size, body) VALUES (?, max(?, coalesce((SELECT max(at) FROM contents), 0)), ?, ?)"
-            " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",  # never older than the rest, whatever the clock says
+            " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",  # never older than the rest, even if the clock goes back
             (digest, self._clock(), len(data), sqlite3.Binary(data)),
         )
         self._unlooked += len(data)
@@ -66,7 +67,7 @@ class SqliteContents:
             await self.prune()
 
     async def get(self, digest: str) -> bytes | None:
-        """None where it is not kept, not any more, or was damaged. Raises StoreFailed."""
+        """Return a content; None if it is missing, deleted or damaged. Raises StoreFailed."""
         if self._opened is None and not self._path.exists():
             return None
 
@@ -77,7 +78,7 @@ class SqliteContents:
         return await self._database().read(work)
 
     async def prune(self) -> None:
-        """Remove what is too old, then the oldest of what is too much. Raises StoreFailed."""
+        """Delete contents that are too old, then the oldest above the limit. Raises StoreFailed."""
         oldest = self._clock() - self._seconds
 
         def work(connection: sqlite3.Connection) -> None:
@@ -89,7 +90,7 @@ class SqliteContents:
         await self._database().write(work)
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Remove those that were last kept before that time, and free their room. Raises StoreFailed."""
+        """Delete the contents that were last stored before that time, and free their space. Raises StoreFailed."""
         if not digests or not self._path.exists():
             return
         rows = [(digest, before) for digest in digests]
@@ -99,7 +100,7 @@ class SqliteContents:
         await self._database().alone(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
 
     def close(self) -> None:
-        """Wait until what was handed over is done. Opened again where it is needed again."""
+        """Wait until earlier calls are done. A later use opens the file again."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:
@@ -108,7 +109,7 @@ class SqliteContents:
     def _database(self) -> Database:
         with self._lock:
             if self._opened is None:
-                # what is too old is not to be found in the file either
+                # deleted contents must not remain readable in the file
                 prepare = ("PRAGMA secure_delete = ON",)
                 self._opened = Database(self._path, self._synchronous, _TABLES, late=True, prepare=prepare)
             return self._opened

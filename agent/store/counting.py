@@ -1,4 +1,4 @@
-"""Numbers of what a store holds, without any of it."""
+"""Numbers that describe a store, without its contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 async def numbers_of(store: Store) -> dict[str, Any]:
-    """Return the kind of a store; of a file its version, its bytes, and how many rows each table has. Raises StoreFailed."""
+    """Return the kind of a store; for a file also its version, its bytes, and the number of rows of each table.
+
+    Raises StoreFailed.
+    """
     from agent.store.sqlite import SqliteStore
 
     if not isinstance(store, SqliteStore):

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class MemorySignals:
-    """Signals within one process, heard before ``send`` returns."""
+    """Signals within one process; ``send`` returns after the listeners."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[str], None]] = {}
@@ -31,7 +31,7 @@ class MemorySignals:
         for heard in list(self._listeners.values()):
             try:
                 heard(topic)
-            except Exception:  # noqa: BLE001 - one listener must not keep the others from hearing
+            except Exception:  # noqa: BLE001 - one listener's failure must not stop the others
                 _log.exception("a listener failed on the signal %r", topic)
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
@@ -62,13 +62,13 @@ class MemoryArtifacts:
         await self._store.read(work)
 
     def close(self) -> None:
-        """Do nothing: the contents are kept as long as this object."""
+        """Do nothing: the contents live as long as this object."""
 
 
 class MemoryStore(SqliteView):
     """Implements toolcrib.contract.store.Store; thread-safe. ``grants`` may be another store, such as PermanentGrants.
 
-    ``close`` does nothing: what it holds can be read until the last reference to it is gone.
+    ``close`` does nothing: the store is readable as long as it is referenced.
     """
 
     def __init__(self, grants: GrantStore | None = None, clock: Clock = time.time) -> None:

@@ -1,4 +1,4 @@
-"""Repairing a damaged store from its newest sound backup and what SQLite can still read. The damaged file is kept."""
+"""Repair a damaged store from its newest sound backup and the rows that SQLite can still read. The damaged file is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 _NO_VERSION = 10_000
-"""A version that no file has: it was overwritten."""
+"""A version above that of any file: higher ones mean that the header was overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Repaired:
     unreadable: int = 0
     """Rows of the damaged file that were there and could not be used."""
     cut: Sequence[str] = ()
-    """Tables of the damaged file that could not be read whole; empty if nothing of it could be read."""
+    """Tables of the damaged file that were not read completely; empty if nothing was readable."""
     mended: Mended = field(default_factory=Mended)
     backup: float | None = None
     """Time of the backup that was used, in Unix seconds; None if the damaged file had everything."""
     restored: Sequence[Restored] = ()
-    """Every conversation, the one that was used last first, with its source; empty without a backup."""
+    """Every conversation, the last used first, with its source; empty without a backup."""
     is_finished_only: bool = False
-    """A process had died in the last steps of a repair, which are done now: what was lost then is not known."""
+    """True if this only finished a repair whose process had died; what was lost then is unknown."""
 
 
 def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> None:
-    """Check the whole file, and the rows of one that has all ``tables``; nothing is written.
+    """Check the whole file, and its rows if it has all ``tables``; nothing is written.
 
     Raises StoreDamaged, and another StoreFailed if it can't be checked.
     """
@@ -63,7 +63,10 @@ def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FO
 
 
 def is_damaged(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> bool:
-    """Look again, under the lock: another process may have repaired it. Raises StoreFailed if it can't be checked."""
+    """Return whether the file is damaged, under the lock: another process may have repaired it.
+
+    Raises StoreFailed if it can't be checked.
+    """
     try:
         _damage.check_length_alone(path)
         _examine(path, evidence, tables)
@@ -81,22 +84,22 @@ def _examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.F
 
 
 def _check_records(path: Path, tables: Path) -> None:
-    """Raise StoreDamaged for rows that can't be used: SQLite only looks after its own pages."""
+    """Raise StoreDamaged for unusable rows: SQLite checks only its own pages."""
     if not path.exists() or not path.stat().st_size:
         return
     with closing(_damage.read_only(path)) as connection:
         if _schema.check(connection, path, newest=_NO_VERSION) != len(_schema.steps(tables)):
-            return  # of another version: its rows have other shapes
+            return  # another version: its rows have other shapes
         bad = unreadable_rows(connection)
     if bad:
         raise _damage.damaged(path, [f"unreadable rows of {name}: {number}" for name, number in bad.items()])
 
 
 def repair(path: Path, evidence: Sequence[Path] = ()) -> Repaired | None:
-    """Replace a damaged file. What was under way in it is ended, and what was agreed is forgotten: see ``_mending``.
+    """Replace a damaged file. Work under way ends, and grants are removed: see ``_mending``.
 
-    Returns None for a file that is not damaged (any more). Raises StoreFailed, and then leaves everything as it was: if a
-    process uses the file, another program made it, a newer toolcrib wrote it, or the disk has no room for the new one.
+    Return None for a sound file. Raises StoreFailed and leaves everything unchanged if a process uses the file, another program
+    made it, a newer toolcrib wrote it, or the disk has no room for the new one.
     """
     path = _real(path)
     done = replace_damaged(path, partial(is_damaged, path, evidence), partial(_fill, path), count_rows)
@@ -127,7 +130,7 @@ def forget_contents(path: Path) -> Path | None:
 
 
 def forget_index(path: Path) -> bool:
-    """Remove a damaged search index: another is made when it is needed. Return False where it is sound. Raises StoreFailed."""
+    """Remove a damaged search index; the next search makes a new one. Return False if it is sound. Raises StoreFailed."""
     try:
         with _locking.replacing(path):
             if not is_damaged(path):
@@ -150,7 +153,7 @@ def _real(path: Path) -> Path:
 
 
 def _fill(path: Path, fresh: Path, damaged: Path) -> Repaired:
-    """Fill ``fresh`` with what can be read of ``damaged``, and from the newest sound backup if that has more."""
+    """Fill ``fresh`` with the readable rows of ``damaged``, and with the additional rows of the newest sound backup."""
     application, unreadable, cut = _read_out(damaged, fresh, path)
     backup, restored = _join_newest_sound(fresh, Backups(path).found())
     has_more = bool(cut) or any(one.source == "copy" for one in restored)
@@ -168,7 +171,7 @@ def _fill(path: Path, fresh: Path, damaged: Path) -> Repaired:
 
 
 def _join_newest_sound(fresh: Path, backups: Sequence[Path]) -> tuple[float | None, Sequence[Restored]]:
-    """Lay the first sound backup over the draft. Return when it was made, and every conversation with its source."""
+    """Merge the first sound backup into the draft. Return the backup's time, and every conversation with its source."""
     for backup in backups:
         try:
             _damage.check_whole(backup)
@@ -191,10 +194,10 @@ def _join(fresh: Path, backup: Path) -> Sequence[Restored]:
 
 
 def _read_out(file: Path, fresh: Path, name: Path) -> tuple[int | None, int, Sequence[str]]:
-    """Make ``fresh`` a store of the newest version with the rows of ``file`` that can be read; messages call the file ``name``.
+    """Make ``fresh`` a store of the newest version with the readable rows of ``file``; messages call the file ``name``.
 
-    Return the application id of the file, None if it has none, the number of rows that could not be used, and the tables that
-    could not be read whole; none if nothing could be read.
+    Return the file's application id or None, the number of unusable rows, and the tables that were not read completely (empty if
+    nothing was readable).
     """
     newest = len(_schema.steps(_schema.FOLDER))
     make_empty(fresh)
@@ -211,7 +214,7 @@ def _read_out(file: Path, fresh: Path, name: Path) -> tuple[int | None, int, Seq
 
 
 def _header(source: sqlite3.Connection, file: Path) -> tuple[int | None, int]:
-    """Return the application id and the version of a file; None and 0 if SQLite takes it for none, or for an empty one."""
+    """Return the application id and the version of a file; None and 0 if SQLite finds no database, or an empty one."""
     if file.stat().st_size < _damage.SMALLEST:
         return None, 0
     try:

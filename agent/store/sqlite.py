@@ -1,8 +1,7 @@
 """The store on disk: one SQLite file, which several processes may use at once.
 
-One thread writes, and what waits for it is committed together; others read, on connections of their own. What an awaited write
-returned for is there again after the process was killed; ``synchronous="FULL"`` buys the same for a loss of power, at a few
-times the cost.
+One thread writes, and commits waiting operations together; other threads read on their own connections. An awaited write survives
+the death of the process; with ``synchronous="FULL"`` also a power failure, at several times the cost.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ T = TypeVar("T")
 
 
 class Later:
-    """The search of a store, and the contents of its artifacts, loaded when somebody needs them."""
+    """The search of a store, and the contents of its artifacts, loaded on first use."""
 
     def __init__(self, search: Callable[[], SqliteSearch], artifacts: Callable[[], StoredContents]) -> None:
         self._search = search
@@ -65,7 +64,7 @@ class Later:
 
 
 class SqliteView:
-    """All members, over a way to write that may carry a lease. ``elsewhere``: the store of its grants, if it is another one."""
+    """All members of a store, over an access that may carry a lease. ``elsewhere`` is another store for its grants, if any."""
 
     def __init__(
         self,
@@ -122,17 +121,17 @@ class SqliteView:
         return SqliteView(self._database, access, self._clock, self.signals, self._later, self._elsewhere)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib.contract.store.Store.recover. Without a lease nothing is ended."""
+        """Return the calls that this ended: see toolcrib.contract.store.Store.recover. Without a lease it ends none."""
         return await self.ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
-        """Return how many sessions ``prune`` would forget."""
+        """Return how many sessions ``prune`` would delete."""
         from agent.store._pruning import count_old
 
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:
-        """See toolcrib.contract.store.Store.prune. A session to which something was said that no run has taken stays too."""
+        """See toolcrib.contract.store.Store.prune. A session with a waiting message stays, too."""
         from agent.store._pruning import prune
 
         return await prune(self._database, self.search, self._later.artifacts, self._clock, before)
@@ -165,17 +164,17 @@ class SqliteView:
         return await rewrite_prompts(self._database, text, rewrite)
 
     def close(self) -> None:
-        """Does nothing: the store that this is a view of is closed by whoever opened it."""
+        """Do nothing: the store behind this view is closed by its owner."""
 
 
 class SqliteStore(SqliteView):
     """Implements toolcrib.contract.store.Store. Close it at the end; after a fork, open another.
 
-    The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
-    that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that
-    happens when something is first read or written, for who may need nothing of it, or has an event loop running.
-    ``backups``: copies are kept beside the file, see _backup. ``evidence``: files that are there only where the store was used
-    before, so that a file which was emptied is not taken for a new one.
+    The file and missing folders are created, readable for their owner only. Raises StoreFailed, here and in every method, for a
+    file that cannot be used, is another program's, or was written by a newer toolcrib; the file is not changed. ``late``: the
+    file is opened on the first read or write, for callers that may not need it, or that run an event loop. ``backups``: keep
+    backups beside the file, see _backup. ``evidence``: files that exist only if the store was used before, so that an emptied
+    file does not count as a new one.
     """
 
     def __init__(
@@ -196,12 +195,13 @@ class SqliteStore(SqliteView):
         super().__init__(database, database, clock, self._sockets, later)
 
     async def read(self, work: Work[T]) -> T:
-        """Do ``work`` on a connection that writes nothing."""
+        """Run ``work`` on a read-only connection."""
         return await self._database.read(work)
 
     def close(self) -> None:
-        """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises
-        StoreFailed. Blocks: call it in a thread where a loop runs.
+        """Wait until earlier writes are done, then close. Closing again does nothing; using a closed store raises StoreFailed.
+
+        Blocks: call it in a thread if an event loop runs.
         """
         self._sockets.close()
         self._later.close()
