@@ -1,4 +1,4 @@
-"""The composition root: everything is put together here.
+"""The composition root, which creates and connects all parts.
 
 A model with tools, in ten lines:
 
@@ -7,10 +7,10 @@ A model with tools, in ten lines:
     with Agent(model="qwen3-coder", base_url="http://127.0.0.1:11434/v1", project_dir="~/project") as agent:
         reply = agent.ask("Which test fails, and why?")
         print(reply.text, reply.usage)
-        print(agent.ask("Mend it.").text)      # the same conversation
+        print(agent.ask("Fix it.").text)      # the same conversation
         print(agent.ask("Which files?", schema={"type": "array", "items": {"type": "string"}}).data)
 
-    async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) answers what needs a person
+    async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) decides approval requests
         reply = await agent.aask("Tidy the build folder.")
 
 ``agent.api`` has RunResult too, ``agent.events`` has TextDelta, ToolFinished and the others that ``on_event`` sees, and
@@ -66,7 +66,7 @@ else:  # most who put a crib together open no session
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _CLOSE_LIMIT = 10.0
-"""Seconds that an answer may take to end when it is interrupted; commands get two."""
+"""Seconds that a reply may take to end when it is interrupted; commands get two."""
 
 __all__ = ["Agent", "Crib", "RunLimits", "RunResult", "Session", "ToolLine", "assemble"]
 
@@ -79,11 +79,12 @@ def assemble(
     project_dir: Path | None = None,
     store: Store | None = None,
 ) -> Crib:
-    """Put one process's toolcrib together. ``config`` given is used as it is, else ``config_file`` or the person's own is read.
+    """Return one process's toolcrib. A given ``config`` is used as it is; otherwise ``config_file`` or the user's own file is
+    read.
 
-    Raises ConfigError with every fault of the configuration, UnconfirmedConfig where the file was changed since a person agreed
-    to it (a given ``config`` is its program's to vouch for), and StoreFailed where sessions can't be kept. Plugins that fail
-    are reported in ``Crib.plugins``.
+    Raises ConfigError with every fault of the configuration, UnconfirmedConfig if the file has unconfirmed changes (a given
+    ``config`` is the caller's responsibility), and StoreFailed if sessions can't be stored. ``Crib.plugins`` reports plugins that
+    fail.
     """
     if config is None:
         config = require_confirmed(load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd()))
@@ -91,8 +92,9 @@ def assemble(
 
 
 def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
-    """Return the store that the configuration asks for. Raises StoreFailed, ``late`` when it is first used and not here, and
-    ConfigError for a server that can't be named or spoken to. Who only ``looks`` makes no file where there is none yet.
+    """Return the configured store. Raises StoreFailed (with ``late`` on first use), and ConfigError for an unusable server.
+
+    With ``looks`` it creates no file for a store that does not exist yet.
     """
     if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
         from agent.store.memory import MemoryStore
@@ -110,17 +112,17 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
 
 
 def evidence_of(config: Config) -> Sequence[Path]:
-    """Return files that are there only where the store was used before."""
+    """Return files that exist only if the store was used before."""
     return [contents_path()] if config.store_path.parent == state_dir() else []
 
 
 def _never_stored(config: Config) -> bool:
-    """Return whether there is neither the store's file nor anything that is there only beside one, or instead of a lost one."""
+    """Return whether neither the store's file exists nor any file that exists only beside one."""
     path = config.store_path
     try:
         nearest = next(one for one in path.parents if os.path.lexists(one))
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-            return False  # it can't be made at all, which opening it says
+            return False  # it can't be created, which opening it reports
         names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
         return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
     except OSError:
@@ -128,14 +130,16 @@ def _never_stored(config: Config) -> bool:
 
 
 class Agent:
-    """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; several at once are answered
-    in order.
+    """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; concurrent messages are
+    answered in
 
-    What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``, whatever
-    would ask a person is denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer`` settles
-    one, and ``resume_run`` continues it. ``on_event`` sees agent.events as they happen; what it raises is logged. ``resume``
-    continues a stored session, with its model where none is named. ``backend`` is where its commands run (`toolcrib env` lists
-    them), ``cwd`` the folder that they start in, where that is not ``project_dir``.
+    order.
+
+    Arguments that are not given come from the environment and the configuration, as on the command line. Without an ``asker`` all
+    calls that need approval are denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer``
+    settles one, and ``resume_run`` continues it. ``on_event`` receives agent.events as they happen; its exceptions are logged.
+    ``resume`` continues a stored session, with its own model unless another is named. ``backend`` runs its commands (`toolcrib
+    env` lists the backends); ``cwd`` is the folder that they start in, if that is not ``project_dir``.
 
     Raises ConfigError for an asker that can't be called with a ticket and its context.
     """
@@ -183,11 +187,13 @@ class Agent:
         self._closed = False
 
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
-        """Say something, show ``images`` with it, and run until the model answers. Raises RunError, ProviderError and
-        ConfigError kinds; the conversation can continue after them.
+        """Send a message with ``images``, and run until the model answers. Raises RunError, ProviderError and ConfigError kinds;
+        the
 
-        With a JSON Schema the answer is ``RunResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
-        asked for twice.
+        conversation can continue after them.
+
+        With a JSON Schema ``RunResult.data`` is the answer, checked against the schema; AnswerUnfit is raised if the second
+        attempt does not match either.
         """
         return run_async(self.aask(text, images=images, schema=schema))
 
@@ -198,14 +204,17 @@ class Agent:
         return await self._noted(self.session.ask(text, images, schema=schema))
 
     async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
-        """Settle a ticket of a parked run: ``{"approved": True, "scope": "once"}`` for an approval. Raises as Session.answer."""
+        """Settle a ticket of a parked run:
+
+        ``{"approved": True, "scope": "once"}`` for an approval. Raises what Session.answer raises.
+        """
         return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
 
     async def resume_run(self) -> RunResult | None:
-        """Continue a run that was parked or left by an ended process. Return None if there is none."""
+        """Continue a run that was parked or left by an ended process. Return its result, or None if there is none."""
         outcomes: list[RunResult | Exception] = []
         await self._noted(self._advanced(outcomes))
-        first = outcomes[0] if outcomes else None  # then come those of messages that waited behind it
+        first = outcomes[0] if outcomes else None  # the outcomes of waiting messages follow
         if isinstance(first, Exception):
             raise first
         return first
@@ -230,7 +239,7 @@ class Agent:
             self._asking.discard(task)
 
     def interrupt(self) -> None:
-        """End what runs, from any thread; ``ask`` returns with what there is."""
+        """End what runs, from any thread; ``ask`` returns the result so far."""
         self.session.interrupt()
 
     def close(self) -> None:
@@ -250,33 +259,33 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
+        """Interrupt running requests, and close the connection and the store."""
         self._closed = True
         await self._answered()
         await self.session.close()
         await self.crib.aclose()
 
     async def _answered(self) -> None:
-        """Wait until all answers have ended, except one that closes the Agent itself."""
+        """Wait until all replies have ended, except one that closes the Agent itself."""
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
-            self.interrupt()  # again and again: it may not have begun
+            self.interrupt()  # repeatedly, because a reply may not have begun
             await asyncio.sleep(0.01)  # they may run in loops of other threads
 
 
 def _check_asker(asker: object) -> None:
-    """Raise ConfigError now for what would fail at the first question."""
+    """Raise ConfigError now for an asker that would fail at the first question."""
     import inspect
 
     if asker is None:
         return
     try:
-        inspect.signature(asker).bind("ticket", "context")  # type: ignore[arg-type]  # that it is callable is what is asked
+        inspect.signature(asker).bind("ticket", "context")  # type: ignore[arg-type]  # bind checks that it is callable
     except TypeError as error:
         what = f"it can't be called so ({error})" if callable(asker) else "it is no function"
         raise ConfigError(f"asker: expected asker(ticket, ctx), which returns an Answer; got {asker!r}: {what}") from None
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # it has no signature
 
 
 def _logged(on_event: Callable[[Event], None]) -> Callable[[Event], None]:

@@ -1,4 +1,4 @@
-"""Artifacts of stored sessions, for people and for searches: what there are, which call each comes from, and what is in them."""
+"""Artifacts of stored sessions, for users and for searches: list them, name their tools, and read and search them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 _ALL = 1 << 31
 _MOST_ARTIFACTS, _MOST_BYTES, _LARGEST, _SECONDS = 200, 64 * 1024 * 1024, 8 * 1024 * 1024, 1.0
-"""Artifacts that one search looks into, the newest first: so many, of so many bytes in all, none that is larger than the third,
-and none after that many seconds.
+"""Limits of one search, which reads the newest artifacts first: their number, their bytes in all, the bytes of one, and seconds.
 """
 _ASIDE = 20_000
-"""Characters beside the first place of what was found, in which a snippet is looked for."""
+"""Characters around the first match that a snippet is taken from."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionArtifact:
-    """An artifact of one session. ``tool`` is the tool whose result named it first, "" where none is known."""
+    """An artifact of one session. ``tool`` is the tool whose result named it first, "" if unknown."""
 
     kept: KeptArtifact
     tool: str = ""
@@ -35,8 +34,10 @@ class SessionArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactHit:
-    """An artifact in which all that was searched for stands, the first of it in ``line``, from 1. ``snippet`` and ``marks`` are
-    as those of a SearchHit.
+    """An artifact that matches the whole query, with the first match in ``line``, from 1. ``snippet`` and ``marks`` are the same
+    as
+
+    in a SearchHit.
     """
 
     kept: KeptArtifact
@@ -46,20 +47,20 @@ class ArtifactHit:
 
 
 class ArtifactHits(NamedTuple):
-    """Hits, the newest first, and how many artifacts were not looked into: too large, damaged, or more than a search looks at."""
+    """Hits, newest first, and how many artifacts were not read: too large, damaged, or beyond the limits of a search."""
 
     hits: Sequence[ArtifactHit]
     unread: int = 0
 
 
 async def artifacts_of(store: Store, session_id: str) -> Sequence[SessionArtifact]:
-    """Return the artifacts of a session, the first that was kept first. Raises StoreFailed."""
+    """Return the artifacts of a session, oldest first. Raises StoreFailed."""
     kept = await store.artifacts.newest(SearchFilter(session_id=session_id), _ALL)
     if not kept:
         return []
     tools = _tools(await store.sessions.messages(session_id), [one.name for one in kept])
     if len(tools) < len(kept):
-        for record in await store.ledger.calls(session_id):  # those made by hand are in no conversation
+        for record in await store.ledger.calls(session_id):  # calls by hand are in no conversation
             said = "" if record.result is None else str(record.result.data)
             tools |= {one.name: record.call.name for one in kept if one.name not in tools and one.name in said}
     return [SessionArtifact(one, tools.get(one.name, "")) for one in reversed(kept)]
@@ -76,8 +77,9 @@ def _tools(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
 
 
 async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[KeptArtifact, bytes]:
-    """Return the artifact of a name, or of the beginning of one, and its content. Raises NotFound for none and for several, and
-    StoreFailed, also where it is damaged.
+    """Return the artifact with a name or the beginning of one, and its content.
+
+    Raises NotFound for none and for several, and StoreFailed, also for a damaged artifact.
     """
     digits = name.removeprefix(PREFIX)
     found = [one for one in await store.artifacts.newest(where, _ALL) if digits and one.digest.startswith(digits)]
@@ -94,13 +96,14 @@ async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[K
 
 
 def text_of(data: bytes) -> str:
-    """Return a content as text; bytes that are none are replaced."""
+    """Return a content as text; invalid bytes are replaced."""
     return data.decode("utf-8", "replace")
 
 
 async def search_artifacts(store: Store, query: str, where: SearchFilter, limit: int) -> ArtifactHits:
-    """Return the artifacts in which all of the query's words stand, each once: of the newest that there are, as many as can be
-    looked into at once. Raises SearchRefused and StoreFailed.
+    """Return the newest artifacts that match the whole query, each once, within the limits of a search. Raises SearchRefused and
+
+    StoreFailed.
     """
     from agent.store.search.words import parse
 

@@ -1,4 +1,4 @@
-"""A real trial of a backend: what works there, how long it takes, and what to put right."""
+"""A real trial of a backend: what works, how long it takes, and what to fix."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _DATA = bytes(range(256)) * 64
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """``seconds`` has what was done, in order: open, command, file, interrupt. ``problem`` is "" where all went well;
-    ``note`` is what should be known all the same.
+    """Result of a trial. ``seconds`` has the steps in order: open, command, file, interrupt. ``problem`` is "" if all went well;
+    ``note``
+
+    is additional information.
     """
 
     name: str
@@ -31,14 +33,17 @@ class Tried:
 
 
 def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, briefly: bool = False) -> list[Tried]:
-    """All at once, each in a thread. ``start`` is where sessions start. ``briefly`` only opens them and runs a command."""
+    """Try backends at once, each in a thread.
+
+    ``start`` is where sessions start. ``briefly`` only opens them and runs a command.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     opened: list[Environment] = []
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         try:
             return list(pool.map(lambda backend: asyncio.run(_try(backends, backend, start, briefly, opened)), wanted))
-        except BaseException:  # a person who does not want to wait, above all
+        except BaseException:  # above all a user who does not want to wait
             for environment in opened:
                 environment.interrupt()
             raise

@@ -1,4 +1,4 @@
-"""A bound on waits that come often, such as for the next piece of a stream: a timer for many of them."""
+"""A time limit on frequent waits, such as for the next piece of a stream, with one timer for many of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from types import TracebackType
 
 
 class Deadline:
-    """A context manager that one task after another enters again and again. It bounds what is awaited in it as
-    asyncio.timeout does, at a fraction of the price: the timer is set anew only where it would come too late, or came too early.
+    """A reusable context manager that limits the time of its block.
+
+    It limits as asyncio.timeout does, at a fraction of the cost: the timer is set again only if it would fire too late, or fired
+    too early.
 
         with deadline.within(seconds):
             await something
@@ -17,7 +19,7 @@ class Deadline:
     __slots__ = ("_asked", "_due", "_has_passed", "_loop", "_task", "_timer")
 
     def __init__(self) -> None:
-        """Made in the loop that it is used in."""
+        """Create it in the event loop that uses it."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
@@ -26,7 +28,7 @@ class Deadline:
         self._has_passed = False
 
     def within(self, seconds: float) -> Deadline:
-        """Set how long what is awaited next may take. Raises TimeoutError out of the block."""
+        """Set the time limit of the next block. The block raises TimeoutError."""
         self._due = self._loop.time() + seconds
         return self
 
@@ -48,7 +50,7 @@ class Deadline:
                 raise TimeoutError from error
 
     def close(self) -> None:
-        """Take the timer back. The deadline may be used again."""
+        """Cancel the timer. The deadline may be used again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -56,7 +58,7 @@ class Deadline:
     def _look(self) -> None:
         self._timer = None
         if self._task is None:
-            return  # nobody waits; the next wait sets it anew
+            return  # no block waits; the next one sets it again
         if self._loop.time() < self._due:
             self._timer = self._loop.call_at(self._due, self._look)
         else:

@@ -1,4 +1,4 @@
-"""Deleting stored sessions, with the old contents of files that only they could have given back."""
+"""Delete stored sessions, with the old contents of files that only they could restore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALL = 1 << 31
 
 
 async def delete_sessions(store: Store, keeps: UndoStore | None, session_ids: Collection[str]) -> Sequence[str]:
-    """Delete sessions with all that was kept of them, and return the ids of those that were.
+    """Delete sessions with all their data, and return the ids of the deleted ones.
 
     See toolcrib.contract.store.Store.delete. Raises StoreFailed.
     """

@@ -1,7 +1,7 @@
 """Events of the loop, sent as they happen.
 
-Each turn has fresh ids for its text and its thinking, which no other turn of the conversation has, in any process; every event
-of a call carries that call's id.
+The text and the thinking of each turn have ids that are unique in the conversation, in any process; every event of a call has
+that call's id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolcrib.contract.types import Json, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The model is asked. ``number`` counts from 1."""
+    """A request goes to the model. ``number`` counts from 1."""
 
     number: int
 
@@ -34,7 +34,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of its reasoning."""
+    """A piece of the model's reasoning."""
 
     text: str
     id: str = ""
@@ -56,15 +56,15 @@ class ToolStarted:
     call: ToolCall
     emoji: str
     display: ToolDisplay | None = None
-    """How the tool's registration has its calls shown."""
+    """Display of calls, from the tool's registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProgressed:
-    """A call says how far it is, as its newest report has it; a few times a second at most, and never after ToolFinished.
+    """Progress of a call, from its newest report; a few times a second at most, and never after ToolFinished.
 
-    ``status`` is a ProgressStatus's value, ``share`` from 0 to 1 or None where the call does not know, and ``reports`` how many
-    there were so far.
+    ``status`` is a ProgressStatus's value, ``share`` from 0 to 1 or None if the call does not know, and ``reports`` the number of
+    reports so far.
     """
 
     call_id: str
@@ -76,7 +76,7 @@ class ToolProgressed:
 
 @dataclass(frozen=True, slots=True)
 class ToolActivity:
-    """Content that a call shows as ``activity``, whole and with its changes applied: it takes the place of what was shown before.
+    """Content that a call shows as ``activity``, complete and with its changes applied: it replaces earlier content.
 
     A few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
     """
@@ -97,7 +97,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ImageMade:
-    """The model drew something; it comes whole, when its turn has ended and before TurnFinished."""
+    """The model made an image; it is sent complete, at the end of its turn and before TurnFinished."""
 
     image: Image
     id: str = ""
@@ -105,7 +105,7 @@ class ImageMade:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The model has answered. ``usage`` is the server's count of tokens: input, output; ``finish`` is that of ProviderTurn."""
+    """The model has answered. ``usage`` is the server's count of tokens: input, output; ``finish`` is ProviderTurn's."""
 
     number: int
     text: str
@@ -116,7 +116,7 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The server failed; it is asked again after ``seconds``. What came of this turn so far will come again."""
+    """The server failed; the request is repeated after ``seconds``. The output of this turn so far will be sent again."""
 
     attempt: int
     seconds: float
@@ -125,7 +125,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
-    """The auxiliary model of approval.smart was asked about a call. Where it did not approve, a person is asked next."""
+    """The auxiliary model of approval.smart judged a call. If it did not approve, the user is asked next."""
 
     call: ToolCall
     model: str
@@ -135,7 +135,7 @@ class ModelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class TicketOpened:
-    """A call waits for somebody's answer, and its run is parked until then."""
+    """A call waits for an answer, and its run is parked until then."""
 
     ticket: str
     call: ToolCall
@@ -143,7 +143,7 @@ class TicketOpened:
 
 @dataclass(frozen=True, slots=True)
 class TicketReminder:
-    """A ticket is still open. ``expires_at`` is in Unix seconds, None where it never expires."""
+    """A ticket is still open. ``expires_at`` is in Unix seconds, None if it never expires."""
 
     ticket: str
     session_id: str
@@ -153,23 +153,24 @@ class TicketReminder:
 
 @dataclass(frozen=True, slots=True)
 class SessionBusy:
-    """Another process is at work on the session; what was said waits until that is over."""
+    """Another process is working on the session; the message waits for its end."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCompressing:
-    """A model begins to summarise the middle of the conversation, which may take it a while; ``why`` as in ContextCompressed."""
+    """A model begins to summarise the middle of the conversation, which may take some time; ``why`` as in ContextCompressed."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCompressed:
-    """The middle of the conversation was summarised, so that the model can read on. ``before`` and ``after`` are tokens, the
-    latter estimated; ``why`` is ``threshold`` (nearly full), ``refused`` (the server took no more), or ``asked`` (by a person).
-    ``problem`` says why no model wrote the summary, where how messages began stands in its place.
+    """The middle of the conversation was summarised to make room. ``before`` and ``after`` are tokens, the latter estimated.
+
+    ``why`` is ``threshold`` (nearly full), ``refused`` (the server refused the context), or ``asked`` (by the user). ``problem``
+    is the reason why no model wrote the summary; then the beginnings of messages replace it.
     """
 
     before: int
@@ -180,15 +181,16 @@ class ContextCompressed:
 
 @dataclass(frozen=True, slots=True)
 class CompressionFailed:
-    """The context is nearly full and could not be compressed; the run goes on as it was."""
+    """The context is nearly full and could not be compressed; the run continues."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DelegateEnded:
-    """A delegate in the background has ended; the next turn reads its answer. ``ended`` and ``problem`` say how, as in its
-    result; ``turns`` and ``tokens`` are what it used.
+    """A background delegate has ended; the next turn reads its answer. ``ended`` and ``problem`` are as in its result; ``turns``
+
+    and ``tokens`` are its usage.
     """
 
     session_id: str

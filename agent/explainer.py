@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Explainer:
-    """Explains commands as a session's gate would decide on them: a stored session's, or that of one that would begin now."""
+    """Explains commands as a session's gate would decide on them: for a stored session, or for one that would start now."""
 
     def __init__(self, here: Workspace, scope: CallScope) -> None:
         self.here = here
@@ -34,23 +34,23 @@ class Explainer:
 
     @classmethod
     async def of_new(cls, here: Workspace, backend: str = "", mode: str = "") -> Explainer:
-        """Return the explainer of a session that the local person would begin here, in this mode where one is named.
+        """Return the explainer for a session that the local user would start here, in ``mode`` if given.
 
         Raises ConfigError for an unknown backend, and InvalidArguments for an unknown mode.
         """
         identity = RunIdentity(secrets.token_hex(16), platform="cli")
         first = modes.first_mode(here.config.approval.mode, {}, mode)
         location = here.location(backend)
-        scope = _scope(here, identity, location, MemoryStore(), first)  # nothing is granted yet
+        scope = _scope(here, identity, location, MemoryStore(), first)  # no grants yet
         await _measure(here, scope, location)
         return cls(here, scope)
 
     @classmethod
     async def of_stored(cls, here: Workspace, prefix: str, backend: str = "", mode: str = "") -> Explainer:
-        """Return the explainer of a stored session, for whom its run is, with the folder and variables of one that is parked.
+        """Return the explainer for a stored session and its run's principal, with the folder and variables of a parked shell.
 
-        What only the process that has the session knows is not there: functions, aliases and variables of a living shell.
-        Raises ToolcribError where there is no such session or its backend is another now.
+        Functions, aliases and variables of a running shell are missing: only that shell's process knows them. Raises
+        ToolcribError if there is no such session or its backend has changed.
         """
         info = await find_session(here.store, prefix)
         here = here.workspace_of(info)
@@ -66,28 +66,28 @@ class Explainer:
         if state is not None and state.shell is not None:
             environment = scope.environment
             if isinstance(environment, Portable):
-                with contextlib.suppress(EnvironmentFailed):  # its folder is gone: the run goes on in another as well
+                with contextlib.suppress(EnvironmentFailed):  # its folder is gone: the run continues in another folder, too
                     await environment.restore_state(PortableState(state.shell.cwd, dict(state.shell.variables)))
         return cls(here, scope)
 
     async def explain(self, command: str, cwd: str = "") -> Explanation:
-        """Explain a command; see ``explain``."""
+        """Return the explanation of a command; see ``explain``."""
         return await explain(self.here.dispatcher, self._scope, command, cwd)
 
     def person(self, findings: Sequence[Finding]) -> str:
-        """Say who is asked about these findings; see ``asked_about``."""
+        """Return who is asked about these findings; see ``asked_about``."""
         return asked_about(self.here.config, self._scope.identity.platform, findings)
 
     async def close(self) -> None:
-        """Close what was opened to look."""
+        """Close the environment."""
         await self._scope.close()
 
 
 async def _measure(here: Workspace, scope: CallScope, location: Location) -> None:
-    """Find out what snapshots of the session would cover."""
+    """Measure what the session's snapshots would cover."""
     from agent.snapshots import SessionSnapshots, give_snapshots
 
-    with contextlib.suppress(SnapshotFailed):  # the session itself would say so
+    with contextlib.suppress(SnapshotFailed):  # the session itself would report it
         give_snapshots(scope, here.config, location, here.store.changes)
         if isinstance(scope.snapshots, SessionSnapshots):
             await scope.snapshots.measured()

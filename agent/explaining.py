@@ -1,4 +1,4 @@
-"""Verdicts of the approval gate about a command: the gate itself is asked, while nothing is run, recorded or spent."""
+"""Verdicts of the approval gate about a command, from the gate itself; nothing is run, recorded or spent."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from tools.dispatch.pipeline import Dispatcher
 
 LEVELS: Sequence[Level] = ("allow", "ask", "ask-once", "block")
-"""From what runs unasked to what is refused."""
+"""Levels from "runs without approval" to "refused"."""
 _TOOL = "terminal"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``level`` is what the gate decides, grants and rules included: allow, ask, ask-once or block. ``refused`` is the reason of
-    a refusal. ``weighed`` is None where the call can't be made at all.
+    """A verdict. ``level`` is the gate's decision with grants and rules: allow, ask, ask-once or block.
+
+    ``refused`` is the reason of a refusal. ``weighed`` is None if the call is impossible.
     """
 
     command: str
@@ -37,7 +38,7 @@ class Explanation:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """All findings, those that something allows or grants among them."""
+        """All findings, also the ones that a rule or grant allows."""
         weighed = self.weighed
         if weighed is None:
             return ()
@@ -51,27 +52,27 @@ class Explanation:
 
     @property
     def mode(self) -> str:
-        """The mode of the session, "" where the call can't be made at all."""
+        """The mode of the session, "" if the call is impossible."""
         return "" if self.weighed is None else self.weighed.mode
 
     @property
     def commands(self) -> Sequence[tuple[str, ...]]:
-        """Every simple command that it comes to, resolved."""
+        """Every simple command that it runs, resolved."""
         return () if self.weighed is None else self.weighed.judged.commands
 
     @property
     def looked_at(self) -> Sequence[str]:
-        """Scripts that were read to judge it."""
+        """The scripts that were read to judge it."""
         return () if self.weighed is None else self.weighed.judged.looked_at
 
     def handling(self, finding: Finding, home: str = "") -> Handling | None:
-        """Return what the sandbox and the snapshots make of a finding, or None if the command would run without them."""
+        """Return how the sandbox and the snapshots handle a finding, or None if the command would run without them."""
         if self.weighed is None or self.weighed.layers is None or finding.level == "allow":
             return None
         return handling(finding, self.weighed.layers, home)
 
     def decider(self, finding: Finding, person: str) -> str:
-        """Name the rule or grant that decides about a finding; ``person`` stands for whoever is asked."""
+        """Return the name of the rule or grant that decides about a finding, or ``person``, the user who is asked."""
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
         held = self.handling(finding)
@@ -95,9 +96,9 @@ def _worded(grant: Grant) -> str:
 
 
 async def explain(dispatcher: Dispatcher, scope: CallScope, command: str, cwd: str = "") -> Explanation:
-    """Ask the gates of a scope about a command, as a call of ``terminal`` would. ``cwd`` is a folder for this call alone.
+    """Return the gates' verdict on a command in a scope, as for a call of ``terminal``. ``cwd`` is a folder for this call only.
 
-    Raises EnvironmentFailed where the scope's environment is unavailable, and TypeError where the scope has no policy.
+    Raises EnvironmentFailed if the scope's environment is unavailable, and TypeError if the scope has no policy.
     """
     heard: list[Weighed] = []
     args = {"command": command, **({"cwd": cwd} if cwd else {})}
@@ -109,7 +110,7 @@ async def explain(dispatcher: Dispatcher, scope: CallScope, command: str, cwd: s
 async def foreseen(
     dispatcher: Dispatcher, scope: CallScope, call: ToolCall, weighed: Callable[[Weighed], None] = lambda weighed: None
 ) -> Decision | None:
-    """Return what the gates would decide on a call of this scope, None where it would run. Raises as ``explain``."""
+    """Return the gates' decision on a call of this scope, None if it would run. Raises what ``explain`` raises."""
     if not isinstance(scope.policy, Policy):
         raise TypeError("only a scope with a policy of its own can be asked: another's would be recorded")
     asking = replace(
@@ -137,12 +138,12 @@ def _level(decision: Decision | None) -> Level:
 
 
 def highest(levels: Sequence[Any]) -> Level:
-    """Return the strictest of these levels, allow where there is none."""
+    """Return the strictest of these levels, allow if there are none."""
     return max((level for level in LEVELS if level in levels), key=LEVELS.index, default="allow")
 
 
 def asked_about(config: Config, platform: str, findings: Sequence[Finding]) -> str:
-    """Say who is asked about these findings: a person, and before them the model of approval.smart where it may answer."""
+    """Return who is asked about these findings: the user, and before them the model of approval.smart if it may answer."""
     smart, here = config.approval.smart, config.platforms.get(platform)
     may_answer = all(one.level == "ask" and not one.key.startswith(TOOL_RULE) for one in findings)
     if smart.enabled and may_answer and (here is None or here.smart_approval):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Format: TypeAlias = Literal["markdown", "html", "json"]
 SUFFIXES: Mapping[str, Format] = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 VERSION = 1
-"""Version of the JSON; within one, keys are only added."""
+"""Version of the JSON; within a version, keys are only added."""
 
 _TITLES = {"user": "You", "assistant": "The model", DELEGATE: "A delegate", OURS: "toolcrib"}
 _TICKS = Regex(r"`{3,}")
@@ -59,14 +59,15 @@ table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border:1px so
 @media print{body{background:none;padding:0}.user,.model{break-inside:avoid}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Rules for a browser: no script runs, and nothing is loaded, whatever was said."""
+"""Rules for a browser: no script runs, and nothing is loaded, whatever the text contains."""
 
 
 def export(
     info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format, artifacts: Sequence[SessionArtifact] = ()
 ) -> str:
-    """Return the document, which ends with a line feed. ``records`` are the store's, in order; images and artifacts are named,
-    not shown.
+    """Return the document, which ends with a line feed.
+
+    ``records`` are the store's, in order; images and artifacts are only named.
     """
     text = {"markdown": _markdown, "html": _html, "json": _json}[form](info, records, artifacts)
     return text if text.endswith("\n") else f"{text}\n"
@@ -83,9 +84,9 @@ def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Se
 
 
 def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
-    """Write a document for its owner alone, and note that it is there, for who looks for copies of something.
+    """Write a document, readable for its owner only, and record its path for later searches for copies.
 
-    Raises ToolcribError where it can't be, or is there already, unless ``force``.
+    Raises ToolcribError if it can't be written, or exists already and ``force`` is not set.
     """
     path = path.expanduser()
     try:
@@ -96,7 +97,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
         raise ToolcribError(f"{path} is there already: name another file, or say --force") from None
     except OSError as error:
         raise ToolcribError(f"{path} can't be written: {error.strerror or error}") from None
-    with contextlib.suppress(OSError):  # as where there is no state
+    with contextlib.suppress(OSError):  # for example without a state folder
         _list_of_exports().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with open(os.open(_list_of_exports(), flags, 0o600), "a", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
@@ -104,7 +105,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
 
 
 def exports() -> Sequence[Path]:
-    """Return the files that something was exported into and that are still there, as far as it was noted."""
+    """Return the recorded files of earlier exports that still exist."""
     try:
         lines = _list_of_exports().read_text("utf-8").splitlines()
     except (OSError, ValueError):
@@ -121,14 +122,14 @@ def _list_of_exports() -> Path:
 
 
 def form_of(path: Path) -> Format:
-    """Return the form that a file's name asks for. Raises ToolcribError for another ending."""
+    """Return the format for a file's name. Raises ToolcribError for an unknown ending."""
     form = SUFFIXES.get(path.suffix.lower())
     if form is None:
         raise ToolcribError(f"{path}: the name ends with {', '.join(SUFFIXES)}; or say --format")
     return form
 
 
-# -- what is told of a session, whatever the form ------------------------------------------------------------------------
+# -- a session's content in every format ---------------------------------------------------------------------------------
 
 
 def _about(info: SessionInfo, *, tagged: bool = False) -> list[str]:
@@ -140,9 +141,9 @@ def _about(info: SessionInfo, *, tagged: bool = False) -> list[str]:
 
 
 def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what was said, and each call with its result: ``{"name", "args", "text", "state"}``.
+    """Yield messages, and each call with its result: ``{"name", "args", "text", "state"}``.
 
-    ``text`` None is unknown; ``state`` is "failed", "denied", or "" for one that went well.
+    A ``text`` of None is unknown; ``state`` is "failed", "denied", or "" for success.
     """
     waiting: list[Mapping[str, Any]] = []
     for record in records:
@@ -167,7 +168,7 @@ def _compressed(record: Mapping[str, Any]) -> str:
 
 
 def _listed(artifacts: Sequence[SessionArtifact]) -> Iterator[str]:
-    """Yield a line for each large result that stayed in the store."""
+    """Yield a line for each large result in the store."""
     for one in artifacts:
         yield f"{one.kept.name}, {one.kept.size:,} bytes{f' of {one.tool}' if one.tool else ''}"
 
@@ -184,7 +185,7 @@ def _arguments(call: Mapping[str, Any]) -> str:
 
 
 def _in_short(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a call in a few words: of one with a single text that text."""
+    """Return the arguments of a call in a few words; a single text alone."""
     args = call["args"]
     if not isinstance(args, Mapping):
         words = str(args)
@@ -196,7 +197,7 @@ def _in_short(call: Mapping[str, Any]) -> str:
 
 
 def _result(call: Mapping[str, Any]) -> str:
-    """Return a result to read: of a command what it printed, else the text that the model got."""
+    """Return a readable result: the output of a command, otherwise the text that the model got."""
     text = call["text"]
     if text is None:
         return "(no result was recorded)"
@@ -235,7 +236,7 @@ def _escaped(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Put text into a fence that nothing in it closes."""
+    """Return text in a fence that nothing in it closes."""
     ticks = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(text))])
     return f"{ticks}\n{text.rstrip()}\n{ticks}"
 
@@ -244,7 +245,7 @@ def _fenced(text: str) -> str:
 
 
 def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Sequence[SessionArtifact]) -> str:
-    """Write one file without scripts, and without links but those that were written; HTML in what was said stays text."""
+    """Return one file without scripts, and with only the links in the text; HTML in messages stays text."""
     render = _renderer()
     title = html.escape(info.title or "A session")
     tags = "".join(f'<span class="tag">{html.escape(tag)}</span>' for tag in info.tags)

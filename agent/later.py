@@ -1,4 +1,4 @@
-"""The note at a session's end about files that it wrote and that run outside its sandbox later."""
+"""The note at a session's end about files that it wrote and that later run outside its sandbox."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MOST_NOTE = 4_000
 
 
 async def later_note(session: Session) -> str:
-    """Return the note about files that the session's tools wrote, "" if there are none or no sandbox holds the session."""
+    """Return the note about files that the session's tools wrote; "" for none, or if the session has no sandbox."""
     if session.backend.held == "none":
         return ""
     from tools.contained.later import later_run
 
     try:
         steps = await session.store.changes.steps(session.id)
-    except StoreFailed:  # the session ends all the same, and the store has reported it
+    except StoreFailed:  # the session ends anyway, and the store has reported it
         return ""
     last = {change.path: change.after for step in steps for change in step.changes}
     found = later_run((path, state.mode) for path, state in last.items() if state is not None)

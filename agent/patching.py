@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902) on values of bounded size: what a report's change does to what it reported before."""
+"""JSON Patch (RFC 6902) on values of bounded size, which applies a report's change to the report before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from toolcrib.contract.types import Json
 
 MOST_NODES = 2_000
-"""Values that a snapshot may have, each of a list and each of an object."""
+"""Values that a snapshot may have, counting each value in lists and objects."""
 MOST_OPERATIONS = 1_000
 _DEEPEST = 32
 _LARGEST_INT = 1 << 63
@@ -16,16 +16,16 @@ Place: TypeAlias = "dict[str, Any] | list[Any]"
 
 
 class PatchUnfit(ValueError):
-    """A patch that can't be applied; the value that it was meant for is as it was."""
+    """A patch that can't be applied; its value is unchanged."""
 
 
 def plain_copy(value: object, most: int = MOST_NODES) -> Json:
-    """Return a copy as JSON has it, cut at ``most`` values and 32 levels: NaN is null, and what JSON has not is its text."""
+    """Return a copy as JSON, cut at ``most`` values and 32 levels: NaN becomes null, and other objects become text."""
     return _copied(value, [most], _DEEPEST)
 
 
 def patched(value: Json, operations: Sequence[object]) -> Json:
-    """Return a copy of ``value`` with all of the operations applied, or none. Raises PatchUnfit."""
+    """Return a copy of ``value`` with all operations applied. Raises PatchUnfit if any can't be."""
     if len(operations) > MOST_OPERATIONS:
         raise PatchUnfit(f"{len(operations):,} operations in one patch; at most {MOST_OPERATIONS:,} are applied")
     whole: dict[str, Any] = {"": plain_copy(value)}
@@ -38,7 +38,7 @@ def patched(value: Json, operations: Sequence[object]) -> Json:
 
 
 def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> int:
-    """Do one operation; return how many values it added. ``whole`` holds the value under ""."""
+    """Apply one operation; return how many values it added. ``whole`` has the value under ""."""
     kind, path = operation.get("op"), _steps(operation.get("path"))
     if kind == "test":
         if _found(whole, path) != plain_copy(operation.get("value")):
@@ -66,7 +66,7 @@ def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> in
 
 
 def _steps(pointer: object) -> list[str]:
-    """Return the steps of a JSON Pointer, below the value that stands under ""."""
+    """Return the steps of a JSON Pointer, below the value under ""."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise PatchUnfit(f"{str(pointer)[:80]!r} is no path")
     steps = pointer.split("/")
@@ -94,7 +94,7 @@ def _taken(whole: dict[str, Any], path: list[str]) -> Any:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, *, over: bool) -> int:
-    """Put a value at a place; return how many values went for it, where ``over`` does not count them already."""
+    """Put a value at a place; return how many values it replaced, unless ``over``, which counts them elsewhere."""
     place, last = _place(whole, path), path[-1]
     if isinstance(place, dict):
         gone = 0 if over or last not in place else _size(place[last])
@@ -118,7 +118,7 @@ def _place(whole: dict[str, Any], path: list[str]) -> Place:
 
 
 def _key(place: Any, step: str) -> str | int:
-    """Return the key or index of what stands in ``place``."""
+    """Return the key or index of an existing item in ``place``."""
     if isinstance(place, dict) and step in place:
         return step
     if isinstance(place, list) and (at := _index(step)) < len(place):

@@ -1,4 +1,4 @@
-"""Old name of ``agent.plugin_host.plugins``, which works for programs that were written for it."""
+"""Old name of ``agent.plugin_host.plugins``, for programs that use it."""
 
 from __future__ import annotations
 

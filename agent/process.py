@@ -47,14 +47,15 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from tools.dispatch.pipeline import Dispatcher
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
-"""Platforms that no plugin may add: by most of them the local person speaks."""
+"""Platforms that no plugin may add: most of them are the local user's."""
 
 
 class Crib:
-    """A context manager, sync and async; closing takes back what its plugins registered, and closes the store.
+    """The state of a process, a sync and async context manager. Closing it unregisters its plugins' additions and closes the
+    store.
 
-    ``config`` and ``project_dir`` are those of its first workspace, ``default``, which answers what is asked of the Crib itself.
-    Plugins are loaded once, by that configuration.
+    ``config`` and ``project_dir`` belong to its first workspace, ``default``, which serves the Crib's own methods. Plugins are
+    loaded once, by that configuration.
     """
 
     def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
@@ -64,20 +65,20 @@ class Crib:
         self.registry: ToolRegistry = registry.child()
         self.commands: dict[str, Any] = {}
         self.slash: dict[str, PluginSlash] = {}
-        """Commands of plugins for chats, by name without the slash."""
+        """Plugins' commands for chats, by name without the slash."""
         self.providers: dict[str, Callable[..., Any]] = {}
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
-        """Toolsets of plugins, by name."""
+        """Plugins' toolsets, by name."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
         self.hold = Hold()
-        """Locks by which commands below our sessions know whose they are."""
+        """Locks that identify the sessions of commands below them."""
         self.workspaces = Workspaces(self, config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
         self.sources = ToolSources(self.registry)
-        """Sources of tools: the plugins, and what they and the process add."""
+        """Sources of tools: the plugins, and the sources that they and the process add."""
         self._plugin_tools = PluginTools(self.registry, self.sources)
         self._take_back: list[Callable[[], None]] = [self.sources.end]
         self._loaded = self._load_plugins(config) if config.plugins.enabled else []
@@ -86,15 +87,15 @@ class Crib:
         self.desk = FrontDesk(
             store, lambda request: self._workspace_of(request).open_by(request), lambda: self.config.gateway.approvers
         )
-        """Where interfaces open their sessions."""
+        """Opens sessions for interfaces."""
 
     # -- its life ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to host sessions in this loop, until ``aclose``: start the plugins, and keep connections for their next user.
+        """Start hosting sessions in this event loop, until ``aclose``: start the plugins, and keep connections for reuse.
 
-        Without it the first session in which something happens starts the plugins, in whichever loop that is, and connections are
-        closed as their last user leaves. Plugins that fail are reported in ``plugins``.
+        Without it the first active session starts the plugins, in its own event loop, and connections close with their last user.
+        ``plugins`` reports plugins that fail.
         """
         from agent.providers.clients import shared_clients
 
@@ -111,7 +112,7 @@ class Crib:
         await asyncio.to_thread(self._free)
 
     def close(self) -> None:
-        """Close the crib from sync code, as ``aclose`` does; plugins are stopped in the loop that they were started in."""
+        """Close the crib from sync code, as ``aclose`` does; plugins stop in the event loop that started them."""
         self.lifecycle.stop_sync()
         if self._holds_clients:
             run_async(self._release_clients())
@@ -145,7 +146,7 @@ class Crib:
 
     @property
     def plugins(self) -> list[PluginInfo]:
-        """Return every enabled plugin, with what keeps one out or kept it from starting."""
+        """Every enabled plugin, with the reason if it could not be loaded or started."""
         failed = self.lifecycle.failed
         return [
             replace(info, error=f"it could not be started: {failed[info.name]}") if info.loaded and info.name in failed else info
@@ -154,24 +155,23 @@ class Crib:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        """Dispatcher of the calls of all sessions; made with the first of them."""
+        """Dispatcher of the calls of all sessions; created with the first of them."""
         from tools.dispatch.pipeline import Dispatcher
 
         return Dispatcher(self.registry, self.hooks)
 
     @property
     def threads(self) -> ThreadPool:
-        """Return the process's threads for sync handlers."""
+        """The process's threads for sync handlers."""
         return shared_pool()
 
     # -- workspaces ----------------------------------------------------------------------------------------------
 
     def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
-        """Return the workspace of a folder and a configuration, the default one without either.
+        """Return the workspace of a folder and a configuration, by default the default one.
 
-        It is the same one each time, for as long as somebody has it.
-
-        Without ``config`` it is the default one's file, narrowed by the folder's own. Raises ConfigError for what is wrong in it.
+        The same workspace is returned while it is in use. Without ``config`` it uses the default one's file, narrowed by the
+        folder's own. Raises ConfigError for an invalid file.
         """
         if project_dir is None and config is None:
             return self.default
@@ -182,10 +182,9 @@ class Crib:
         return self.default if request.folder in (None, self.project_dir) else self.workspace(request.folder)
 
     def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
-        """Go by another state of the configuration's file in all that is opened from now on; plugins that it enables besides are
-        loaded, not started, and returned. What is open, and plugins that it no longer enables, stay as they are.
+        """Use another state of the configuration file from now on; load, but don't start, newly enabled plugins, and return them.
 
-        Raises ConfigError: then everything is as it was.
+        Open sessions, and plugins that are no longer enabled, stay unchanged. Raises ConfigError, and then nothing has changed.
         """
         from agent.plugin_host.plugins import newly_enabled
 
@@ -197,7 +196,7 @@ class Crib:
             return loaded
 
     def _approval_gate(self) -> ApprovalGate:
-        """Make the process's one gate. Calls that bring no policy of a session's go by the default workspace's."""
+        """Return the process's one gate. Calls without a session's policy use the default workspace's."""
         policy = self.default.policy_for(self.store)
         return ApprovalGate(
             policy.grants,
@@ -245,7 +244,7 @@ class Crib:
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:
             raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
-        if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
+        if name in BUILT_IN:  # otherwise sessions would run in another place than users expect
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
         must_open("backend", name, factory)
         once(self._factories, "backend", name, factory)
@@ -260,7 +259,7 @@ class Crib:
         once(self.providers, "provider", name, factory)
 
     def _add_platform(self, name: str, factory: Callable[..., Platform]) -> None:
-        """Register a plugin's platform. Its sessions get the toolset of its name, else that of any chat."""
+        """Register a plugin's platform. Its sessions get the toolset with its name, or else the gateway's."""
         if name in RESERVED_PLATFORMS:
             raise PluginError(f"the platform {name!r} is toolcrib's own; choose another name")
         must_open("platform", name, factory)
@@ -272,7 +271,7 @@ class Crib:
 
     @property
     def default(self) -> Workspace:
-        """The workspace of ``project_dir`` by ``config``."""
+        """The workspace of ``project_dir`` and ``config``."""
         return self.workspaces.default
 
     @property
@@ -291,7 +290,7 @@ class Crib:
         return self.default.catalog
 
     def redactor(self) -> Redactor:
-        """Return what takes out the secrets of the environment and of the person's file, as they are now."""
+        """Return the redactor for the current secrets of the environment and of the user's file."""
         return self.default.redactor()
 
     def granted(
@@ -312,13 +311,13 @@ class Crib:
     async def open(self, request: SessionRequest) -> Session:
         """Open a session, by the fields of a SessionRequest (agent.desk.request). Close it at the end.
 
-        Raises ToolcribError if there is no session to continue, or its backend is another now, and ConfigError for an unknown
-        backend, if approval.smart is enabled and can't be used, and if the grants of command_allowlist can't be read or written.
+        Raises ToolcribError if there is no session to continue or its backend has changed, and ConfigError for an unknown
+        backend, an unusable approval.smart, or grants of command_allowlist that can't be read or written.
         """
         return await self.desk.open(request)
 
     async def open_by(self, request: SessionRequest) -> Session:
-        """Open the session of a request. Raises as ``open``."""
+        """Open the session of a request. Raises what ``open`` raises."""
         return await self.desk.open(request)
 
     def open_session(self, **wanted: Any) -> Session:
@@ -326,18 +325,19 @@ class Crib:
         return run_async(self.open(**wanted))
 
     async def find_session(self, prefix: str) -> SessionInfo:
-        """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+        """Return the stored session whose id starts with ``prefix``. Raises ToolcribError for none, or several."""
         from agent.conversation.locating import find_session
 
         return await find_session(self.store, prefix)
 
     def undo(self, session_id: str) -> Undo:
-        """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        """Return the undo of a session's file changes. Raises ToolcribError if undo is disabled."""
         return self.default.undo(session_id)
 
     async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
-        """Delete stored sessions with all that was kept of them, but drafts. Return the ids of those that were deleted: one that
-        is at work or that something waits for stays. Raises StoreFailed.
+        """Delete stored sessions with all their data, except drafts. Return the ids of the deleted ones.
+
+        A session that is running or that has waiting work stays. Raises StoreFailed.
         """
         return await self.default.delete_sessions(session_ids)
 

@@ -1,4 +1,4 @@
-"""Reports of calls at work (002-15 .. 002-17) as events: the newest of each kind, changes applied, not too often."""
+"""Reports of running calls (002-15 .. 002-17) as events: the newest of each kind, with changes applied, at a limited rate."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 PROGRESS = "tool-call-progress"
 BETWEEN = 0.1
-"""Seconds between two times that what was reported is told."""
+"""Fewest seconds between two events about reports."""
 MOST_CHARS, MOST_MESSAGE, MOST_NAME = 1 << 18, 500, 100
 """Characters of a snapshot, of a progress message, and of an activity's name."""
 _MOST_KINDS = 200
-"""Snapshots that are remembered of a session; those whose reports are oldest give way."""
+"""Snapshots that are kept for a session; the oldest are dropped first."""
 _log = logging.getLogger(__name__)
 
 
 class _Shown:
-    """Activity that a call reports."""
+    """An activity that a call reports."""
 
     __slots__ = ("content", "is_new", "reports")
 
@@ -38,9 +38,9 @@ class _Shown:
 
 
 class Reports:
-    """The activity sink of a session. ``tell`` is told of events in the loop that its calls run in; ``raw`` gets each report.
+    """The activity sink of a session. ``tell`` receives events in the calls' event loop; ``raw`` receives each report.
 
-    Nothing that a call reports is raised to it: what can't be read, or does not fit, is left out. Secrets were taken out before.
+    A report's error never reaches its call: unreadable or unfitting reports are skipped. Secrets are already removed.
     """
 
     def __init__(self, tell: Callable[[Event], None], raw: EventSink | None = None) -> None:
@@ -54,15 +54,15 @@ class Reports:
         self._last = 0.0
 
     def begin(self, call_id: str) -> None:
-        """Take the reports of a call from now on; from within the loop."""
+        """Accept the reports of a call from now on. Call it in the event loop."""
         with self._lock:
             loop = asyncio.get_running_loop()
-            if loop is not self._loop:  # a timer of another loop will never ring
+            if loop is not self._loop:  # a timer of another loop never fires
                 self._loop, self._is_due = loop, False
             self._ended.pop(call_id, None)
 
     def end(self, call_id: str) -> None:
-        """Tell what the call reported last, and take nothing more of it; from within the loop."""
+        """Send the call's last report, and ignore later ones. Call it in the event loop."""
         self._flush(call_id)
         with self._lock:
             self._shown = {key: one for key, one in self._shown.items() if key[0] != call_id}
@@ -71,7 +71,7 @@ class Reports:
                 del self._ended[next(iter(self._ended))]
 
     def emit(self, event: ActivityEvent) -> None:
-        """Take a report, from any thread. Raises what ``raw`` does."""
+        """Accept a report, from any thread. Raises what ``raw`` raises."""
         try:
             self._take(event)
         except Exception as error:  # noqa: BLE001 - a report that can't be read ends no call
@@ -123,7 +123,7 @@ class Reports:
         for (call_id, activity), content, reports in due:
             try:
                 self._tell(_event(call_id, activity, content, reports))
-            except Exception:  # noqa: BLE001 - nor does whoever watches
+            except Exception:  # noqa: BLE001 - a watcher's failure does not end a call either
                 _log.exception("a report of the call %s could not be told", call_id)
 
 
@@ -135,7 +135,7 @@ def _event(call_id: str, activity: str, content: Json, reports: int) -> Event:
 
 
 def _cut(value: Any, left: list[int]) -> Any:
-    """Cut what is too long in all."""
+    """Return a value whose texts are cut to ``left`` characters in all."""
     if isinstance(value, str):
         text = value if len(value) <= left[0] else f"{value[: max(left[0] - 1, 0)]}…"
         left[0] = max(left[0] - len(text), 0)

@@ -1,4 +1,4 @@
-"""Old name of ``agent.api``, which works for programs that were written for it."""
+"""Old name of ``agent.api``, for programs that use it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 
 _LIMIT = 60.0
 _FEW = 64
-"""The limit on processes in its trial: reaching the configured one could take gigabytes."""
+"""Limit on processes in its trial: the configured limit could take gigabytes."""
 _END = "toolcrib: end"
 _ASK_PROXY = r'''exec 3<>"/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}}" && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3
 read -r -t 30 line <&3 && echo "$line"'''
@@ -64,10 +64,10 @@ async def _try(backends: Backends, backend: Backend, start: str, own: Sequence[s
 
 
 async def _said(environment: Environment, script: str) -> str:
-    """Return what a script prints on its standard output. Raises EnvironmentFailed if it was not run to its end."""
+    """Return what a script prints on its standard output. Raises EnvironmentFailed if it did not run to its end."""
     outcome = await environment.execute(ExecRequest(f"( {script}\n) 2>/dev/null; echo '{_END}'", timeout=_LIMIT))
     said = outcome.stdout.head.decode(errors="replace").strip()
-    if not said.endswith(_END):  # silence must not pass for a sandbox that holds
+    if not said.endswith(_END):  # silence must not count as a working sandbox
         raise EnvironmentFailed(f"a command of the trial did not run to its end ({outcome.ended}). {outcome.notice}".strip())
     return said.removesuffix(_END).strip()
 
@@ -97,7 +97,7 @@ async def _masked(environment: Environment, held: Containment, own: Sequence[str
 
 
 def _outer_folder(held: Containment, start: str) -> str:
-    """Return a folder that the user could change without a sandbox, and commands in it can't; "" if there is none."""
+    """Return a folder that the user could change without a sandbox, and sandboxed commands can't; "" if there is none."""
     apart = (*held.writable, *held.ephemeral, *held.masked)
     folders = [os.path.realpath(path) for path in (Path.home(), Path(start).parent, "/usr/local", "/etc")]
     return next((one for one in folders if os.access(one, os.W_OK) and not _is_in_any(one, apart)), "")
@@ -155,14 +155,14 @@ async def _processes(backends: Backends, backend: Backend, start: str) -> Sandbo
 
 
 async def _seen(environment: Environment, paths: Sequence[str]) -> str:
-    """Return which of these files and folders are not empty for commands, "" if all are."""
+    """Return a message with the files and folders that commands can read, "" for none."""
     script = "".join(f'[ -z "$(ls -A {word}/; head -c 1 {word})" ] || echo {word}\n' for word in map(shlex.quote, paths))
     said = await _said(environment, script)
     return f"commands can read {', '.join(said.splitlines())}" if said else ""
 
 
 async def _written(environment: Environment, folders: Sequence[str]) -> str:
-    """Return in which of these folders of this machine commands can make a file, "" if in none."""
+    """Return a message with the folders of this machine where commands can create files, "" for none."""
     files = [f"{folder}/{_new_name()}" for folder in folders]
     await _said(environment, "\n".join(f"echo x >{shlex.quote(file)}" for file in files))
     found = [str(Path(file).parent) for file in files if _removed(file)]

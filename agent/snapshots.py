@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SHOWN_AFTER = 1.0
-"""Seconds that a call waits for its snapshot until the user is shown that it waits."""
+"""Seconds after which the user sees that a call waits for its snapshot."""
 
 
 def give_snapshots(scope: CallScope, config: Config, location: Location, journal: ChangeJournal) -> None:
-    """Take snapshots around the calls of this scope if the configuration wants it. The project is opened by the first of them."""
+    """Take snapshots around the calls of this scope, if they are configured. The first call opens the project."""
     if not (config.snapshots.enabled and config.undo.enabled):
         return
     why_not = (
@@ -61,7 +61,7 @@ def _warn(why_not: str) -> None:
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
-    """Return the snapshots of the project that a folder is in; the caller closes them. ``only_known``: None if it has none yet.
+    """Return the snapshots of a folder's project; the caller closes them. ``only_known``: None if it has none yet.
 
     Raises SnapshotRefused for a folder that is no project, and SnapshotFailed if the store can't be opened.
     """
@@ -77,8 +77,8 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
 class SessionSnapshots:
     """Snapshots around the calls of one scope, in the state folder, which is closed to commands. See CallSnapshots.
 
-    ``opened`` opens the project; ``why_not`` says why none is taken. ``users`` counts the scopes that use it: a session's, and
-    those of its delegates. Steps of the journal that are older than ``days`` are deleted.
+    ``opened`` opens the project; ``why_not`` is the reason for taking none. ``users`` counts the scopes that use it: a session's,
+    and its delegates'. Steps of the journal that are older than ``days`` are deleted.
     """
 
     def __init__(
@@ -93,16 +93,16 @@ class SessionSnapshots:
         self._opening = threading.Lock()
         self._project: Project | None = None
         self._is_relied_on = False
-        """True once a call was judged by what is covered."""
+        """True once a verdict depended on ``covers``."""
         self._has_acted = False
         self._since = time.time()
         self._recorder: CallRecorder | None = None
         self._begun: dict[int, ProjectSnapshot] = {}
-        """The snapshots before calls that run, by the calls themselves: their ids may repeat in delegates."""
+        """The snapshots before running calls, by ``id()`` of the call: call ids may repeat in delegates."""
         self.users = 1
 
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
-        """Return whether an undo reverts every change of an absolute path and of all that is below it; see Project.covers."""
+        """Return whether an undo reverts every change of an absolute path and of everything below it; see Project.covers."""
         if self._why_not or self._project is None:
             return False
         found = self._project.covers(path, rebuildable=rebuildable)
@@ -110,7 +110,7 @@ class SessionSnapshots:
         return found
 
     async def measured(self) -> None:
-        """Wait a few seconds until ``covers`` can answer. If that takes longer, nothing is covered yet."""
+        """Wait a few seconds until ``covers`` can answer. If it takes longer, nothing is covered yet."""
         if not self._why_not:
             await in_daemon_thread(self._begin, True)
 
@@ -143,9 +143,10 @@ class SessionSnapshots:
         return self
 
     async def before(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, /) -> bool:
-        """Take a snapshot before a call that may write. Return whether ``after`` shall follow.
+        """Take a snapshot before a call that may write. Return whether ``after`` must follow.
 
-        Raises Denied if none can be taken. A project that can't be covered gets none: the log says so, and ``covers`` is False.
+        Raises Denied if a snapshot fails. A project that can't be covered gets none: a warning is logged, and ``covers`` returns
+        False.
         """
         from tools.judge.passive import may_act
 
@@ -190,7 +191,7 @@ class SessionSnapshots:
         self._has_acted = True
 
     async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
-        """Take a snapshot after a call, and record what the call changed. What can't be recorded now is recorded by an undo."""
+        """Take a snapshot after a call, and record the call's changes. If that fails, a later undo records them."""
         assert self._recorder is not None, "before() returned True"  # noqa: S101 - for the type checker
         try:
             await self._recorder.after(self._begun.pop(id(call)), call.name, self._turn, is_kept=entry.kind == "edit")
@@ -198,7 +199,7 @@ class SessionSnapshots:
             _log.warning("the snapshot after %s could not be taken: %s", call.name, error)
 
     def begin_full_walk(self) -> None:
-        """Walk the project in the background if a call was made since the last time.
+        """Walk the project in the background if a call ran since the last time.
 
         No event reports a write through a memory map while it is mapped.
         """
@@ -207,7 +208,7 @@ class SessionSnapshots:
             self._project.begin(thorough=True)
 
     def close(self) -> None:
-        """End the use by one scope; the last one closes the project."""
+        """Release it for one scope; the last release closes the project."""
         with self._opening:
             self.users -= 1
             if not self.users and self._project is not None:
@@ -221,7 +222,7 @@ class SessionSnapshots:
 
 
 async def _shown(work: Coroutine[Any, Any, None], ctx: ToolCallContext, progress: Callable[[], tuple[int, int]]) -> None:
-    """Await a snapshot, and show how far it is if it takes long."""
+    """Await a snapshot, and report its progress if it takes long."""
     task = asyncio.ensure_future(work)
     has_waited = False
     try:

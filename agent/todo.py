@@ -1,4 +1,4 @@
-"""Handlers of the tools that the agent loop runs itself: they need what only a session has."""
+"""Handlers of the tools that the agent loop runs itself, because they need the session's state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcrib.contract.types import Handler, ToolOutput, ToolResult, ToolStatus
 from tools.todo_tool import STATUSES
 
 TODOS = StateKey("todos", list)
-"""The session's task list as JSON, changed with every call of ``todo`` that changes it."""
+"""The session's task list as JSON; every ``todo`` call that changes the list writes it."""
 MOST_TODOS = 200
 _SIGNS: Mapping[str, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
@@ -42,9 +42,9 @@ class TodoStore:
         return self._todos
 
     def write(self, items: Sequence[Mapping[str, Any]], *, merge: bool = False) -> None:
-        """Replace the list; with ``merge`` change the items whose ids it has and add the others.
+        """Replace the list; with ``merge`` change the items with known ids and add the others.
 
-        An item without an id gets the lowest free number. Raises InvalidArguments, and leaves the list as it was.
+        An item without an id gets the lowest free number. Raises InvalidArguments, and then the list is unchanged.
         """
         named = [item["id"] for item in items if item.get("id")]
         twice = [name for name, times in Counter(named).items() if times > 1]
@@ -65,12 +65,12 @@ class TodoStore:
         return [asdict(todo) for todo in self._todos]
 
     def counts(self) -> dict[str, int]:
-        """Count the tasks of each status, and all of them."""
+        """Return the number of tasks for each status, and in all."""
         found = Counter(todo.status for todo in self._todos)
         return {"total": len(self._todos), **{status: found[status] for status in STATUSES}}
 
     def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
-        """``data``: {todos: [{id, content, status}], counts, note?}: the whole list, whether it was changed or only read."""
+        """Return a result with ``data`` {todos: [{id, content, status}], counts, note?}: the whole list, changed or only read."""
         items = args.get("todos")
         if items is not None:
             self.write(items, merge=bool(args.get("merge", False)))
@@ -106,5 +106,5 @@ def _free(taken: set[str]) -> str:
 
 
 def loop_handlers(todos: TodoStore | None = None) -> Mapping[str, Handler]:
-    """Handlers by tool name, for one session."""
+    """Return handlers by tool name, for one session."""
     return {"todo": (todos or TodoStore()).handle}

@@ -1,4 +1,4 @@
-"""Taking back what tools changed in files, and bringing it back again: for a person, never for a model."""
+"""Undo and redo of file changes by tools: for the user, never for a model."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
 _IN_MEMORY = 64 * _MIB
 _TOLD = 20
-"""Files that a model is told of by name."""
+"""Number of files that a model reads by name."""
 
 
 def open_undo(config: Config, store: Store) -> UndoStore | None:
-    """Open the store of undo's contents, or return None where the configuration disables it. Creates nothing yet."""
+    """Return the store of undo's contents, or None if the configuration disables it. Creates no file yet."""
     undo = config.undo
     if not undo.enabled:
         return None
     most, seconds = undo.max_mb * _MIB, undo.days * 86_400
-    memory = sys.modules.get("agent.store.memory")  # a process that has such a store has loaded it
+    memory = sys.modules.get("agent.store.memory")  # a process with such a store has loaded the module
     if memory is not None and isinstance(store, memory.MemoryStore):
         most = min(most, _IN_MEMORY)
         kept, slots = MemoryContents(most), MemorySlots()
@@ -61,19 +61,20 @@ class NothingToUndoError(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
-    """A person's request. ``id`` is a turn's number, or a call's id or the beginning or end of one; "" means the last."""
+    """A user's request. ``id`` is a turn's number, or a call's id or the beginning or end of one; "" means the last."""
 
     what: What = "turn"
     id: str = ""
     force: bool = False
     paths: Sequence[str] = ()
-    """Only these files: whole paths, or how they end. Empty: all."""
+    """Only these files: full paths, or the ends of paths. Empty: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """Preview of an undo. ``steps`` are those it would undo; ``others`` names calls of their turn whose effects stay, ``since``
-    those of later turns that changed no file.
+    """Preview of an undo. ``steps`` are the undone steps; ``others`` names calls of their turn whose effects stay, ``since``
+
+    calls of later turns that changed no file.
     """
 
     wanted: UndoRequest
@@ -96,8 +97,9 @@ class UndoPlan:
 
 
 class Undo:
-    """Undo in one session. ``environment`` is where its files are. ``opened`` opens the snapshots of its project, if it has some;
-    None: no snapshots are taken.
+    """Undo in one session. ``environment`` has its files. ``opened`` opens the snapshots of its project, if there are any; None
+
+    means that no snapshots are taken.
     """
 
     def __init__(
@@ -121,7 +123,10 @@ class Undo:
         return await self._keeps.journal.steps(self.session_id)
 
     async def differences(self, environment: Environment, turn: int = 0) -> Sequence[FileDifference]:
-        """Compare each file that tools changed, in the session or in a turn, with what it was before. Raises as ``carry_out``."""
+        """Return the difference of each changed file from its state before the session's or the turn's changes.
+
+        Raises what ``carry_out`` raises.
+        """
         from tools.undo.differences import differences
 
         async with self._recorder(environment) as recorder:
@@ -132,7 +137,7 @@ class Undo:
             return await differences(self._keeps, environment, targets, beside)
 
     async def preview(self, found: UndoPlan, environment: Environment) -> Sequence[FileDifference]:
-        """Compare each file that a plan would change with what it would become. Raises as ``carry_out``."""
+        """Return the difference that a plan would make to each file. Raises what ``carry_out`` raises."""
         from tools.undo.differences import differences
 
         async with self._recorder(environment) as recorder:
@@ -141,19 +146,17 @@ class Undo:
             return await differences(self._keeps, environment, targets, beside, is_undo=True)
 
     async def could(self, wanted: UndoRequest) -> float:
-        """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""
-        only.
-        """
+        """Return the time of the last step that the request may mean, in Unix seconds; 0 if there is none. Only for ``id`` ""."""
         chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 
     async def recover(self, environment: Environment) -> None:
-        """Record what calls changed whose process was killed meanwhile. Raises SnapshotFailed and SnapshotRefused."""
+        """Record the changes of calls whose process was killed. Raises SnapshotFailed and SnapshotRefused."""
         async with self._recorder(environment):
             return
 
     async def plan(self, wanted: UndoRequest, environment: Environment) -> UndoPlan:
-        """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
+        """Return the plan for a request. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
         from tools.undo.restore import plan
 
         async with self._recorder(environment) as recorder:
@@ -176,7 +179,7 @@ class Undo:
         return UndoPlan(wanted, chosen, items, await self._others(chosen), since, beside)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
-        """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
+        """Carry out a plan. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
         from tools.undo.restore import carry_out
 
         kind: StepKind = "redo" if found.wanted.what == "redo" else "undo"
@@ -198,7 +201,7 @@ class Undo:
 
     @asynccontextmanager
     async def _recorder(self, environment: Environment) -> AsyncIterator[CallRecorder | None]:
-        """Yield what reads the session's snapshots, None if it has none. Raises SnapshotFailed and SnapshotRefused."""
+        """Yield the recorder of the session's snapshots, None if it has none. Raises SnapshotFailed and SnapshotRefused."""
         info = None if self._opened is None else await self._store.sessions.get(self.session_id)
         project = None if info is None or self._opened is None else self._opened(info)
         if project is None:
@@ -214,7 +217,7 @@ class Undo:
             project.close()
 
     async def _others(self, chosen: Sequence[ChangeStep]) -> list[str]:
-        """Calls of the same turn that may have had effects of which nothing is kept."""
+        """Return the calls of the same turn that may have had effects without a record."""
         number = chosen[-1].turn
         if not number:
             return []
@@ -222,9 +225,7 @@ class Undo:
         return await self._acted([call for call in (await self._calls_after(number))[0] if call["id"] not in kept])
 
     async def _since(self, steps: Sequence[ChangeStep], number: int) -> list[str]:
-        """Calls like ``_others`` of the turns after that with this number, but for turns that have changes of their own: an undo
-        that came before named those.
-        """
+        """Return such calls of later turns, except turns with recorded changes: earlier undos named those."""
         if not number:
             return []
         _, *later = await self._calls_after(number)
@@ -232,12 +233,14 @@ class Undo:
         return await self._acted([call for calls in later if not any(c["id"] in known for c in calls) for call in calls])
 
     async def _acted(self, calls: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Word those that ran and may have changed something."""
+        """Return descriptions of the calls that ran and may have changed something."""
         calls = [call for call in calls if not self._is_harmless(call)]
         if not calls:
             return []
         known = await self._store.ledger.calls(self.session_id)
-        ran = {(one.call.id, one.call.name) for one in known if one.handler_started}  # ids repeat: rather one call too many
+        ran = {
+            (one.call.id, one.call.name) for one in known if one.handler_started
+        }  # ids may repeat, so this may name one call too many
         idle = {(one.call.id, one.call.name) for one in known} - ran
         return [_words(call) for call in calls if (call["id"], call["name"]) not in idle]
 
@@ -245,7 +248,7 @@ class Undo:
         entry, args = self._registry.get(call["name"]), call.get("args")
         if entry is None:
             return False
-        # An edit that is kept has a step of its own; without one it replaced nothing.
+        # A recorded edit has its own step; without a step it replaced nothing.
         if entry.kind == "read" or entry.changes in ("nothing", "kept"):
             return True
         if entry.changes != "command" or not isinstance(args, Mapping):
@@ -257,7 +260,7 @@ class Undo:
         return isinstance(command, str) and not command_acts(RunsCommand(command, "/"), setting=Setting())
 
     async def _calls_after(self, number: int) -> list[list[Mapping[str, Any]]]:
-        """Return the model's calls after the message with this number, in a list for each of a person's messages."""
+        """Return the model's calls after the message with this number, in a list for each of the user's messages."""
         found: list[list[Mapping[str, Any]]] = [[]]
         try:
             records = await self._store.sessions.messages(self.session_id, offset=number)
@@ -299,7 +302,7 @@ def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str, 
 
 
 def news(steps: Sequence[ChangeStep]) -> str:
-    """Describe, for the model, undos that it did not see; "" where there was none."""
+    """Return a description for the model of undos that it has not seen; "" for none."""
     lines = []
     for step in steps:
         paths = [change.path if change.path.isprintable() else repr(change.path) for change in step.changes]

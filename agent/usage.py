@@ -1,4 +1,4 @@
-"""Usage by session, day, model or tool: the store's sums, put together."""
+"""Usage by session, day, model or tool, from the store's sums."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BY: Sequence[By] = ("day", "session", "model", "tool")
 
 @dataclass(slots=True)
 class UsageTotal:
-    """Total of a day, session, model or tool, whose ``name`` it has.
+    """Total of a day, session, model or tool with this ``name``.
 
-    ``turns`` counts replies of models, ``calls`` those of tools, ``failed`` calls that ended with an error, ``seconds`` how long
-    calls took. Tokens are as servers counted them: ``cached`` are a part of ``input``, ``reasoning`` of ``output``. ``cost`` is
-    None where nothing had a price; ``unpriced`` counts the turns that had none.
+    ``turns`` counts replies of models, ``calls`` calls of tools, ``failed`` calls that ended with an error, ``seconds`` the time
+    of calls. Tokens are the servers' counts: ``cached`` is a part of ``input``, ``reasoning`` of ``output``. ``cost`` is None if
+    no turn had a price; ``unpriced`` counts the turns without one.
     """
 
     name: str
@@ -65,7 +65,7 @@ class UsageTotal:
 
 
 def totals(sums: Sequence[UsageSum], by: By) -> list[UsageTotal]:
-    """Return a total for each day or session (the oldest first), model (the most tokens first) or tool (the most calls first)."""
+    """Return a total for each day or session (oldest first), model (most tokens first) or tool (most calls first)."""
     found: dict[str, UsageTotal] = {}
     for one in sums:
         name = {"day": one.day, "session": one.session_id, "model": _model(one), "tool": one.tool}[by]
@@ -80,7 +80,7 @@ def totals(sums: Sequence[UsageSum], by: By) -> list[UsageTotal]:
 
 
 def total(sums: Sequence[UsageSum]) -> UsageTotal:
-    """Return the total of all of them."""
+    """Return the total of all sums."""
     made = UsageTotal("total")
     for one in sums:
         made.add(one)
@@ -89,22 +89,23 @@ def total(sums: Sequence[UsageSum]) -> UsageTotal:
 
 @dataclass(slots=True)
 class SessionUsage:
-    """Total of a session of a person's with its delegates, theirs included: ``below`` is what these took of it."""
+    """Total of a user's session with its delegates at all levels: ``below`` is the delegates' share."""
 
     whole: UsageTotal
     below: UsageTotal
     delegates: set[str] = field(default_factory=set)
-    """Ids of their sessions."""
+    """Ids of the delegates' sessions."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON: the total, and where it had delegates their number and their part."""
+        """Return the usage as JSON: the total and, with delegates, their number and their share."""
         below = {key: value for key, value in self.below.to_json().items() if key != "name"}
         return self.whole.to_json() | ({"delegates": {"sessions": len(self.delegates), **below}} if self.delegates else {})
 
 
 async def by_session(store: Store, sums: Sequence[UsageSum]) -> list[SessionUsage]:
-    """Return what sessions took, the oldest first. A delegate counts for the session of a person's that it worked for, as long as
-    that is stored. Raises StoreFailed.
+    """Return the usage of sessions, oldest first. A delegate counts for the user's session above it while that is stored.
+
+    Raises StoreFailed.
     """
     from agent.conversation.answers import persons_session
 
@@ -121,7 +122,7 @@ async def by_session(store: Store, sums: Sequence[UsageSum]) -> list[SessionUsag
 
 
 async def sums_of(store: Store, session_id: str, since: float = 0.0) -> list[UsageSum]:
-    """Return the store's sums of a session and of its delegates, and theirs. Raises StoreFailed."""
+    """Return the store's sums of a session and of its delegates at all levels. Raises StoreFailed."""
     from agent.conversation.lineage import is_delegate
 
     names = [session_id]
@@ -131,7 +132,7 @@ async def sums_of(store: Store, session_id: str, since: float = 0.0) -> list[Usa
 
 
 def of_session(session_id: str, sums: Sequence[UsageSum]) -> SessionUsage:
-    """Return what a session took, by what ``sums_of`` gives."""
+    """Return the usage of a session from ``sums_of``."""
     below = [one for one in sums if one.session_id != session_id]
     return SessionUsage(replace(total(sums), name=session_id), total(below), {one.session_id for one in below})
 

@@ -1,4 +1,4 @@
-"""A project folder with what holds there: configuration, approval policy, backends, toolsets, undo."""
+"""A project folder and its configuration, approval policy, backends, toolsets and undo."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ _log = logging.getLogger(__name__)
 
 
 class Workspace:
-    """Made by ``Crib.workspace``. Sessions that are opened here run by its configuration.
+    """A project folder in a process, made by ``Crib.workspace``. Its sessions use its configuration.
 
-    What a process has (store, tools, plugins, dispatcher) is the Crib's; ``setup`` is what all folders with this configuration
-    share. ``grants`` are the local person's lasting ones, shared by all workspaces of one configuration file and folder; those of
-    others lie in the store.
+    The process's parts (store, tools, plugins, dispatcher) belong to the Crib; all folders with this configuration share
+    ``setup``. ``grants`` are the local user's permanent grants, shared by all workspaces of one configuration file and folder;
+    grants of other users are in the store.
     """
 
     def __init__(self, crib: Crib, setup: Setup, folder: ProjectFolder, grants: PermanentGrants) -> None:
         self._crib = crib
         self._setup = setup
-        self._folder = folder  # kept for as long as a workspace of it is
+        self._folder = folder  # kept alive while a workspace of it exists
         self.config = setup.config
         self.project_dir = folder.path
         self.store = crib.store
@@ -77,23 +77,23 @@ class Workspace:
 
     @property
     def setting(self) -> Setting:
-        """The setting that calls are judged in; another one when more files became ours."""
+        """The setting for judging calls; it is replaced when more files become ours."""
         if self._judged_by is not self._setup.setting:
-            self._judged_by, self._harmless = self._setup.setting, Harmless()  # what was harmless may be closed now
+            self._judged_by, self._harmless = self._setup.setting, Harmless()  # harmless commands may be closed now
         return self._judged_by
 
     @property
     def backends(self) -> Backends:
-        """The configured backends, in which our own files are out of reach."""
+        """The configured backends, which keep our own files out of reach."""
         return self._setup.backends
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
-        """Take over a plugin's toolset in all folders of this configuration; see Setup.add_toolset."""
+        """Add a plugin's toolset in all folders of this configuration; see Setup.add_toolset."""
         self._setup.add_toolset(name, definition)
 
     @property
     def _keeps(self) -> UndoStore | None:
-        """The store of undo's contents; None where the configuration disables it."""
+        """The store of undo's contents; None if the configuration disables it."""
         return self._crib.workspaces.undo_store(self.config)
 
     @property
@@ -103,19 +103,19 @@ class Workspace:
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """The process's dispatcher, made with the first call."""
+        """The process's dispatcher, created with the first call."""
         return self._crib.dispatcher
 
     async def start_plugins(self) -> None:
-        """Start the process's plugins, unless that was done."""
+        """Start the process's plugins, unless they are started."""
         await self._crib.lifecycle.start()
 
     def redactor(self) -> Redactor:
-        """Return what takes out the secrets of the environment and of the person's file, as they are now."""
+        """Return the redactor for the current secrets of the environment and of the user's file."""
         return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
 
     def definitions(self, names: Sequence[str], backend: Backend) -> list[Any]:
-        """Return the schemas of these tools that a model is shown in a session of this backend."""
+        """Return the schemas of these tools for a model in a session of this backend."""
         shown = self.registry.get_definitions(names)
         sandbox = self.config.sandbox
         if backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
@@ -148,9 +148,9 @@ class Workspace:
         return self._setup.granting.explain(platform, user)
 
     def policy_for(self, store: Store, redactor: Redactor | None = None) -> Policy:
-        """Return what the approval gate goes by in one session; ``store`` is the session's fenced view.
+        """Return the approval policy of one session; ``store`` is the session's fenced view.
 
-        The gate itself takes the principal from each call: grants of one never cover calls of another.
+        The gate takes the principal from each call: grants of one principal never cover calls of another.
         """
         return Policy(
             grants=SessionGrants(self.grants, store.grants),
@@ -167,7 +167,7 @@ class Workspace:
     # -- sessions ------------------------------------------------------------------------------------------------
 
     async def open_by(self, request: SessionRequest) -> Session:
-        """Open the session of a request here. Raises as Crib.open."""
+        """Open the session of a request here. Raises what Crib.open raises."""
         from agent.desk.opening import open_session
 
         self._crib.hold.add(folders_of(self.config))
@@ -175,7 +175,7 @@ class Workspace:
 
     @by_fields(SessionRequest)
     async def open(self, request: SessionRequest) -> Session:
-        """Open a session here, by the fields of a SessionRequest. Raises as Crib.open."""
+        """Open a session here, by the fields of a SessionRequest. Raises what Crib.open raises."""
         return await self.open_by(request)
 
     def beside(self, folder: Path) -> Workspace:
@@ -183,7 +183,7 @@ class Workspace:
         return self._crib.workspace(folder)
 
     def workspace_of(self, info: SessionInfo) -> Workspace:
-        """Return the workspace that a stored session belongs to, from whichever folder it is resumed."""
+        """Return the workspace of a stored session, from whichever folder it is resumed."""
         folder = Path(info.place.get(PROJECT, "") or self.project_dir)
         return self if folder == self.project_dir or not folder.is_dir() else self.beside(folder)
 
@@ -252,9 +252,9 @@ class Workspace:
         *,
         within: Collection[str] | None = None,
     ) -> Callable[[Principal], None]:
-        """Return what fits the session out before each run: the tools of whom it is for, and the policy that holds now.
+        """Return a function that prepares the session for each run: the tools of the run's principal, and the current policy.
 
-        ``within`` are the only tools that it may ever have.
+        ``within`` are the only tools that the session may ever have.
         """
         scope = session.scope
         now, known = scope.identity.principal, self._crib.sources.generation
@@ -269,9 +269,9 @@ class Workspace:
             if is_changed:
                 session.names = granted(session.opened_for.principal)
                 session.link.renew()
-            if principal != now or is_changed:  # else the tools stay as they are: servers cache by them
+            if principal != now or is_changed:  # otherwise the tools stay unchanged, because servers cache by them
                 names = granted(principal)
-                if principal.speaker:  # in a room the model sees the same tools, whoever speaks
+                if principal.speaker:  # in a room the model sees the same tools for every speaker
                     names = [name for name in session.names if name in names]
                 else:
                     session.names = names
@@ -284,7 +284,7 @@ class Workspace:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the settings that tools see."""
+        """The settings that tools see."""
         cron = self.config.cron
         return {
             "terminal.timeout": self.config.terminal.timeout,
@@ -297,7 +297,7 @@ class Workspace:
 
     @property
     def limits(self) -> Limits:
-        """Return the limits of one call."""
+        """The limits of one call."""
         config = self.config
         return Limits(
             handler_seconds=config.tools.timeout,
@@ -309,7 +309,10 @@ class Workspace:
         )
 
     def behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
-        """Return ``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
+        """Return ``asker``, behind the model of approval.smart if it is enabled here.
+
+        Raises ConfigError with the setting to change.
+        """
         here = self.config.platforms.get(platform)
         if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
             return asker
@@ -318,7 +321,7 @@ class Workspace:
         return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
 
     def undo(self, session_id: str) -> Undo:
-        """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        """Return the undo of a session's file changes. Raises ToolcribError if undo is disabled."""
         from agent.undo import Undo
 
         return Undo(
@@ -332,21 +335,21 @@ class Workspace:
         return open_project(self.config.snapshots, info.cwd, only_known=True)
 
     async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
-        """Delete stored sessions with all that was kept of them, what could be undone too; see agent.deleting."""
+        """Delete stored sessions with all their data, including old contents of files; see agent.deleting."""
         from agent.deleting import delete_sessions
 
         return await delete_sessions(self.store, self._keeps, session_ids)
 
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
-        """Open the environment of a stored session, or the backend with that name; to be closed.
+        """Open the environment of a stored session, or the named backend; the caller closes it.
 
-        Raises EnvironmentFailed, ConfigError, and ToolcribError as ``open``.
+        Raises EnvironmentFailed, ConfigError, and ToolcribError for the reasons of ``open``.
         """
         return self.backends.open(self.location(backend, info=info), info.id)
 
 
 class _LateRunner:
-    """The process's dispatcher, which is made with the first call."""
+    """The process's dispatcher, created with the first call."""
 
     def __init__(self, crib: Crib) -> None:
         self._crib = crib
@@ -357,7 +360,7 @@ class _LateRunner:
 
 
 class _LateUndo:
-    """A session's UndoLog, which opens the store of old contents with the first change of a file."""
+    """A session's UndoLog, which opens the store of old contents at the first change of a file."""
 
     def __init__(self, log: Callable[[], UndoLog]) -> None:
         self.turn = 0

@@ -1,7 +1,7 @@
-"""The workspaces of a process: found by their folder, and forgotten once nobody has them.
+"""The workspaces of a process, found by their folder, and dropped when they are no longer used.
 
-A gateway meets thousands of chats, each with a folder of its own. What follows from a configuration alone is a ``Setup``, which
-all folders that go by it share.
+A gateway has thousands of chats, each with its own folder. ``Setup`` is everything that depends only on a configuration; all
+folders with this configuration share it.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 _ARTIFACTS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
 _STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
-"""Endings of the store's file and of those beside it."""
+"""Endings of the store's file and of the files beside it."""
 
 
 class Setup:
-    """Meaning of a configuration in every folder: toolsets, the operator's rules, what is closed to tools, backends."""
+    """The parts of a configuration that are the same in every folder: toolsets, operator's rules, closed files, backends."""
 
     def __init__(self, crib: Crib, config: Config, protected: Sequence[str]) -> None:
-        """Raises ConfigError for operator's rules that can't be read, and for two backends of one name."""
+        """Raise ConfigError for invalid operator's rules, and for two backends with one name."""
         self.config = config
         self.windows_learned: dict[tuple[str, str], int] = {}
-        """Tokens that models read, by base_url and name, where only a refusal said it."""
+        """Context windows estimated from refusals, by base_url and name, if no server reported one."""
         self.catalog = ToolsetCatalog(crib.registry)
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
@@ -61,14 +61,14 @@ class Setup:
         self.protect(protected)
 
     def protect(self, paths: Sequence[str]) -> None:
-        """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
+        """Judge by these closed files of ours from now on; open sessions do so from their next run on."""
         develop = self.config.approval.develop_toolcrib
         self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
         self._own.know(paths, self.setting.installed.closed)
         self.backends = Backends(self.config, paths, self._own, self.setting.installed.closed)
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
-        """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""
+        """Add a plugin's toolset, unless the configuration uses the name for its own toolset."""
         if name in self.catalog.added:
             _log.warning("%s gives the name %r to a toolset of its own; the plugin's is left out", self.config.path, name)
         else:
@@ -76,20 +76,20 @@ class Setup:
 
 
 class ProjectFolder:
-    """A folder, with what its workspaces share; it lives as long as one of them."""
+    """A folder and the data that its workspaces share; it lives as long as one of them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.grants: dict[Path, PermanentGrants] = {}
-        """The local person's lasting grants, by the configuration's file."""
+        """The local user's permanent grants, by configuration file."""
         self.workspaces: WeakValueDictionary[int, Workspace] = WeakValueDictionary()
-        """By their numbers in memory, in the order in which they were made."""
+        """By ``id()``, in the order of creation."""
 
 
 class Workspaces:
-    """For one Crib. ``default`` is kept; any other is the same one for as long as somebody has it, or a session is open there.
+    """The workspaces of one Crib. ``default`` stays; any other exists while it is in use or has an open session.
 
-    ``pinned`` is what the configuration's file said, where that counts until ``reconfigure``. Thread-safe.
+    ``pinned`` is the content of the configuration file that applies until ``reconfigure``. Thread-safe.
     """
 
     def __init__(self, crib: Crib, config: Config, project_dir: Path) -> None:
@@ -97,22 +97,22 @@ class Workspaces:
         self._lock = threading.RLock()
         self.pinned: bytes | None = None
         self._protected: Sequence[str] = ()
-        """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
+        """Our files and every workspace's configuration, which no tool may change in any of them."""
         self._folders: WeakValueDictionary[Path, ProjectFolder] = WeakValueDictionary()
         self._derived: WeakValueDictionary[Path, Workspace] = WeakValueDictionary()
         """Workspaces whose configuration is the Crib's own, narrowed by the folder's."""
         self._setups: WeakValueDictionary[int, Setup] = WeakValueDictionary()
-        """By the numbers of their configurations in memory: one that is read again is the same object."""
+        """By ``id()`` of their configurations: a configuration that is read again is the same object."""
         self._in_use: WeakSet[Setup] = WeakSet()
-        """All setups, those of an earlier configuration too."""
+        """All setups, including those of earlier configurations."""
         self._grants: dict[Path, PermanentGrants] = {}
-        """By the configuration's file, those that were read first: what they looked up counts for other folders too."""
+        """The first grants by configuration file: their lookups also count for other folders."""
         self._undo: dict[Hashable, UndoStore | None] = {}
-        """Stores of old contents, by what is configured of them."""
+        """Stores of old contents, by their configuration."""
         self.default = self._new(project_dir, config)
 
     def find(self, folder: Path, config: Config | None = None) -> Workspace:
-        """Return the workspace of a folder, resolved, and a configuration; see Crib.workspace."""
+        """Return the workspace of a resolved folder and a configuration; see Crib.workspace."""
         with self._lock:
             if config is None:
                 return self._derived.get(folder) or self._derive(folder)
@@ -128,14 +128,14 @@ class Workspaces:
         return found
 
     def reconfigure(self, config: Config, pinned: bytes) -> None:
-        """Go by another configuration in all that is opened from now on. Raises ConfigError: then everything is as it was."""
+        """Use another configuration for everything opened from now on. Raises ConfigError, and then nothing has changed."""
         with self._lock:
             self.default = self._new(self.default.project_dir, config, anew=True)
             self.pinned = pinned
             self._derived.clear()
 
     def undo_store(self, config: Config) -> UndoStore | None:
-        """Return the store of old contents, one for all who configure it alike; None where it is disabled."""
+        """Return the store of old contents, shared by equal configurations; None if it is disabled."""
         from agent.undo import open_undo
 
         key = (config.undo, config.store.synchronous, contents_path())
@@ -185,7 +185,7 @@ class Workspaces:
 
 
 def own_files(config: Config) -> list[str]:
-    """Return our own files and those of this configuration, which no tool may change and no container see."""
+    """Return our own files and those of this configuration, which no tool may change and no container may see."""
     beside = config.path.parent
     path = str(config.store_path)
     store = [f"{path}{end}" for end in (*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS))]
@@ -194,12 +194,12 @@ def own_files(config: Config) -> list[str]:
 
 
 def _is_same(one: Config, other: Config) -> bool:
-    """Return whether two configurations say the same, in the same file."""
+    """Return whether two configurations are equal and from the same file."""
     return (one.path, one.profile) == (other.path, other.profile) and one == other
 
 
 def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
-    """Return the operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
+    """Return the operator's rules for commands and decisions about tools. Raises ConfigError."""
     approval = config.approval
     if not approval.rules and not approval.tools:
         return (), None
@@ -229,8 +229,9 @@ def _saying(decisions: Sequence[ToolRule]) -> ToolRules:
 
 
 def rules_with(config: Config, name: str) -> ToolRules:
-    """Return what is decided about tools by approval.tools and a rule set for jobs: of both the strictest that fits. Raises
-    ConfigError for a set that there is not, and for rules that can't be read.
+    """Return the decisions about tools by approval.tools and a rule set for jobs; the strictest match counts.
+
+    Raises ConfigError for an unknown set, and for invalid rules.
     """
     from tools.approval.operator_rules import tool_rules
 
