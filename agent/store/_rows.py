@@ -1,4 +1,4 @@
-"""Rows of a store: check which are usable, and copy those that SQLite can still read from a damaged file."""
+"""Rows of a store: check which are usable, and copy readable rows from a damaged file."""
 
 from __future__ import annotations
 

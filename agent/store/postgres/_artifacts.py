@@ -1,4 +1,4 @@
-"""Artifacts on the server. Who puts one and who removes what nobody refers to wait for each other, by an advisory lock."""
+"""Artifacts on the server. An advisory lock keeps writers of artifacts and the removal of unused ones apart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SWEEP = (
     f"SELECT pg_advisory_xact_lock({_LOCK})",
     "DELETE FROM artifact_contents WHERE NOT EXISTS (SELECT FROM artifacts WHERE artifacts.digest = artifact_contents.digest)",
 )
-"""Removes what no session refers to, at the end of a transaction in which sessions are forgotten."""
+"""Removes contents without a session, at the end of a transaction that deletes sessions."""
 
 
 class PostgresArtifacts:

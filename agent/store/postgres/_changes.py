@@ -1,4 +1,4 @@
-"""The journal of file changes: a step is one row, since it is written before each change of a file."""
+"""The journal of file changes. A step is one row, because it is written before each change of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements on the server, awaited from any loop, and the guard of those that a lease is needed for."""
+"""Statements on the server, awaited from any event loop, and the lease guard of fenced statements."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
-"""The server's time in Unix seconds, so that no two clocks are compared; a clock that was given is for tests."""
+"""The server's time in Unix seconds, so that no two clocks are compared; only tests give a clock."""
 CONNECTIONS = 4
 _SECONDS = 45.0
-"""Seconds that an operation may take; then its connection is ended. The server's own limits come first."""
+"""Seconds that an operation may take; then its connection is closed. The server's own limits are shorter."""
 _ATTEMPTS = 4
 
 
 class PostgresDatabase:
-    """Every method raises StoreFailed with the server's name and what to do, and LeaseLost where a fence was passed."""
+    """The connections to the server. Every method raises StoreFailed with the server's name and a remedy, and LeaseLost if a
+    fence
+
+    has lost its lease.
+    """
 
     def __init__(self, address: Address, clock: Clock | None, connections: int) -> None:
         self.address = address
@@ -41,15 +45,15 @@ class PostgresDatabase:
         self._pool: ConnectionPool | None = None
 
     def now(self) -> dict[str, float | None]:
-        """The value that NOW asks for."""
+        """Return the value for NOW."""
         return {"now": None if self._clock is None else self._clock()}
 
     async def check(self) -> None:
-        """Connect, and make or upgrade the tables."""
+        """Connect, and create or upgrade the tables."""
         await self._lent(_nothing)
 
     async def read(self, use: Callable[[Connection], Awaitable[T]]) -> T:
-        """``use`` a connection for statements that stand alone, in the store's loop."""
+        """Call ``use`` with a connection for independent statements, in the store's event loop."""
         return await self.loop.run(lambda: self._lent(use))
 
     async def rows(self, sql: str, values: Values) -> list[Any]:
@@ -59,7 +63,7 @@ class PostgresDatabase:
         return await self.read(read)
 
     async def records(self, make: Callable[..., T], sql: str, values: Values) -> list[T]:
-        """``make`` of each row's columns, made outside the caller's loop."""
+        """Return ``make`` of each row's columns, made outside the caller's event loop."""
 
         async def read(connection: Connection) -> list[T]:
             return self.made(make, await (await connection.execute(sql, values)).fetchall())
@@ -67,7 +71,8 @@ class PostgresDatabase:
         return await self.read(read)
 
     async def write(self, fence: Fence | None, sql: str, values: Values, *, parts: str = "") -> list[Any]:
-        """Write with one statement, which is kept at the return, and return what it returns, whose first column is never NULL.
+        """Run one writing statement, committed at the return, and return its rows, whose first column is never NULL.
+
         ``parts`` are the statements of its WITH clause. A fence's guard is part of the statement.
         """
         lease = None if fence is None else fence.lease
@@ -81,7 +86,7 @@ class PostgresDatabase:
         return await self.loop.run(lambda: self._lent(write, lease))
 
     async def transact(self, fence: Fence | None, work: Callable[[Connection], Awaitable[T]], *, patient: bool = False) -> T:
-        """``work`` in one transaction, all or none; it may be called again. ``patient``: it may take any time."""
+        """Run ``work`` in one transaction; it may be called again. ``patient``: it has no time limit."""
         lease = None if fence is None else fence.lease
 
         async def transact(connection: Connection) -> T:
@@ -107,7 +112,7 @@ class PostgresDatabase:
             ) from error
 
     async def signal(self, channel: str, payload: str) -> None:
-        """NOTIFY the listeners of a channel. Call this in the store's loop."""
+        """NOTIFY the listeners of a channel. Call this in the store's event loop."""
 
         async def notify(connection: Connection) -> None:
             await connection.execute("SELECT pg_notify(%s, %s)", [channel, payload])
@@ -115,7 +120,7 @@ class PostgresDatabase:
         await self._lent(notify)
 
     def close(self, first: Callable[[], Awaitable[None]]) -> None:
-        """Wait until what was begun has ended, await ``first`` in the store's loop, and close every connection."""
+        """Wait until running operations have ended, await ``first`` in the store's event loop, and close every connection."""
 
         async def end() -> None:
             await first()
@@ -125,7 +130,9 @@ class PostgresDatabase:
         self.loop.close(end)
 
     async def _lent(self, use: Callable[[Connection], Awaitable[T]], lease: Lease | None = None, *, patient: bool = False) -> T:
-        """``use`` a connection, in the store's loop; again where the server undid it for another's sake."""
+        """Call ``use`` with a connection, in the store's event loop; again if the server aborted it because of another
+        transaction.
+        """
         import_psycopg(self.address)
         import psycopg
 
@@ -172,11 +179,11 @@ def _plain(sql: str, parts: str) -> str:
 
 @functools.lru_cache(maxsize=128)
 def _guarded(sql: str, parts: str) -> str:
-    """The statement with its guard in it; without rows it gives one of NULLs.
+    """Return the statement with its guard; if it returns no rows, there is one of NULLs.
 
-    All in one message, not in a pipeline: a process that is stopped, or a machine that vanishes, between two messages of a
-    pipeline would keep the lease's row locked, and no time limit of the server counts there. In which order the guard and the
-    rest are done does not matter: it raises, and then nothing was done, or it keeps the lease from being taken until the commit.
+    It is one message, not a pipeline: a process that stops, or a machine that vanishes, between two messages of a pipeline would
+    keep the lease's row locked, and no time limit of the server applies there. The order of the guard and the rest does not
+    matter: the guard raises, and then nothing is done, or it keeps the lease until the commit.
     """
     parts = f"{parts}, " if parts else ""
     return f"WITH {parts}done AS ({sql}) SELECT done.* FROM (SELECT {_GUARD}) AS held LEFT JOIN done ON true"  # noqa: S608 - ours
@@ -187,7 +194,7 @@ def _of(lease: Lease) -> Values:
 
 
 async def _undo(connection: Connection) -> None:
-    """Leave no transaction open; a connection that can't do so is ended."""
+    """Leave no transaction open; close a connection that can't roll back."""
     import psycopg
 
     try:

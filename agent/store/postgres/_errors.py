@@ -1,4 +1,4 @@
-"""Errors of the server in a person's words, with what to do about them."""
+"""Errors of the server, explained for users, with remedies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolcrib.contract.errors import StoreFailed
 LEASE_LOST = "TCLST"
 """The SQLSTATE that ``hold_lease`` raises (sql/0001_start.sql)."""
 AGAIN = frozenset(["40001", "40P01", "23505"])
-"""The server undid the transaction because another one stood against it. Tried again, it sees what that one did."""
+"""The server aborted the transaction because of a conflicting one. A retry sees the other's changes."""
 
 _MEANINGS = {
     "28": "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL, PGPASSWORD or ~/.pgpass",
@@ -43,7 +43,7 @@ def explained(address: Address, error: BaseException, *, connecting: bool = Fals
 
 
 def _at_login(said: str) -> str:
-    """libpq gives no SQLSTATE for what goes wrong before there is a connection."""
+    """Return the meaning of a login error: libpq gives no SQLSTATE for errors before a connection exists."""
     if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
         return _MEANINGS["28"]
     if "does not exist" in said and "database" in said:

@@ -17,7 +17,7 @@ class PostgresGrants:
         self._fence = fence
 
     async def add(self, grant: Grant) -> None:
-        """A grant with a known id changes nothing."""
+        """Store a grant. A grant with a known id changes nothing."""
         await self._database.write(
             self._fence,
             "INSERT INTO grants (id, session_id, principal, scope, uses_left, body)"
@@ -41,7 +41,7 @@ class PostgresGrants:
         return await self._database.records(load_grant, sql, values)
 
     async def spend(self, grant_id: str) -> bool:
-        """Use a counted grant once; of two processes that want the last use, one gets it."""
+        """Use a counted grant once, and return whether it was available. Of two processes that want the last use, one gets it."""
         sql = "UPDATE grants SET uses_left = uses_left - 1 WHERE id = %(id)s AND uses_left >= 1 RETURNING row"
         return bool(await self._database.write(self._fence, sql, {"id": to_text(grant_id)}))
 

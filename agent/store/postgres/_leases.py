@@ -1,4 +1,4 @@
-"""Leases. A row stays for good, so that a token never comes again."""
+"""Leases. Rows are never deleted, so a token never repeats."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PostgresLeases:
 
 
 async def _dead(connection: Connection, name: str) -> int | None:
-    """The token under which a process holds it that is known to have ended."""
+    """Return the token of the lease if its holder's process is known to have ended."""
     found = await connection.execute("SELECT owner, token FROM leases WHERE name = %(name)s", {"name": to_text(name)})
     row = await found.fetchone()
     return row[1] if row is not None and is_dead(from_text(row[0])) else None

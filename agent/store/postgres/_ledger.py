@@ -1,4 +1,4 @@
-"""The ledger: the table of moves stands in the UPDATE itself, so that of two processes one moves a call."""
+"""The ledger. The allowed transitions are part of the UPDATE, so only one of two processes moves a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
 
 NEWEST = "(SELECT max(row) FROM calls WHERE session_id = %(session)s AND call_key = %(call_key)s)"
-"""The row of the newest call of an id; ``of_call`` has its values."""
+"""The row of the newest call of an id; ``of_call`` returns its values."""
 
 
 def of_call(session_id: str, call_id: str) -> Values:
@@ -30,7 +30,7 @@ def of_call(session_id: str, call_id: str) -> Values:
 
 
 class PostgresLedger:
-    """Every call's status, by session and call id (002-27, 002-28). The newest call of an id is meant; all are kept."""
+    """Every call's status, by session and call id (002-27, 002-28). An id means its newest call; older ones stay stored."""
 
     def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
         self._database = database
@@ -105,7 +105,7 @@ class PostgresLedger:
         return await self._database.records(read_call, sql, {"session": to_text(session_id)})
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib.contract.store.Store.recover. Calls of this lease are its holder's own; without one nothing is known."""
+        """See toolcrib.contract.store.Store.recover. Calls of this lease belong to its holder; without a lease it ends none."""
         token = self._token()
         if not token:
             return ()
@@ -151,7 +151,7 @@ class PostgresLedger:
             await self._refuse(session_id, call_id, status)
 
     async def _refuse(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
-        """Raise InvalidTransition, unless the call is there already."""
+        """Raise InvalidTransition, unless the call already has the status."""
         record = await self._known(session_id, call_id)
         if record.status.become(status) is not record.status:
             raise InvalidTransition(f"the call {call_id!r} was moved by somebody else at the same moment")

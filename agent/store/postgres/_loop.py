@@ -1,4 +1,4 @@
-"""A thread with an event loop of its own: connections belong to one loop, and the store may be awaited from any."""
+"""A thread with its own event loop: connections belong to one loop, and callers may await the store from any."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _Ended: TypeAlias = "tuple[asyncio.Future[Any], asyncio.Task[Any]]"
 class LoopThread:
     """Runs coroutines in its thread, which starts with the first one. ``name`` is for messages.
 
-    What is asked for in one turn of a loop, and what has ended in one, goes to the other loop with one wake-up: that costs as
-    much as all the rest of a statement here.
+    Requests from one iteration of a loop, and results from one, go to the other loop with one wake-up: a wake-up costs as much as
+    the rest of a statement here.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,13 +38,16 @@ class LoopThread:
         self._ended: dict[asyncio.AbstractEventLoop, list[_Ended]] = {}
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
-        """Start it. Raises StoreFailed where the store is closed, or was opened before this process was forked."""
+        """Start a coroutine. Raises StoreFailed if the store is closed, or was opened before this process was forked."""
         with self._lock:
             loop = self._open()
             return asyncio.run_coroutine_threadsafe(work(), loop)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await it from any loop, or block where none runs. Where the waiting is cancelled, it is done all the same."""
+        """Run a coroutine and return its result, from any loop, or block without one.
+
+        It finishes even if the waiter is cancelled.
+        """
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -65,7 +68,7 @@ class LoopThread:
 
     def _end(self, theirs: asyncio.AbstractEventLoop, done: asyncio.Future[Any], task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
-            task.exception()  # it counts as seen, even where nobody waits any more
+            task.exception()  # marks the exception as seen, even if the waiter is gone
         ended = self._ended.setdefault(theirs, [])
         if not ended:
             asyncio.get_running_loop().call_soon(self._tell, theirs)
@@ -73,11 +76,14 @@ class LoopThread:
 
     def _tell(self, theirs: asyncio.AbstractEventLoop) -> None:
         ended = self._ended.pop(theirs)
-        with contextlib.suppress(RuntimeError):  # that loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # that loop was closed, so no task waits
             theirs.call_soon_threadsafe(_wake, ended)
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait until all that was begun has ended, await ``last`` in the thread, and end it. Again does nothing."""
+        """Wait until all running coroutines have ended, await ``last`` in the thread, and end the thread.
+
+        Repeating it does nothing.
+        """
         with self._lock:
             loop, thread, closed = self._loop, self._thread, self._closed
             self._closed = True
@@ -113,7 +119,7 @@ async def _drained(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 BACKGROUND = "toolcrib-background"
-"""The name of a task that ``last`` ends; none waits for it."""
+"""The name of a task that ``last`` ends; closing does not wait for it."""
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -66,7 +66,7 @@ UNPOSTED = (
     " AND (posts.key = 'run:' || ended.id OR starts_with(posts.key, 'run:' || ended.id || ':')) LIMIT 1) IS NULL"
     " ORDER BY ended.updated_at, ended.row"
 )
-"""Written so that the planner has no choice that is slow where it has no statistics yet."""
+"""Written so that the planner has no slow choice while it has no statistics."""
 WAITING = f"SELECT {MAIL} FROM mail WHERE platform = %(platform)s AND done_at IS NULL ORDER BY row"  # noqa: S608 - ours
 PENDING = f"{_POST} WHERE platform = %(platform)s AND state IN ('waiting', 'sending') ORDER BY row"
 QUESTIONS = f"{_POST} WHERE platform = %(platform)s AND starts_with(key, 'ticket:') ORDER BY row"
@@ -129,7 +129,7 @@ class PostgresMail:
         while True:
             rows = await self._database.write(None, _KEEP, values)
             found = self._database.made(read_post, rows)[0] if rows else await self.get(post.platform, post.key)
-            if found is not None:  # else it was swept meanwhile
+            if found is not None:  # otherwise it was swept meanwhile
                 return found
 
     async def get(self, platform: str, key: str) -> Post | None:

@@ -1,4 +1,4 @@
-"""A few connections, opened when they are needed. All of it runs in the store's own loop."""
+"""A few connections, opened on demand. All of this runs in the store's own event loop."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 OLDEST = 130_000
-"""The server's version that is needed at least, as libpq counts."""
+"""The oldest supported version of the server, as libpq counts."""
 _SETTINGS = {
     "search_path": "toolcrib",
     "statement_timeout": "30s",
     "lock_timeout": "10s",
-    "idle_in_transaction_session_timeout": "5s",  # a stopped process must not keep others from its session
+    "idle_in_transaction_session_timeout": "5s",  # a stopped process must not block other processes
     "default_transaction_isolation": "read committed",
 }
 _SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 
 
 class ConnectionPool:
-    """``prepare`` is awaited once, with the first connection that could be opened."""
+    """A pool of connections. ``prepare`` is awaited once, with the first connection that opens."""
 
     def __init__(self, address: Address, size: int, prepare: Callable[[Connection], Awaitable[None]]) -> None:
         self._address = address
@@ -44,14 +44,14 @@ class ConnectionPool:
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend one that works. Raises StoreFailed and ConfigError where none can be opened."""
+        """Lend a working connection. Raises StoreFailed and ConfigError if none can be opened."""
         async with self._free:
             connection = self._take_idle() or await self._opened()
             try:
                 yield connection
             finally:
                 if is_idle(connection):
-                    self._idle.append(connection)  # the last one used is used next: its statements are prepared
+                    self._idle.append(connection)  # the last used is used next, because its statements are prepared
                 else:
                     await connection.close()
 
@@ -64,7 +64,7 @@ class ConnectionPool:
             connection = self._idle.pop()
             if is_idle(connection) and not _has_news(connection):
                 return connection
-            connection.pgconn.finish()  # the server ended it while it lay here
+            connection.pgconn.finish()  # the server closed it while it was idle
         return None
 
     async def _opened(self) -> Connection:
@@ -81,7 +81,7 @@ class ConnectionPool:
 
 
 async def connect(address: Address) -> Connection:
-    """A connection with our settings, in autocommit. Raises StoreFailed, and ConfigError where psycopg is missing."""
+    """Return a connection with our settings, in autocommit. Raises StoreFailed, and ConfigError if psycopg is missing."""
     import_psycopg(address)
     import psycopg
 
@@ -100,7 +100,7 @@ async def connect(address: Address) -> Connection:
 
 
 def cut(connection: Connection) -> None:
-    """End a connection whose server does not answer: who waits for it gets an error at once."""
+    """Close a connection whose server does not answer: its waiters get an error at once."""
     with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.pgconn.socket)) as sock:
         sock.shutdown(socket.SHUT_RDWR)
 
@@ -123,7 +123,7 @@ def _check(connection: Connection, address: Address) -> None:
 
 
 def _has_news(connection: Connection) -> bool:
-    """A server says nothing to an idle connection, but that it ends."""
+    """Return whether the server sent something: it sends nothing to an idle connection except its end."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Forgetting sessions, with all of theirs, and what prompts say. A lease stays: its token must not begin again."""
+"""Delete sessions with all their data, and rewrite prompts. A lease stays: its token must not start again."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def count_old(database: PostgresDatabase, before: float) -> int:
 
 
 async def prune(database: PostgresDatabase, before: float) -> int:
-    """See toolcrib.contract.store.Store.prune. The server's autovacuum makes the room free."""
+    """See toolcrib.contract.store.Store.prune. The server's autovacuum frees the space."""
 
     async def forget(connection: Connection) -> int:
         found = await connection.execute(f"DELETE FROM sessions WHERE {_OLD} RETURNING id", {"before": before})  # noqa: S608 - ours
@@ -103,7 +103,7 @@ async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Se
 
 
 async def saying(database: PostgresDatabase, says: Callable[[str], bool]) -> Sequence[str]:
-    """See toolcrib.contract.store.Store.saying. Of the messages one session is read after the other."""
+    """See toolcrib.contract.store.Store.saying. Messages are read one session at a time."""
     found: dict[str, None] = {}
     for (session,) in await database.rows("SELECT row FROM sessions", {}):
         sql = "SELECT id, body FROM messages JOIN sessions ON sessions.row = session WHERE session = %(session)s"

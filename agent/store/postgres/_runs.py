@@ -1,4 +1,4 @@
-"""Runs, what was said to sessions meanwhile, and where their files came from."""
+"""Runs, the inbox of sessions, and the origins of their files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PostgresRuns:
         self._fence = fence
 
     async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
-        """Keep a step with one statement. Raises KeyError for a session that was never created."""
+        """Store a step with one statement. Return False if the run already has it. Raises KeyError for an unknown session."""
         values: Values = {
             **said(run.session_id, messages),
             **self._database.now(),
@@ -84,7 +84,7 @@ class PostgresInbox:
         self._database = database
 
     async def put(self, item: InboxItem) -> InboxItem | None:
-        """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
+        """Store an item and return it with its id and time. Return None if its key is known."""
         found = await self._database.write(
             None,
             "INSERT INTO inbox (session_id, key, sender_key, item, at)"  # noqa: S608 - NOW is ours
@@ -125,7 +125,7 @@ class PostgresOrigins:
         return {from_text(path): from_text(source) for path, source in rows}
 
     async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and note the copies."""
+        """Add these bits to each path's origins, and record the copies."""
         paths = sorted({*origins, *copies})  # in one order, so that two writers don't wait for each other
         await self._database.write(
             self._fence,

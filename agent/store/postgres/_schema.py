@@ -1,4 +1,4 @@
-"""The tables, by numbered SQL files, in the schema ``toolcrib``; the table ``version`` says how many of them it has had."""
+"""The tables, created by numbered SQL files in the schema ``toolcrib``; the table ``version`` has the number of applied files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).with_name("sql")
 _LOCK = 0x74637262
-"""'tcrb': what processes that upgrade at the same time wait for."""
+"""'tcrb': the lock of processes that upgrade at the same time."""
 
 
 async def upgrade(connection: Connection, address: Address) -> None:
-    """Bring the tables to the newest version, all steps or none. Who finds them so needs no right to change them.
+    """Upgrade the tables to the newest version in one transaction. Current tables need no right to change them.
 
     Raises StoreFailed for tables of a newer version, and of another program.
     """
@@ -41,7 +41,7 @@ async def upgrade(connection: Connection, address: Address) -> None:
 
 
 async def _version(connection: Connection, address: Address, newest: int) -> int:
-    """The version of the tables, 0 where there are none."""
+    """Return the version of the tables, 0 if there are none."""
     found = await connection.execute(
         "SELECT to_regclass('toolcrib.version') IS NOT NULL, EXISTS (SELECT FROM pg_tables WHERE schemaname = 'toolcrib')"
     )

@@ -1,4 +1,4 @@
-"""Full-text search on the server. The words of a message are told here and kept beside it, when somebody first searches."""
+"""Full-text search on the server. The first search splits messages into words and stores these beside them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class PostgresSearch:
         values |= {"query": _tsquery(wanted), "limit": limit, "offset": offset}
         hits: list[SearchHit] = []
         for row in await self._database.rows(sql, values):
-            with suppress(ValueError, KeyError, TypeError):  # a message that can't be read is not found
+            with suppress(ValueError, KeyError, TypeError):  # an unreadable message is not found
                 hits.append(_hit(wanted, *row[:7]))
         return hits
 
 
 async def _take(connection: Connection) -> int:
-    """Take in some of the messages that have no words yet. Return how many there were."""
+    """Index some of the messages without words. Return how many there were."""
     rows = await (await connection.execute(_NEW, {"most": _AT_ONCE})).fetchall()
     if rows:
         await connection.execute(_TAKE, {"numbers": [row[0] for row in rows], "words": [_tsvector(row[1]) for row in rows]})
@@ -68,7 +68,7 @@ async def _take(connection: Connection) -> int:
 
 
 def _tsvector(body: str) -> str:
-    """The words with their places. Of what the server would cut, a word has 256 places, and none is beyond the 16,383rd."""
+    """Return the words with their positions, within the server's limits: 256 positions a word, none above 16,383."""
     places: dict[str, list[int]] = {}
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         for place, word in enumerate(words_of(searched(load(from_text(body)))), 1):
@@ -91,7 +91,7 @@ def _quoted(word: str) -> str:
 
 
 def clauses_of(where: SearchFilter) -> tuple[str, dict[str, Value]]:
-    """Return the clauses of a filter, of the tables ``s`` of sessions and ``m`` of messages, and their values."""
+    """Return the clauses of a filter, for the tables ``s`` of sessions and ``m`` of messages, and their values."""
     clauses: list[tuple[str, dict[str, Value]]] = []
     if where.session_id is not None:
         clauses.append((" AND s.id = %(session)s", {"session": to_text(where.session_id)}))

@@ -1,4 +1,4 @@
-"""Conversations: each message is a row, kept for good when ``append`` returns."""
+"""Conversations: each message is a row that is committed when ``append`` returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 _AT_ONCE = 256
-"""Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
+"""Rows in one read before they are decoded: few, because each is in memory twice meanwhile."""
 
 GROW = (
     "UPDATE sessions SET messages = messages + %(count)s::int,"  # noqa: S608 - NOW is ours
@@ -47,7 +47,7 @@ _ADD = (
 
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
-    """Return the values that GROW, SAY and USE ask for."""
+    """Return the values for GROW, SAY and USE."""
     bodies: list[str] = []
     titles, used = [], []
     for message in messages:
@@ -62,7 +62,7 @@ def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, V
 
 
 def _listed(bodies: Sequence[str]) -> str:
-    """Return records as a statement takes them: as JSON, which is made and read many times faster than an array."""
+    """Return records for a statement: as JSON, which is written and read many times faster than an array."""
     return json.dumps(bodies, ensure_ascii=False)
 
 

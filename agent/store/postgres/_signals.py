@@ -1,4 +1,4 @@
-"""Signals by LISTEN and NOTIFY, over one more connection, which is open while somebody listens."""
+"""Signals by LISTEN and NOTIFY, over an additional connection that is open while there are listeners."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _CHANNEL = "toolcrib"
 _LONGEST = 7_999
-"""Bytes of a topic that the server carries."""
+"""Longest topic in bytes that the server carries."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-"""Seconds until a lost connection is opened again; each wait is twice as long as the one before."""
+"""Seconds until a lost connection is reopened; each wait is twice as long as the one before."""
 _WAIT = 2.0
-"""Seconds that a signal waits for a listener of the same process to be connected."""
+"""Seconds that a signal waits for a listener of the same process to connect."""
 
 Heard = Callable[[str], None]
 
@@ -36,12 +36,13 @@ class PostgresSignals:
         self._listeners: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
-        """A task of the store's loop, as is the event."""
+        """A task of the store's event loop, like the event below."""
         self._hears = asyncio.Event()
 
     async def send(self, topic: str) -> None:
-        """Wake whoever listens, in any process that uses this database. A listener of this process that is still connecting is
-        waited for. Raises nothing: a signal may be lost.
+        """Send a signal to the listeners in all processes that use this database. Raises nothing: a signal may be lost.
+
+        It waits for a listener of this process that is still connecting.
         """
         try:
             await self._database.loop.run(lambda: self._send(to_text(topic)))
@@ -49,7 +50,7 @@ class PostgresSignals:
             _log.debug("a signal was lost: %s", error)
 
     def listen(self, heard: Heard) -> Callable[[], None]:
-        """Call ``heard(topic)`` at every signal, from the store's thread. Returns what ends it."""
+        """Call ``heard(topic)`` at every signal, from the store's thread. Return a function that ends it."""
         mark = object()
         with self._lock:
             self._listeners[mark] = heard
@@ -66,7 +67,7 @@ class PostgresSignals:
     def _stop_if_nobody_listens(self) -> None:
         try:
             self._database.loop.submit(self._stop)
-        except StoreFailed as error:  # it is closed, and the listening ended with it
+        except StoreFailed as error:  # the store is closed, and listening ended with it
             _log.debug("%s", error)
 
     # -- in the store's loop -------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ class PostgresSignals:
             self._task = asyncio.create_task(self._listen(), name=BACKGROUND)
 
     async def _stop(self) -> None:
-        """End the listening, if nobody has begun to listen meanwhile."""
+        """Stop listening, unless there is a new listener."""
         if self._task is None or self._listeners:
             return
         await self.end()
@@ -115,7 +116,7 @@ class PostgresSignals:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _hear(self, connection: Connection) -> None:
-        """Until the connection is lost."""
+        """Pass signals to the listeners until the connection is lost."""
         import psycopg
 
         try:
@@ -130,5 +131,5 @@ class PostgresSignals:
         for heard in listeners:
             try:
                 heard(topic)
-            except Exception:  # noqa: BLE001 - one listener must not keep the others from hearing
+            except Exception:  # noqa: BLE001 - one listener's failure must not stop the others
                 _log.exception("a listener failed on the signal %r", topic)

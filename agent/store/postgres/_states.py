@@ -1,4 +1,4 @@
-"""State under typed keys: a version is compared and set within one transaction."""
+"""State under typed keys: a version is compared and set in one transaction."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ class PostgresStates:
 
 
 class _Meanwhile(Exception):
-    """A value has another version than the one that was to be replaced."""
+    """A value does not have the expected version."""

@@ -1,7 +1,7 @@
-"""Text as PostgreSQL takes it.
+"""Text for PostgreSQL columns.
 
-Its text has no NUL and no lone surrogates, so that these are written as U+001A and four hex digits, and U+001A itself likewise:
-any str comes back as it was, and almost all of it can be read in the tables.
+PostgreSQL text has no NUL and no lone surrogates, so these are stored as U+001A and four hex digits, as is U+001A itself. Every
+str is restored exactly, and almost all text is readable in the tables.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def from_text(stored: str) -> str:
 
 
 def to_json(stored: Stored) -> str:
-    """The codec's JSON, which escapes control characters itself, for a column."""
+    """Return the codec's JSON, which escapes control characters itself, for a column."""
     return stored if isinstance(stored, str) else to_text(plain(stored))
 
 
 def digest(value: str) -> bytes:
-    """A key for text of any length: an index takes no more than some 2,700 bytes."""
+    """Return a fixed-length key for text of any length: an index accepts at most about 2,700 bytes."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""Tickets: each is answered once, by whichever process is first. One whose time has run out is expired, whoever answers."""
+"""Tickets: each is answered once, by the first process. An overdue ticket is expired for every answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PostgresTickets:
         self._fence = fence
 
     async def put(self, record: TicketRecord) -> None:
-        """Raises ValueError for an id that is known, since a settled ticket must not come to life again."""
+        """Store a ticket. Raises ValueError for a known id, because a settled ticket must stay settled."""
         ticket, call, answer = record.ticket, record.ticket.call, record.answer
         made = await self._database.write(
             self._fence,
@@ -69,8 +69,10 @@ class PostgresTickets:
         return await self._select(where, of_call(session_id, call_id))
 
     async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
-        """Move it from pending to ``state``, by the first answer only (002-31). Of one decision that comes to two tickets, the
-        second is refused.
+        """Settle a pending ticket as ``state``, with the first answer only (002-31). If one decision is sent for two tickets, the
+        second
+
+        is refused.
         """
         check_settling(state)
         values = {
@@ -82,7 +84,7 @@ class PostgresTickets:
         }
 
         async def work(connection: Connection) -> Settled:
-            # the lock makes one answer wait for the other, and a decision is looked for once it is held
+            # the lock makes one answer wait for the other; the decision is compared under the lock
             locked = await connection.execute("SELECT decision_key FROM tickets WHERE id = %(id)s FOR UPDATE", values)
             ticket = await locked.fetchone()
             if ticket is None:

@@ -1,4 +1,4 @@
-"""Usage of sessions: rows that are inserted with the messages that they are of."""
+"""Usage of sessions: rows that are inserted together with their messages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ USE = (
     " json_to_recordset(%(used)s::json) AS one (day text, model text, provider text, tool text, input bigint, output bigint,"
     " cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
 )
-"""Inserts what ``spent`` gives, beside the statements of _sessions."""
+"""Inserts the rows of ``spent``, beside the statements of _sessions."""
 
 USE_THEN = (
     f"INSERT INTO usage (session_id, at, {_NAMES}) SELECT %(session)s, at, {_NAMES} FROM added,"  # noqa: S608 - names of ours
     " json_to_recordset(%(used)s::json) AS one (at float8, day text, model text, provider text, tool text, input bigint,"
     " output bigint, cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
 )
-"""Inserts the same with the times that they have, beside the statement of a session that was elsewhere."""
+"""Inserts the rows with their own times, beside the statement of a session from elsewhere."""
 
 
 def spent(message: Mapping[str, Json]) -> list[dict[str, Any]]:
-    """Return the rows of a message as USE takes them."""
+    """Return the rows of a message for USE."""
     return [
         {name: to_text(value) if isinstance(value, str) else value for name, value in zip(COLUMNS, row, strict=True)}
         for row in used(message)

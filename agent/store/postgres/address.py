@@ -1,4 +1,4 @@
-"""The URL of a server, which is named without its secrets."""
+"""The URL of a server, which messages show without its secrets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SECRET = Regex(r"(?:^|&)(?:password|sslpassword)=([^&]*)", re.IGNORECASE)
 
 
 class Address:
-    """A ``postgresql://`` URL. ``str`` and ``repr`` give host and database; neither user nor password.
+    """A ``postgresql://`` URL. ``str`` and ``repr`` show host and database, but neither user nor password.
 
-    Raises ConfigError for anything else, which is not repeated: it may hold a password.
+    Raises ConfigError for anything else, without repeating it: it may contain a password.
     """
 
     __slots__ = ("_form", "_url")
@@ -43,13 +43,13 @@ class Address:
         return f"Address({str(self)!r})"
 
     def options(self) -> Mapping[str, Any]:
-        """The arguments of a connection, as libpq names them. Raises ConfigError; imports psycopg."""
+        """Return the arguments of a connection, as libpq names them. Raises ConfigError; imports psycopg."""
         import psycopg.conninfo
 
         try:
             given = psycopg.conninfo.conninfo_to_dict(self._url)
         except psycopg.Error as error:
-            # what libpq says of it may repeat the password
+            # libpq's error may contain the password
             reason = self.without_secrets(str(error)) if not self.secrets() else "libpq can't read it"
             raise ConfigError(f"the URL of the store at {self} can't be used: {reason}") from None
         return {
@@ -69,19 +69,19 @@ class Address:
         return text
 
     def secrets(self) -> list[str]:
-        """Every way in which the URL's passwords may be written, the longest first."""
+        """Return all spellings of the URL's passwords, longest first."""
         raw = [(self._form["user"] or "").partition(":")[2], *_SECRET.findall(self._form["more"] or "")]
         return sorted({each for one in raw if one for each in (one, unquote(one))}, key=len, reverse=True)
 
 
 def has_password(url: str) -> bool:
-    """Return True for a URL with a password in it, and for one that can't be read."""
+    """Return True for a URL with a password, and for an unreadable one."""
     form = _FORM.fullmatch(url)
     return form is None or ":" in (form["user"] or "") or _SECRET.search(form["more"] or "") is not None
 
 
 def require_psycopg(address: Address) -> None:
-    """Raise ConfigError where the library that speaks to the server is not installed. Imports nothing of it."""
+    """Raise ConfigError if psycopg is not installed, without importing it."""
     import importlib.util
 
     if importlib.util.find_spec("psycopg") is None:
@@ -89,7 +89,10 @@ def require_psycopg(address: Address) -> None:
 
 
 def import_psycopg(address: Address) -> None:
-    """Import it for the first time. Raises ConfigError, also where libpq is missing, which ``require_psycopg`` does not see."""
+    """Import psycopg for the first time.
+
+    Raises ConfigError, also if libpq is missing, which ``require_psycopg`` does not detect.
+    """
     try:
         import psycopg  # noqa: F401 - for whoever needs it next
     except ImportError as error:

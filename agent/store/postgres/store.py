@@ -1,4 +1,4 @@
-"""The whole store, put together."""
+"""The complete store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _View:
-    """The store as seen by a session whose writes carry a lease; without a fence, as everybody sees it."""
+    """The store as seen by a session whose writes carry a lease; without a fence, as seen by all callers."""
 
     def __init__(self, database: PostgresDatabase, signals: PostgresSignals, fence: Fence | None) -> None:
         self._database = database
@@ -79,7 +79,7 @@ class _View:
         return await self.ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
-        """Return how many sessions ``prune`` would forget."""
+        """Return how many sessions ``prune`` would delete."""
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:
@@ -95,7 +95,7 @@ class _View:
         return await saying(self._database, says)
 
     async def free(self) -> bool:
-        """See toolcrib.contract.store.Store.free. The server's autovacuum does it."""
+        """See toolcrib.contract.store.Store.free. The server's autovacuum does this."""
         return True
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
@@ -104,20 +104,19 @@ class _View:
 
 
 class FencedView(_View):
-    """A store for one session, see toolcrib.contract.store.Store.fenced. Closing it does nothing."""
+    """A store for one session; see toolcrib.contract.store.Store.fenced. Closing it does nothing."""
 
     def close(self) -> None:
         return None
 
 
 class PostgresStore(_View):
-    """Implements toolcrib.contract.store.Store over a ``postgresql://`` URL, which no message repeats. Close it at
-    the end; after a fork, open another.
+    """Implements toolcrib.contract.store.Store over a ``postgresql://`` URL, which no message repeats.
 
-    Raises ConfigError for a URL that can't be read and where psycopg is missing, and StoreFailed, here and in every method, where
-    the server can't be reached, refuses, or has the tables of a newer toolcrib; after that the next operation connects again.
-    ``late``: nothing is done before something is first read or written. ``clock`` is for tests: else times are the server's.
-    ``connections`` is how many there are at most; one more where somebody listens for signals.
+    Close it at the end; after a fork, open another. Raises ConfigError for an unreadable URL or a missing psycopg, and
+    StoreFailed, here and in every method, if the server is unreachable, refuses, or has the tables of a newer toolcrib; the next
+    operation connects again. ``late``: connect on the first read or write. ``clock`` is for tests; by default times are the
+    server's. ``connections`` is the most connections; listening for signals needs one more.
     """
 
     def __init__(self, url: str, *, late: bool = False, clock: Clock | None = None, connections: int = CONNECTIONS) -> None:
@@ -133,7 +132,7 @@ class PostgresStore(_View):
                 raise
 
     def close(self) -> None:
-        """Wait until what was begun is written, then close. Closing again does nothing; a closed store raises StoreFailed."""
+        """Wait until running writes are done, then close. Closing again does nothing; a closed store raises StoreFailed."""
         self._database.close(self.signals.end)
 
 

@@ -7,7 +7,7 @@ from agent.store.search.sqlite import TABLES, SqliteSearch
 
 
 class MemorySearch(SqliteSearch):
-    """An index in memory, of which no file is made."""
+    """An index in memory, without a file."""
 
     def discard(self) -> None:
         """Delete the index."""

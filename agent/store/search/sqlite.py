@@ -1,7 +1,7 @@
-"""The index of a SQLite store: a file beside it, ``NAME-search``, which may be deleted by whoever wants to.
+"""The index of a SQLite store: a file beside it, ``NAME-search``, which users may delete.
 
-Messages come into it when somebody searches, so that writing them costs nothing; a search first takes in what is new. It keeps
-no text, only words, and it is made anew where it is damaged or was made for other messages.
+Searches index new messages first, so that writing a message costs nothing. The index has no text, only words. It is rebuilt if it
+is damaged or was made for other messages.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_search")
 _AT_ONCE = 500
-"""Messages that are taken in, or removed, in one transaction."""
+"""Messages that are indexed, or removed, in one transaction."""
 _LOOKED_AT = 200
-"""Findings that are looked at at once."""
+"""Hits in one read."""
 RANKED = 2_000
-"""The newest findings, which are ranked; ranking all that has a common word takes half a second in a large store."""
+"""Number of newest hits that are ranked; ranking all hits of a common word takes half a second in a large store."""
 _NO_END = 2**62
 _ALL = SearchFilter()
 _NEW = (
@@ -54,7 +54,7 @@ _FOUND = (
 
 
 class _Entry(NamedTuple):
-    """A message as the index has it."""
+    """A message in the index."""
 
     row: int
     said: str
@@ -62,7 +62,7 @@ class _Entry(NamedTuple):
 
 
 class SqliteSearch:
-    """Close it at the end. Any thread and any loop may search."""
+    """The search of a SQLite store, from any thread and event loop. Close it at the end."""
 
     def __init__(self, store: OpenDatabase) -> None:
         self._store = store
@@ -115,17 +115,17 @@ class SqliteSearch:
             yield ranked[start : start + at_once]
 
     async def _hits(self, rows: Sequence[int], query: Query, where: SearchFilter) -> list[SearchHit]:
-        """Look at what the index has found, in its order."""
+        """Return the hits for index rows, in the same order."""
         found: dict[int, SearchHit] = {}
         clauses, values = clauses_of(where)
         sql = _FOUND.format(rows=", ".join("?" * len(rows))) + clauses
         for row, *about in await self._store.rows(sql, (*rows, *values)) if rows else ():
-            with suppress(ValueError, KeyError, TypeError):  # a message that can't be read is not found
+            with suppress(ValueError, KeyError, TypeError):  # an unreadable message is not found
                 found[row] = _hit(query, *about)
         return [found[row] for row in rows if row in found]
 
     async def _place(self, where: SearchFilter) -> Sequence[tuple[str, ...]]:
-        """Return the words of which one each stands in the place of a message."""
+        """Return groups of words for the place of a message: it must have one word of each group."""
         place: list[tuple[str, ...]] = []
         if where.session_id is not None:
             found = await self._store.row("SELECT row FROM sessions WHERE id = ?", (text(where.session_id),))
@@ -139,13 +139,13 @@ class SqliteSearch:
     # -- the index -----------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
-        """Take in the messages that are not in the index yet. Raises StoreFailed."""
+        """Index the new messages. Raises StoreFailed."""
         row = await self._reached()
         while entries := await self._store.read(partial(_entries, sql=_NEW, values=(row, _AT_ONCE))):
             row = await self._take(row, entries)
 
     async def _reached(self) -> int:
-        """Return the row up to which messages are in the index; make it anew where that is none of the store's."""
+        """Return the last indexed row; discard an index that belongs to other messages."""
         row, mark = await self._index().row("SELECT row, mark FROM reached")
         if row and bytes(mark) != await self._mark(row):
             _log.info("%s was made for other messages; it is made anew", self.path)
@@ -158,7 +158,7 @@ class SqliteSearch:
         return b"" if found is None else _digest(found[0])
 
     async def _take(self, row: int, entries: Sequence[_Entry]) -> int:
-        """Put entries into the index, unless another process did meanwhile. Return the row that it reaches to."""
+        """Add entries to the index, unless another process did so meanwhile. Return the last indexed row."""
         last = entries[-1].row
         mark = await self._mark(last)
 
@@ -172,7 +172,7 @@ class SqliteSearch:
         return await self._index().write(work)
 
     async def forget(self, session_ids: Iterable[str]) -> None:
-        """Remove the words of these sessions, which are about to be deleted. Raises StoreFailed."""
+        """Remove the words of these sessions, which will be deleted. Raises StoreFailed."""
         if not self._is_made():
             return
         reached = await self._reached()
@@ -182,7 +182,7 @@ class SqliteSearch:
                 await self._index().write(partial(_remove, entries=known))
 
     async def forgotten(self, session_ids: Iterable[str]) -> None:
-        """Call this once they are deleted: one that is still there is found again, and what was freed is overwritten."""
+        """Finish after the deletion: sessions that still exist are indexed again, and freed space is overwritten."""
         if not self._is_made():
             return
         (reached,) = await self._index().row("SELECT row FROM reached")
@@ -197,7 +197,7 @@ class SqliteSearch:
         await self._index().alone(_shrink)
 
     async def _of(self, session_id: str) -> AsyncIterator[Sequence[_Entry]]:
-        """Give the entries of a session, some at a time."""
+        """Yield the entries of a session in batches."""
         for start in itertools.count(0, _AT_ONCE):
             values = (text(session_id), start, _AT_ONCE)
             entries = await self._store.read(partial(_entries, sql=_THEIRS, values=values))
@@ -213,7 +213,7 @@ class SqliteSearch:
             self.path.with_name(f"{self.path.name}{end}").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Wait until what was handed over is done. Opened again where it is needed again."""
+        """Wait until earlier calls are done. A later use opens the index again."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:
@@ -243,13 +243,13 @@ def _entry(row: int, body: Stored, session: int, platform: Stored, user: Stored)
     try:
         record = load_message(body)
         said, role = " ".join(words_of(searched(record))), str(record.get("role", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # it is reported where it is read
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the reader of the message reports it
         said, role = "", ""
     return _Entry(row, said, f"s{session} r{role} {_whose(Principal(plain(platform), plain(user)))}")
 
 
 def _whose(person: Principal) -> str:
-    """The word that stands for a person in the index."""
+    """Return the word for a principal in the index."""
     return "p" + hashlib.blake2s(person.key.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
@@ -274,7 +274,7 @@ def _shrink(connection: sqlite3.Connection) -> None:
 
 
 def _match(query: Query, place: Sequence[tuple[str, ...]]) -> str:
-    """The query as FTS5 reads it."""
+    """Return the query in FTS5's syntax."""
     wanted = " AND ".join(f"({' OR '.join(map(_term, either))})" for either in query.every)
     said = f"said : ({wanted})"
     if query.none:
@@ -291,7 +291,7 @@ def _quoted(word: str) -> str:
 
 
 def clauses_of(where: SearchFilter) -> tuple[str, list[Any]]:
-    """Return the clauses that the index can't tell, of the table ``s`` of sessions and ``said_at``, and their values."""
+    """Return the clauses that the index can't evaluate, for the table ``s`` of sessions and ``said_at``, and their values."""
     clauses: list[tuple[str, Sequence[Any]]] = []
     if where.platform is not None:
         clauses.append((" AND s.platform = ?", [text(where.platform)]))

@@ -1,4 +1,4 @@
-"""Queries in long texts that no index holds: whether all that is searched for stands in one, and where."""
+"""Queries on long texts that are not indexed: whether a text matches, and where."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import islice
 from agent.store.search.words import Query, Term, folded, like, words_of
 
 _ASIDE = 100
-"""Characters beside a place that are looked at: a word or a name ends within them."""
+"""Characters around a match that are checked: a word or name ends within them."""
 _PLACES, _MOST_WORDS = 2_000, 8
-"""Places of one term that are looked at, and words of it by which they are found."""
+"""Matches of one term that are checked, and the number of its words in the pattern."""
 
 
 def place_in(text: str, query: Query) -> int | None:
-    """Return where the first of what is searched for stands, None for a text in which not all of it does."""
+    """Return the position of the first match, or None for a text that does not match the whole query."""
     lower = text.lower() if text.isascii() else folded(text)
     first: int | None = None
     for either in query.every:

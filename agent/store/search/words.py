@@ -1,8 +1,8 @@
-"""Words of messages and of queries, and where they stand in a text.
+"""Words of messages and of queries, and their positions in a text.
 
-An index takes letters and digits for words. What has no blanks between its words gets a mark there that no index takes for a
-letter: between Chinese, Japanese and Korean characters; ``readFile`` is a word, and so are its parts behind it. A query is taken
-apart alike, and its pieces are searched for as a phrase, so that the whole is found and each part of it.
+The words of an index are letters and digits. Scripts without blanks between words are split at every character: Chinese, Japanese
+and Korean. ``readFile`` is a word, followed by its parts. A query is split in the same way, and its pieces are searched for as a
+phrase, which finds the whole and each part of it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
-"""Characters of one message's text that are indexed: of a longer one its beginning and, for a fifth of it, its end."""
+"""Characters of a message's text that are indexed: for longer texts the beginning and, in the last fifth, the end."""
 SNIPPET_CHARS = 240
 _LONGEST = 64
-"""Letters of a word that count: pictures and keys in letters and digits would fill an index."""
+"""Letters of a word that count: images and keys in letters and digits would fill an index."""
 _BEFORE = 80
-"""Characters of a snippet before what was found."""
+"""Characters of a snippet before the match."""
 _ASIDE = 40
-"""Characters of a snippet beside what stands together."""
+"""Characters of a snippet around adjacent matches."""
 _MOST_MATCHES = 1_000
 _MOST_TERMS = 32
 _MARKED_WORDS = 32
-"""Words of a query that are looked for in a hit: each costs a step at every word of the text."""
+"""Words of a query that are marked in a hit: each costs a step at every word of the text."""
 
 _CJK = (
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -44,28 +44,28 @@ _PART = Regex(r'(-?)"([^"]*)"(\*?)|(\S+)')
 
 
 class Term(NamedTuple):
-    """Words that stand one behind the other. ``begins``: the last of them is the beginning of a word."""
+    """Consecutive words. ``begins``: the last one is the beginning of a word."""
 
     words: tuple[str, ...]
     begins: bool = False
     spelled: tuple[str, ...] = ()
-    """The words without the parts of those that have some."""
+    """The words without the parts of compound ones."""
 
 
 class Query(NamedTuple):
-    """A query: one term at least of each of ``every``, and none of ``none``."""
+    """A query: at least one term of each group in ``every``, and no term of ``none``."""
 
     every: tuple[tuple[Term, ...], ...]
     none: tuple[Term, ...] = ()
 
     @property
     def terms(self) -> Iterator[Term]:
-        """The terms that are searched for."""
+        """The required terms."""
         return (term for either in self.every for term in either)
 
 
 def parse(text: str) -> Query:
-    """Take a query apart. Raises SearchRefused where it has no word to search for."""
+    """Return the query in a text. Raises SearchRefused if it has no word to search for."""
     every: list[list[Term]] = []
     none: list[Term] = []
     joins = False
@@ -99,8 +99,9 @@ def parse(text: str) -> Query:
 
 
 def searched(record: Mapping[str, Any]) -> str:
-    """Return the text of a record that is searched: what was said, what was called with what, and what came of it. A summary of
-    these only repeats them.
+    """Return the searchable text of a record: messages, calls with their arguments, and results. Summaries only repeat
+
+    these, so they have none.
     """
     text = "" if record.get("role") == "compressed" else "\n".join(texts_of(record))
     if len(text) > MOST_CHARS:
@@ -109,7 +110,7 @@ def searched(record: Mapping[str, Any]) -> str:
 
 
 def texts_of(record: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a record, in order and whole."""
+    """Return the complete texts of a record, in order."""
     texts = [str(record.get("text") or "")]
     for call in record.get("calls") or ():
         texts += [str(call.get("name", "")), *_strings(call.get("args"))]
@@ -118,19 +119,20 @@ def texts_of(record: Mapping[str, Any]) -> list[str]:
 
 
 def _told(answer: str) -> str:
-    """Return what a tool answered as it reads. Most answer in JSON, in which a line break is a backslash and a letter: the words
-    behind it would begin with that letter.
+    """Return a tool's answer as readable text. In JSON a line break is a backslash and a letter, and the next word would begin
+
+    with that letter.
     """
     if not answer.startswith(("{", "[", '"')):
         return answer
     try:
         return "\n".join(_lines(json.loads(answer)))
-    except (ValueError, RecursionError):  # text that begins so, or that was cut
+    except (ValueError, RecursionError):  # text that begins like JSON, or that was cut
         return answer
 
 
 def _lines(value: object, name: str = "") -> Iterator[str]:
-    """Give a line for each value. The first of an object is what it is about, and needs no name."""
+    """Yield a line for each value. The first value of an object is its subject and needs no name."""
     if isinstance(value, Mapping):
         for number, (key, inner) in enumerate(value.items()):
             yield from _lines(inner, key if number or name else "")
@@ -154,7 +156,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def folded(text: str) -> str:
-    """Return the text in lower case and without accents, as words are compared."""
+    """Return the text in lower case and without accents, for comparing words."""
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFKD", text.casefold())
@@ -162,7 +164,7 @@ def folded(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, as they are compared."""
+    """Return the words of a text in comparable form."""
     return _plain_words(text if text.islower() else " ".join(_parted(_WORD.findall(text))))
 
 
@@ -183,16 +185,14 @@ def _plain_words(text: str) -> list[str]:
 
 
 class Snippet(NamedTuple):
-    """A part of a text on one line, and the ranges in it that were searched for."""
+    """A part of a text on one line, and the ranges of the matches in it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
 
 
 def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
-    """Return the text around the place where most of what the query names stands together; its beginning where that can't be
-    told.
-    """
+    """Return the text around the place with the most matches close together, or its beginning if there is no match."""
     pattern = _pattern(query)
     start, end = _together(pattern, text, most - _ASIDE) or (0, 0)
     begin = max(0, start - min(_BEFORE, max(most - (end - start), _ASIDE) // 2))
@@ -206,7 +206,7 @@ def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
 
 
 def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int] | None:
-    """Return where the most terms stand within ``room`` characters, the closest of such places; None where none does."""
+    """Return the range of at most ``room`` characters with the most terms, the shortest if several; None if there is none."""
     best, place = (0, 0), None
     near: deque[re.Match[str]] = deque()
     counts: Counter[int | None] = Counter()
@@ -219,16 +219,16 @@ def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int]
             if not counts[first]:
                 del counts[first]
         span = match.end() - near[0].start()
-        rank = len(counts), -span if len(counts) > 1 else 0  # of places with one term the first
+        rank = len(counts), -span if len(counts) > 1 else 0  # with one term the first match wins
         if rank > best:
             best, place = rank, (near[0].start(), match.end())
         if len(counts) == pattern.groups and span <= sum(len(one[0]) + 1 for one in near):
-            break  # side by side
+            break  # adjacent
     return place
 
 
 def _pattern(query: Query) -> re.Pattern[str]:
-    """A pattern of the terms as texts spell them, a group for each; letters with accents count as those without."""
+    """Return a pattern of the terms with a group for each; letters with accents match letters without."""
     terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
     most = max(_MARKED_WORDS // len(terms), 2)
     alternatives = [
@@ -254,5 +254,5 @@ _ACCENTS: Mapping[str, str] = {
 
 
 def like(char: str) -> str:
-    """Return a pattern of a letter as texts may spell it, with an accent or without."""
+    """Return a pattern of a letter, with an accent or without."""
     return f"[{char}{_ACCENTS[char]}]" if char in _ACCENTS else re.escape(char)
