@@ -1,1 +1,1 @@
-"""Choice of a model: endpoints, catalogue, call styles, fallbacks, prices and retries."""
+"""The choice of a model: endpoints, catalogue, call styles, fallbacks, prices and retries."""

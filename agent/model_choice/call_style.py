@@ -1,9 +1,9 @@
-"""The choice of a way to call tools: by the wire, or in text and then in which protocol. The server is asked, once an hour.
+"""The choice of a call style: native calls, or calls in text with a protocol. The server is asked at most once an hour.
 
-A Chat Completions server is taken to call natively, whatever the model: that is the default. It is otherwise where the provider
-is ``text``, or where the server says that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
-Then the protocol is the configured one, else that of the model's chat template, else that of its name, else
-``auto``. A server that does not answer in time, or does not say, changes nothing.
+By default a Chat Completions server is assumed to support native calls, whatever the model. Calls are in text if the provider is
+``text``, or if the server reports that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
+Then the protocol is the configured one, else that of the model's chat template, else that of its name, else ``auto``. A server
+that does not answer in time, or does not report it, changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.providers.endpoint import Endpoint
 
 SECONDS = 2.0
-"""Seconds that a server may take for each of two questions."""
+"""Seconds that a server may take for each of two requests."""
 
 _HOSTED = (
     "openai.com", "openai.azure.com", "ai.azure.com", "anthropic.com", "googleapis.com", "openrouter.ai", "groq.com",
@@ -32,14 +32,14 @@ _HOSTED = (
     "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
     "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
 )  # fmt: skip
-"""Vendors that call natively, and have no template to show: not asked."""
+"""Vendors with native calls and without a visible template: these are not asked."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people.
+    """A provider to open, and its protocol ("" for native calls). ``why`` is the reason, for users.
 
     ``opens_thinking``: the server's chat template opens a thinking block.
     """
@@ -51,9 +51,10 @@ class Calling:
 
 
 async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str], *, remembers: bool = True) -> Calling:
-    """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer.
+    """Return the call style for an endpoint with a named model. ``configured`` is model.protocol. Raises nothing for a server's
+    answer.
 
-    Where it ``remembers`` nothing, the server is asked anew, and no file is written.
+    Without ``remembers`` the server is asked again, and no file is written.
     """
     provider = target.provider
     if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
@@ -71,7 +72,7 @@ async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[
 
 
 def text_protocol(model: str, configured: str = "", template: str | None = None) -> tuple[str, str]:
-    """(the protocol's name, what it goes by)"""
+    """Return the protocol's name and the reason for it."""
     from agent.protocols import protocol_for_model
 
     if configured:
@@ -90,7 +91,7 @@ def is_hosted(endpoint: Endpoint) -> bool:
 
 
 async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str], *, remembers: bool) -> ModelInfo | None:
-    """Ask the server about the model; the key goes to it alone. None where it does not answer."""
+    """Return the server's description of the model; only this server gets the key. None if it does not answer."""
     from agent.model_choice.catalog import Cache
 
     if is_hosted(endpoint):
@@ -105,7 +106,7 @@ async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, st
     try:
         found = await describe_model(client, environ, SECONDS)
     except (ConfigError, BadRequest):
-        found = ModelInfo(endpoint.model)  # it answers, and does not say
+        found = ModelInfo(endpoint.model)  # it answers without a description
     except (ProviderError, TimeoutError) as error:
         _log.info("%s does not say how %s calls tools: %s", endpoint.server, endpoint.model, error)
         return None

@@ -1,4 +1,4 @@
-"""Catalogue of models: at the configured servers, at the vendors whose keys are set, and on this machine."""
+"""Catalogue of models: on the configured servers, on servers of vendors with a key, and on this machine."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from toolcrib.contract.errors import ConfigError, ProviderError
 
 FOUND = "found, not used unasked"
 FRESH = 3600.0
-"""Seconds that a list is good for."""
+"""Seconds that a list stays valid."""
 
 SECONDS = 8.0
 """Seconds that one server may take to list its models."""
 
 LOOK = 0.3
-"""Seconds that a port of this machine may take to answer, where nobody said that a model server is there."""
+"""Seconds that an unconfigured port of this machine may take to answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 class ModelServer:
     """A server that may have models; or a plugin's provider, which may need no server.
 
-    ``source`` names where it was found: a key of the configuration, a variable, or FOUND. ``fault`` says why it can't be used;
-    then there is no ``target``. ``models`` are those known without asking.
+    ``source`` is its origin: a key of the configuration, a variable, or FOUND. ``fault`` is the reason why it is
+    unusable; then there is no ``target``. ``models`` are the ones known without a request.
     """
 
     source: str
@@ -51,7 +51,10 @@ class ModelServer:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Models of a server; ``fault`` says why they are unknown. ``age`` in seconds of a remembered answer, 0 for a fresh one."""
+    """Models of a server; ``fault`` is the reason why they are unknown.
+
+    ``age`` is the seconds since a cached answer, 0 for a fresh one.
+    """
 
     server: ModelServer
     models: tuple[ModelInfo, ...] = ()
@@ -61,12 +64,12 @@ class Offer:
 
 @dataclass(slots=True)
 class Cache:
-    """Lists of the last hour, in a file of the state folder that only its owner may read. A broken one counts as empty."""
+    """Lists of the last hour, in a file of the state folder that only its owner may read. A damaged file counts as empty."""
 
     path: Path = field(default_factory=lambda: state_dir() / "models.json")
 
     def get(self, target: ModelTarget) -> tuple[tuple[ModelInfo, ...], float] | None:
-        """(models, seconds ago)"""
+        """Return the cached models and their age in seconds, or None."""
         return self._read(self._entries().get(_key(target)))
 
     def _read(self, entry: Any) -> tuple[tuple[ModelInfo, ...], float] | None:
@@ -82,7 +85,7 @@ class Cache:
             return None
 
     def model(self, target: ModelTarget) -> ModelInfo | None:
-        """Return the remembered model of the target: from ``keep``, or from a list that says whether it calls tools natively."""
+        """Return the cached model of the target: from ``keep``, or from a list that reports whether it has native calls."""
         name = target.endpoint.model if target.endpoint is not None else ""
         alone = self._read(self._entries().get(_key(target, name)))
         if alone is not None:
@@ -91,7 +94,7 @@ class Cache:
         return next((one for one in listed[0] if one.name == name and one.tools is not None), None) if listed else None
 
     def keep(self, target: ModelTarget, model: ModelInfo) -> None:
-        """Remember the target's model alone; a later list by ``put`` replaces it."""
+        """Cache the target's model alone; a later list by ``put`` replaces it."""
         name = target.endpoint.model if target.endpoint is not None else ""
         self._write({_key(target, name): [model]})
 
@@ -113,7 +116,7 @@ class Cache:
             _log.warning("what the servers offer is not remembered: %s", error)
 
     def names(self) -> list[str]:
-        """List the models of all servers that were asked lately, each once."""
+        """Return the models of all recently asked servers, each once."""
         found = (self._read(entry) for entry in self._entries().values())
         return list(dict.fromkeys(model.name for one in found if one is not None for model in one[0]))
 
@@ -140,11 +143,11 @@ def _is_fresh(entry: Any, now: float) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("at"), float) and 0 <= now - entry["at"] < FRESH
 
 
-# -- where ---------------------------------------------------------------------------------------------------------------
+# -- finding servers -----------------------------------------------------------------------------------------------------
 
 
 def configured_servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[ModelServer]:
-    """The model, its fallbacks, and the vendors whose variables are set; each server once. Nothing is asked."""
+    """Return the servers of the model, its fallbacks, and the vendors with set variables, each once, without any request."""
     kept: list[ModelServer] = []
     for server in _servers(config, environ, plugins):
         if server.target is None or all(server.target.endpoint is None or _key(server.target) != _key_of(one) for one in kept):
@@ -186,7 +189,7 @@ def _server(
 async def local_servers(
     known: Sequence[ModelServer], ports: Mapping[int, str] | None = None, *, seconds: float = LOOK
 ) -> list[ModelServer]:
-    """Find model servers on loopback that nobody named and that answer in ``seconds``. No key is sent to them."""
+    """Return unconfigured model servers on loopback that answer within ``seconds``. They get no key."""
     from agent.providers.discover import PORTS, find_local_servers
 
     endpoints = [server.endpoint for server in known if server.endpoint is not None]
@@ -206,7 +209,7 @@ def _on_ip(base_url: str) -> str:
     return base_url.replace("//localhost", "//127.0.0.1", 1)
 
 
-# -- what is there -------------------------------------------------------------------------------------------------------
+# -- listing models ------------------------------------------------------------------------------------------------------
 
 
 async def ask_servers(
@@ -217,9 +220,9 @@ async def ask_servers(
     seconds: float = SECONDS,
     remembers: bool = True,
 ) -> list[Offer]:
-    """Ask all servers at once what they offer; none takes longer than ``seconds``.
+    """Return what each server offers; all are asked at once, and none takes longer than ``seconds``.
 
-    ``refresh`` asks also where the answer of the last hour is remembered. Only where it ``remembers``, a file is written.
+    ``refresh`` ignores cached answers. Only with ``remembers`` a file is written.
     """
     cache = Cache()
     offers = await asyncio.gather(*(_offer(server, environ, None if refresh else cache, seconds) for server in servers))
@@ -259,9 +262,9 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
 
 
 async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str]) -> bool | None:
-    """Return whether the model calls a tool when one request of a few tokens asks for it. None where that can't be known.
+    """Return whether the model calls a tool when one request of a few tokens asks for it. None if that is unknown.
 
-    Raises a ProviderError kind where the server can't be reached or refuses the key, and ConfigError.
+    Raises a ProviderError kind if the server is unreachable or refuses the key, and ConfigError.
     """
     from agent.providers.factory import ProviderOpening, open_session
     from agent.providers.http import HttpLimits

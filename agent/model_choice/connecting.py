@@ -1,4 +1,4 @@
-"""Connecting a session to a model: the recorded one or another, with its fallbacks, continuing from the recorded messages."""
+"""Connect a session to a model: the recorded one or another, with its fallbacks, continuing from the recorded messages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 async def connect(
     session: SessionCore, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False
 ) -> ProviderSession:
-    """Open the session's model. A session that is resumed keeps its model and provider, where nobody names another.
+    """Return the session's open model. A resumed session keeps its model and provider, unless the user names another.
 
-    Raises ConfigError where there is no model and a person typing the calls is not allowed for, and as open_provider.
+    Raises ConfigError if there is no model and the user may not type the calls, and what open_provider raises.
     """
     choice, environ = await own_choice(session, choice), environment(session.config)
     endpoint = find_endpoint(session.config, choice, environ)
@@ -44,10 +44,10 @@ async def connect(
 
 
 async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
-    """Return ``choice``, or where it names nothing the model, provider and server that a resumed session talked to last.
+    """Return ``choice``, or if it is empty the last model, provider and server of a resumed session.
 
-    Which key goes to that server is not taken from the record, but from the configuration and the environment, as for any.
-    Raises ConfigError where there is none any more.
+    The key for that server comes from the configuration and the environment, never from the record. Raises ConfigError if there
+    is none any more.
     """
     via = {} if choice.model or choice.base_url or choice.provider else await session.transcript.talked_to()
     if not via:
@@ -73,9 +73,9 @@ async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
 async def open_provider(
     session: SessionCore, choice: ModelChoice, *, instructions: str = "", environ: Mapping[str, str] | None = None
 ) -> ProviderSession:
-    """The session's conversation with its model, going on from what is recorded; with the models to fall back to, if there are.
+    """Return the session's conversation with its model, continuing from the records; with its fallback models, if any.
 
-    Raises ConfigError, and a ProviderError kind where the server has to be asked for its models.
+    Raises ConfigError, and a ProviderError kind if listing the server's models fails.
     """
     config, environ = session.config, environment(session.config, environ)
     target = choose_provider(config, choice, environ)
@@ -94,7 +94,7 @@ class _Opener:
     environ: Mapping[str, str]
 
     async def open(self, target: ModelTarget, *, fallback: bool = False) -> ProviderSession:
-        """The conversation so far, with this model. From now on the session records its turns."""
+        """Return a provider session with the conversation so far. From now on the session records its turns."""
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is not None:
@@ -123,7 +123,7 @@ class _Opener:
         )
 
     def _options(self, target: ModelTarget) -> dict[str, Any]:
-        """Return options of the configuration that only some providers know."""
+        """Return the configured options that only some providers have."""
         model = self.session.config.model
         options = thinking_options(target.provider, model.thinking)
         if target.provider in PROVIDERS and PROVIDERS[target.provider].wire.in_text and model.session_mode != "stateless":
@@ -132,9 +132,7 @@ class _Opener:
         return options
 
     async def _over_http(self, target: ModelTarget, endpoint: Endpoint) -> tuple[ModelTarget, ProviderSession]:
-        """Open the target over HTTP, and return it with the provider that was chosen: a model without native calls is spoken to
-        in text.
-        """
+        """Return the target and its provider session over HTTP, with calls in text for a model without native calls."""
         from agent.model_choice.call_style import Calling, choose_calling
         from agent.providers.http import HttpClient, HttpLimits
 
@@ -162,7 +160,7 @@ class _Opener:
             raise
 
     def fallback(self, place: int) -> Fallback:
-        """Raises ConfigError now for one that could not be opened when it is needed."""
+        """Return a fallback of the configuration. Raises ConfigError now if it could not be opened later."""
         entry = self.session.config.model.fallback[place]
         wanted = ModelRequest(entry.provider, entry.name, entry.base_url, entry.api_key_env)
         try:

@@ -1,4 +1,4 @@
-"""A chain of models: where one can't be reached, the next goes on with the conversation."""
+"""A chain of models: if one is unreachable, the next continues the conversation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ANOTHER_MAY = (ConnectionFailed, Overloaded, RateLimited)
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A model to fall back to. ``name`` is for people; ``open`` gives its session, which knows the conversation so far.
+    """A model to fall back to. ``name`` is for users; ``open`` returns its session, which knows the conversation so far.
 
-    ``prices`` are its own, or None for those of the first.
+    ``prices`` are its own, or None for the first model's.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Fallback:
 
 
 class FallbackSession:
-    """The first model's session, and after ``fall_back`` the next one's. It does not go back to one that failed."""
+    """The first model's session, and after ``fall_back`` the next one's. It does not return to a failed one."""
 
     def __init__(self, first: ProviderSession, others: Sequence[Fallback]) -> None:
         self._current = first
@@ -40,14 +40,14 @@ class FallbackSession:
 
     @property
     def model(self) -> str:
-        """The name of the model that answers now."""
+        """The name of the current model."""
         return model_of(self._current)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         say_to(self._current, text, images)
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """Steer the current session where its model's wire can; see HttpSession."""
+        """Steer the current session if its model's wire can; see HttpSession."""
         self._steered = (tool_choice, schema)
         steer(self._current, *self._steered)
 
@@ -64,10 +64,10 @@ class FallbackSession:
         await self._current.append_tool_results(turn, executed)
 
     async def fall_back(self, error: ProviderError) -> str | None:
-        """Go on with the next model that can be opened, and say its name. None where there is none.
+        """Continue with the next model that can be opened, and return its name; None if there is none.
 
-        None too where asking another can't help, or where a part of the failed reply was shown. The conversation has to be on
-        record up to what is to be answered.
+        Also returns None if another model can't help, or if a part of the failed reply was shown. All messages before the reply
+        must be recorded.
         """
         if not isinstance(error, _ANOTHER_MAY) or self._shown:
             return None
@@ -90,7 +90,7 @@ class FallbackSession:
 
 
 def say_to(provider: ProviderSession, text: str, images: Sequence[Image] = ()) -> None:
-    """Say it, and show the images where there are any: a plugin's provider need not know of them."""
+    """Add a message, with images only if there are any: a plugin's provider may not accept them."""
     if images:
         provider.say(text, images)
     else:

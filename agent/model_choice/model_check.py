@@ -25,9 +25,10 @@ _MAX_TOKENS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ModelTried:
-    """``problem`` is "" where the model called the tool, else what went wrong and what to do. ``text`` is what it wrote.
+    """Result of a trial. ``problem`` is "" if the model called the tool, else the fault and its remedy. ``text`` is the model's
+    text.
 
-    ``protocol`` is the text protocol in which it was asked to call, "" where calls are native.
+    ``protocol`` is the text protocol of the request, "" for native calls.
     """
 
     problem: str
@@ -45,8 +46,9 @@ async def try_model(
     plugins: Plugins | None = None,
     seconds: float = LIMIT,
 ) -> ModelTried:
-    """Ask the target's model to call a tool. ``protocol`` is the configured one. Raises nothing for what a server does, and
-    keeps nothing of it.
+    """Ask the target's model to call a tool, and return the result. ``protocol`` is the configured one.
+
+    Raises nothing for a server's behaviour, and stores nothing.
     """
     began = time.perf_counter()
     spoken = protocol

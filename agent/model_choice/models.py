@@ -1,4 +1,4 @@
-"""Choose a session's model: from the person's options, the environment or the configuration; without any, the person types."""
+"""Choose a session's model from the user's options, the environment or the configuration; without any, the user types the calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The person's choice of a model; "" for no choice. ``provider`` "manual" means no model, whatever is configured."""
+    """The user's choice of a model; "" for no choice. ``provider`` "manual" means no model, whatever is configured."""
 
     model: str = ""
     base_url: str = ""
@@ -28,16 +28,15 @@ class ModelChoice:
 
 
 def find_endpoint(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> Endpoint | None:
-    """The model server, or None for the manual provider. Raises ConfigError with what to set.
+    """Return the model server, or None for the manual provider. Raises ConfigError with the setting to change.
 
-    A server found on loopback is never used unasked: it has to be named. A plugin's provider may need none; then ``base_url``
-    is "".
+    A server found on loopback is never used unless it is named. A plugin's provider may need no server; then ``base_url`` is "".
     """
     return choose_provider(config, choice, environ).endpoint
 
 
 def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> ModelTarget:
-    """The provider by name, and its endpoint. Raises ConfigError with what to set."""
+    """Return the provider and its endpoint. Raises ConfigError with the setting to change."""
     model = config.model
     wanted = ModelRequest(choice.provider, choice.model, choice.base_url, choice.api_key_env)
     configured = ModelRequest(model.provider, model.name, model.base_url, model.api_key_env)
@@ -45,7 +44,7 @@ def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, s
 
 
 def via_of(target: ModelTarget, model: str = "") -> dict[str, str]:
-    """Return what a session records of the model that it asks; empty for the manual provider."""
+    """Return a session's record of its model; empty for the manual provider."""
     endpoint = target.endpoint
     if endpoint is None:
         return {}
@@ -54,7 +53,7 @@ def via_of(target: ModelTarget, model: str = "") -> dict[str, str]:
 
 
 def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str, str]:
-    """Return what a new session with this choice will ask; empty where it can't be asked, which is told when it is to be."""
+    """Return the record for a new session's model; empty if it is unusable, which opening the model reports."""
     try:
         target = choose_provider(config, choice)
         check_name(target.provider, plugins)
@@ -64,7 +63,7 @@ def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str,
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The environment, and behind it the person's secrets file. What was made here before is returned as it is."""
+    """Return the environment, with the user's secrets file behind it. An earlier result is returned unchanged."""
     if isinstance(environ, ChainMap):
         return environ
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

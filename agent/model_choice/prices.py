@@ -16,14 +16,14 @@ _UNIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of a million tokens that a model reads and writes, in any currency."""
+    """Prices of a million input and output tokens, in any currency."""
 
     input: float
     output: float
 
     @classmethod
     def of(cls, configured: PricesConfig) -> Prices | None:
-        """Read the configured prices; None where there are none. Raises ConfigError where one of the two is missing."""
+        """Return the configured prices, or None. Raises ConfigError if one of the two is missing."""
         if configured.input is None and configured.output is None:
             return None
         if configured.input is None or configured.output is None:

@@ -1,4 +1,4 @@
-"""Asking a model server again, when that may help."""
+"""Retry requests to a model server, if that may help."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """``attempts`` in all; waits double from ``first`` seconds up to ``longest``, each shortened by chance by up to a half.
+    """Limits of retries: ``attempts`` in all; waits double from ``first`` seconds up to ``longest``, each shortened randomly by
+    up to a
 
-    A server's own ``retry_after`` goes before that; one longer than ``patience`` seconds is not waited for.
+    half.
+
+    A server's own ``retry_after`` takes precedence; one longer than ``patience`` seconds ends the retries.
     """
 
     attempts: int = 4
@@ -26,7 +29,7 @@ class RetryPolicy:
     patience: float = 60.0
 
     def wait(self, attempt: int, error: ProviderError) -> float | None:
-        """Seconds before the attempt after ``attempt`` (from 1), or None to give up."""
+        """Return the seconds before the next attempt after ``attempt`` (from 1), or None to stop."""
         if not error.retryable or attempt >= self.attempts:
             return None
         if error.retry_after is not None:
@@ -35,13 +38,13 @@ class RetryPolicy:
 
 
 def _spread() -> float:
-    return random.uniform(0.5, 1.0)  # noqa: S311 - so that many clients don't come back at once; no secret
+    return random.uniform(0.5, 1.0)  # noqa: S311 - spreads the retries of many clients; no secret
 
 
 async def with_retry(
     ask: Callable[[], Awaitable[T]], policy: RetryPolicy, on_wait: Callable[[int, float, ProviderError], None]
 ) -> T:
-    """Raises the last ProviderError."""
+    """Return the result of ``ask``, retried by ``policy``. Raises the last ProviderError."""
     attempt = 0
     while True:
         attempt += 1

@@ -1,4 +1,4 @@
-"""Checks of what plugins add to a process: each name once, and each value of a form that can be used."""
+"""Checks of plugins' additions to a process: each name once, and each value in a usable form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Add: TypeAlias = Callable[[str, Any], None]
 
 
 def once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
-    """Put a value into a table. Raises PluginError where the name is taken."""
+    """Put a value into a table. Raises PluginError if the name is taken."""
     if name in table:
         raise PluginError(f"the {what} {name!r} was added before; choose another name")
     table[name] = value
@@ -27,14 +27,14 @@ def must_open(what: str, name: str, factory: object) -> None:
 
 
 def checked_command(name: str, module: Any) -> Any:
-    """Return a subcommand's module. Raises PluginError for one that can't be run."""
+    """Return a subcommand's module. Raises PluginError for an incomplete one."""
     if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
         raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
     return module
 
 
 def collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
-    """Return what a setup hook is given: it checks names, and keeps values for later in ``added``."""
+    """Return the ``add`` argument of a setup hook: it checks names, and collects values in ``added``."""
 
     def add(name: str, value: Any, **more: Any) -> None:
         if not isinstance(name, str) or not name:
@@ -45,5 +45,5 @@ def collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
 
 
 def leave_out(name: str, value: object, **more: object) -> None:
-    """Leave out what this process has no use for."""
+    """Ignore an addition that this process does not use."""
     _log.debug("%r is not used in this process: %r", name, value)

@@ -1,4 +1,4 @@
-"""Plugins and tool sources that are started and stopped, each isolated from the others."""
+"""Start and stop plugins and tool sources, each isolated from the others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 
 _starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_starting", default=False)
-"""True in what a plugin does as it starts: its own sessions do not wait for that."""
+"""True in the code of a starting plugin: its own sessions do not wait for the start."""
 
 
 class Lifecycle:
-    """The plugins and tool sources of one Crib: started once, by whoever comes first, and stopped in the loop that they were
-    started in.
+    """The plugins and tool sources of one Crib: the first caller starts them, and they stop in the same event loop.
 
-    ``failed`` has why a plugin could not be started, by its name. ``redact`` takes secrets out of what is logged.
+    ``failed`` maps a plugin's name to the reason why it did not start. ``redact`` removes secrets from log messages.
     """
 
     def __init__(self, hooks: HookManager, redact: Callable[[str], str] = str, sources: ToolSources | None = None) -> None:
@@ -46,11 +45,11 @@ class Lifecycle:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that plugins were started in and have still to be stopped in; None where there is nothing to stop."""
+        """The event loop of the plugins that must still be stopped; None if there are none."""
         return self._loop if self._to_stop or self._sources.opened() else None
 
     async def start(self) -> None:
-        """Start every plugin and return when all have been; raises nothing that they raise. Later calls do nothing."""
+        """Start every plugin and return when all have started. Their errors are not raised. Later calls do nothing."""
         begun = self._begun
         if begun is not None and begun.done():
             return
@@ -60,7 +59,7 @@ class Lifecycle:
                 begun = self._begun = concurrent.futures.Future()
         if first:
             self._loop = asyncio.get_running_loop()
-            task = self._loop.create_task(self._start_all())  # of its own: whoever is interrupted leaves it going
+            task = self._loop.create_task(self._start_all())  # a separate task: it continues if the caller is interrupted
             task.add_done_callback(lambda _: begun.set_result(None))
         elif _starting.get():
             return
@@ -81,7 +80,7 @@ class Lifecycle:
         await asyncio.gather(*(self._start_source(name) for name in self._sources.waiting()))
 
     async def _start_source(self, name: str) -> None:
-        """Start a tool source; one that fails is a problem that doctor shows."""
+        """Start a tool source. A failure is reported as a problem of the source, which doctor shows."""
         what = f"start of the tool source {name!r}"
         if why := await guarded(what, lambda: self._sources.start(name), START_SECONDS, self._redact):
             self._sources.report(name, f"it could not be started: {why}")
@@ -96,7 +95,7 @@ class Lifecycle:
         await asyncio.get_running_loop().create_task(self._start_all())
 
     async def stop(self) -> None:
-        """Stop what was started, in the reverse order. May be called twice."""
+        """Stop everything that was started, in reverse order. May be called twice."""
         for name in self._sources.opened():
             await self._stop_source(name)
         stops, self._to_stop = list(reversed(self._to_stop)), []
@@ -104,7 +103,7 @@ class Lifecycle:
             await self._guarded("on_stop", hook, STOP_SECONDS)
 
     def stop_sync(self) -> None:
-        """Stop plugins from sync code, as ``stop`` does, in the loop that they were started in while that can run."""
+        """Stop plugins from sync code, as ``stop`` does, in their own event loop if it still runs."""
         loop = self.loop
         if loop is None:
             return
@@ -120,7 +119,7 @@ class Lifecycle:
 
 
 async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Callable[[str], str] = str) -> str:
-    """Call it, sync or async, and return what went wrong, on one line; "" where nothing did. What went wrong is logged."""
+    """Call a sync or async function. Log an error and return it on one line; "" for none."""
     try:
         async with asyncio.timeout(seconds) as limit:
             given = call()
@@ -145,7 +144,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell Ctrl-C and the cancellation of this very task from all else, which is the plugin's."""
+    """Return whether an error is Ctrl-C or the cancellation of this task; all other errors are the plugin's."""
     task = asyncio.current_task()
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
     return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

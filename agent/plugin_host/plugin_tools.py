@@ -1,4 +1,4 @@
-"""The tools of plugins, as a source among the others."""
+"""The tools of plugins, as a tool source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = "plugins"
 
 
 class PluginTools:
-    """A source of what plugins register in ``registry`` as they are loaded, for as long as the process uses them."""
+    """A source of the tools that plugins register in ``registry`` while they load, until the process ends."""
 
     def __init__(self, registry: ToolRegistry, sources: ToolSources) -> None:
         self._registry = registry
@@ -22,7 +22,7 @@ class PluginTools:
         sources.begin(_NAME, self)
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Return at once: ``loading`` says when there are more."""
+        """Return at once: ``loading`` reports new tools."""
 
     def tools(self) -> Sequence[ToolEntry]:
         """See ToolSource."""
@@ -34,7 +34,7 @@ class PluginTools:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Take over what is registered meanwhile. Sessions that are open keep the tools that they have."""
+        """Add the tools that are registered in the block. Open sessions keep the tools that they have."""
         before = {entry.name: entry for entry in self._registry.entries()}
         try:
             yield

@@ -1,7 +1,7 @@
-"""Plugins: which there are, and loading those that the person enabled.
+"""Find plugins, and load the ones that the user enabled.
 
-Bundled ones come first, then those of the user's folder, of a trusted project and of installed distributions (003-5).
-A plugin that fails is taken back whole and reported; the others stay.
+Bundled plugins come first, then those of the user's folder, of a trusted project and of installed distributions (003-5). A plugin
+that fails is removed completely and reported; the others stay.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ __all__ = ["PluginInfo", "canonical", "discover", "load_plugins", "project_diges
 
 _log = logging.getLogger(__name__)
 RESERVED = frozenset({"approval"})
-"""Names that the dispatcher gives a meaning to."""
+"""Names that have a meaning for the dispatcher."""
 _loading = threading.RLock()
-"""Modules are the whole process's: two that load plugins at once take turns."""
+"""Modules belong to the whole process, so only one thread loads plugins at a time."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""Entries that installed plugins registered when they were imported, by entry point. A later load does not import them again."""
+"""Entries that installed plugins registered on import, by entry point. A later load does not import them again."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:
-    """Every plugin there is, enabled or not, and every enabled one that there isn't. Runs no plugin's code."""
+    """Return every existing plugin, enabled or not, and every enabled one that is missing. Runs no plugin's code."""
     return _found(config, project_dir)
 
 
 def newly_enabled(before: Config, now: Config, known: Sequence[PluginInfo]) -> Config:
-    """Return ``now`` with those plugins only that ``before`` did not enable, and that were not loaded earlier in this process."""
+    """Return ``now`` with only the plugins that ``before`` did not enable and that this process has not loaded yet."""
     gone = {canonical(name) for name in before.plugins.enabled} | {canonical(info.name) for info in known if info.loaded}
     enabled = tuple(name for name in now.plugins.enabled if canonical(name) not in gone)
     return replace(now, plugins=replace(now.plugins, enabled=enabled))
@@ -69,12 +69,12 @@ def load_plugins(
     project_dir: Path | None = None,
     adders: Mapping[str, Add] | None = None,
 ) -> list[PluginInfo]:
-    """Load what is enabled and say how it went; looks at nothing where nothing is enabled.
+    """Load the enabled plugins and return the results; without enabled plugins it does nothing.
 
-    Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs say, and
-    raises to refuse. ``adders`` has those of further setup hooks, by the hook; what is added by a hook without one is left out.
-    They are called once a plugin has been set up without a fault. KeyboardInterrupt (for a plugin that hangs
-    as it loads) passes, with the plugin named in a note.
+    Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs define,
+    and raises to refuse. ``adders`` has the functions of further setup hooks, by hook; additions by other hooks are ignored. They
+    are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs while loading) is passed on, with
+    a note that names the plugin.
     """
     if not config.plugins.enabled:
         return []
@@ -95,13 +95,13 @@ def load_plugins(
 
 
 def _place(config: Config, info: PluginInfo) -> int:
-    """Return the plugin's place among those that the person enabled."""
+    """Return the plugin's index in the user's list of enabled plugins."""
     names = [canonical(name) for name in config.plugins.enabled]
     return names.index(canonical(info.name)) if canonical(info.name) in names else len(names)
 
 
 def _by_source(config: Config, found: Sequence[PluginInfo]) -> list[PluginInfo]:
-    """Sort for loading: by source (003-5), those of one source as they were enabled."""
+    """Return the plugins in loading order: by source (003-5), and within a source as they were enabled."""
     order = list(dict.fromkeys(info.source for info in found))
     return sorted(found, key=lambda info: (order.index(info.source), _place(config, info)))
 
@@ -160,7 +160,7 @@ class _Loader:
     modules: list[str] = field(default_factory=list)
 
     def load(self, info: PluginInfo) -> PluginInfo:
-        """The plugin, loaded; or taken back, with the reason."""
+        """Return the loaded plugin; or, after a failure, the reverted one with the reason."""
         before = {entry.name: entry for entry in self.registry.entries()}
         take_back = self.registry.checkpoint()
         self.registry.guard(_guard(self.config, info.name, before))
@@ -225,7 +225,7 @@ class _Loader:
         return module
 
     def _set_up(self, info: PluginInfo, plugin: Any, before: Mapping[str, ToolEntry]) -> tuple[str, ...]:
-        """Call the plugin's own setup hooks; what they add is handed on only once all of them went well. Return its platforms."""
+        """Call the plugin's setup hooks, and apply their additions only if all succeed. Return its platforms."""
         added: list[tuple[Add, str, Any]] = []
         configure(self.manager, plugin, info.name, self.config)
         _call_hook(self.manager, "register_tools", plugin, self.registry)
@@ -252,7 +252,7 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"it called sys.exit({error.code!r}) while it was loading"
-    text = "; ".join(line.strip() for line in str(error).splitlines())  # pluggy's have several lines
+    text = "; ".join(line.strip() for line in str(error).splitlines())  # pluggy's messages have several lines
     fix = f"; install the package that has it for {sys.executable}" if isinstance(error, ModuleNotFoundError) else ""
     return f"{type(error).__name__}: {text}{fix}"
 
@@ -277,7 +277,7 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
 
 
 def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
-    """The guard is only asked about registrations; a plugin may also have unregistered a tool."""
+    """Raise RegistrationError if the plugin unregistered a tool: the guard checks only registrations."""
     for name, old in before.items():
         if registry.get(name) is not old:
             _may_replace(config, plugin, old)
@@ -287,9 +287,9 @@ def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Map
 
 
 def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
-    """Raises PluginError for a hook that doesn't exist, and for a function named as a hook that isn't marked as one.
+    """Raise PluginError for an unknown hook, and for a function with a hook's name that isn't marked as a hook.
 
-    Both would be a gate that is never asked.
+    Either would be a gate that is never called.
     """
     known = [name for name, caller in vars(manager.hook).items() if not name.startswith("_") and caller.has_spec()]
     for name in dir(plugin):
@@ -309,7 +309,7 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 
 def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[str]) -> None:
-    """Raises PluginError for an argument that the hook does not have."""
+    """Raise PluginError for an argument that the hook does not have."""
     import inspect
 
     takes = f"{hook} takes any of {', '.join(known)}, by name" if known else f"{hook} takes no arguments"
@@ -325,7 +325,7 @@ def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[st
 
 
 def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any) -> None:
-    """Call this one plugin's implementations of a setup hook; each has one argument, which it may leave out."""
+    """Call one plugin's implementations of a setup hook; each has one argument, which it may omit."""
     import inspect
 
     for implementation in getattr(manager.hook, name).get_hookimpls():
@@ -347,14 +347,14 @@ def _file_spec(name: str, main: Path) -> Any:
 
 
 def _purge(module: str) -> None:
-    """Forget a module and its parts: one that failed, or that this process loaded before."""
+    """Remove a module and its submodules from memory after a failure, or before a reload."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "prefix", None) != module]
     for loaded in [key for key in sys.modules if key == module or key.startswith(f"{module}.")]:
         del sys.modules[loaded]
 
 
 class _ProjectFinder:
-    """Imports a project's plugin from the bytes that the digest was made of, and never from bytecode."""
+    """Imports a project's plugin from the bytes of the trusted digest, and never from bytecode."""
 
     def __init__(self, prefix: str, origin: ProjectFiles, where: str) -> None:
         self.prefix = prefix
@@ -375,7 +375,7 @@ class _ProjectFinder:
         spec = ModuleSpec(fullname, loader, origin=self._folder + source, is_package=is_package)
         spec.has_location = True
         if is_package:
-            spec.submodule_search_locations = []  # nothing of it is looked for on disk
+            spec.submodule_search_locations = []  # importlib must not search the disk for submodules
         return spec
 
     def _source_of(self, fullname: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Plugins for the whole process: for those who call ``model_tools`` and have no Crib.
+"""Plugins for the whole process: for callers of ``model_tools`` without a Crib.
 
-They are loaded into what the synchronous interface stands on: the registry of the built-in tools, its dispatcher with the
-approval gate, and the catalog of toolsets. A Crib sees nothing of it: it loads what its own configuration enables.
+They are loaded into the parts behind the synchronous interface: the registry of the built-in tools, its dispatcher with the
+approval gate, and the catalog of toolsets. A Crib does not see them: it loads the plugins of its own configuration.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ProcessPlugins:
         self._take_back: list[Callable[[], None]] = []
 
     def load(self, config: Config | None, protect: Callable[[list[Path]], None]) -> list[PluginInfo]:
-        """Load what ``config`` enables, the person's own where it is None; what is loaded already stays as it is.
+        """Load the plugins that ``config`` or, for None, the user's own configuration enables. Loaded plugins stay unchanged.
 
-        ``protect`` is told, before any plugin's code runs, of the files that no tool may change. Raises ConfigError.
+        ``protect`` receives the files that no tool may change, before any plugin's code runs. Raises ConfigError.
         """
         with self._lock:
             config = require_confirmed(load_config(project_dir=Path.cwd())) if config is None else config
@@ -79,13 +79,13 @@ class ProcessPlugins:
         return infos
 
     def unload(self) -> None:
-        """Take back every plugin that was loaded: its hooks, tools, toolsets and backends."""
+        """Remove every loaded plugin: its hooks, tools, toolsets and backends."""
         with self._lock:
             self._sources.end()
             self._tools = None
             while self._take_back:
                 self._take_back.pop()()
-            for info in self._loaded.values():  # last: until its tools are gone, their gates are asked
+            for info in self._loaded.values():  # last, because their gates are called until their tools are removed
                 self._dispatcher.hooks.unregister(name=info.name)
             self._loaded.clear()
 

@@ -1,4 +1,4 @@
-"""Telling plugins of the run: sessions that begin and end, requests to a model. Observers: none can stop it."""
+"""Plugin hooks around runs: sessions that begin and end, requests to a model. They observe, and none can stop a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 async def call_hook(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -> None:
-    """Call ``hook`` of every plugin that has it, one after another. One that raises or is late is logged, and the run goes on."""
+    """Call ``hook`` of every plugin that has it, one after another. An error or a timeout is logged, and the run continues."""
     for observer in hooks.in_order(hook):
         try:
             seen = observer.function(*[values[name] for name in observer.argnames])
@@ -31,7 +31,7 @@ async def call_hook(hooks: HookManager, hook: str, scope: CallScope, **values: A
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Ctrl-C, and the cancellation of this very task; all else, also sys.exit, is the plugin's, and the run goes on."""
+    """Return whether an error is Ctrl-C or the cancellation of this task; all others, even sys.exit, are the plugin's."""
     task = asyncio.current_task()
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
     return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

@@ -1,4 +1,4 @@
-"""Things that a plugin is given as it loads: its settings, a folder of its own, and what takes out secrets."""
+"""Values for a plugin at its start: its settings, its own folder, and a function that removes secrets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from toolcrib.contract.errors import PluginError
 from tools.redact import Redactor
 
 _FRESH = 30.0
-"""Seconds for which the secrets that were read are gone by."""
+"""Seconds until the secrets are read again."""
 
 
 def configure(manager: pluggy.PluginManager, plugin: Any, name: str, config: Config) -> None:
-    """Call the plugin's ``configure`` with those of the arguments that it takes. Raises PluginError for settings without it."""
+    """Call the plugin's ``configure`` with the arguments that it takes.
+
+    Raises PluginError if it has settings but no ``configure``.
+    """
     settings: Mapping[str, str] = dict(config.plugins.settings.get(name, {}))
     given = {"settings": settings, "folder": state_dir() / "plugin-data" / name, "redact": _redacting(config)}
     found = [one for one in manager.hook.configure.get_hookimpls() if one.plugin is plugin]

@@ -12,7 +12,7 @@ from toolcrib.contract.errors import PluginError
 
 @dataclass(frozen=True, slots=True)
 class PluginSlash:
-    """A plugin's command: its function, and where and by whom it may be used."""
+    """A plugin's command: its function, the interfaces that have it, and the role of its users."""
 
     function: Callable[..., Any]
     surfaces: Sequence[Surface] = TERMINAL

@@ -29,10 +29,10 @@ _VERSION = r"""(?m)^__version__\s*(?::\s*\w+\s*)?=\s*["']([^"'\n]{1,40})["']"""
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """A plugin that was found, or asked for. ``where`` is its path, or its distribution.
+    """A plugin that was found, or requested. ``where`` is its path, or its distribution.
 
-    ``trusted`` is False for a project's plugin that the person's configuration does not trust as it is now.
-    ``error`` says why it can't be loaded, or could not, and what to do.
+    ``trusted`` is False for a project's plugin that the user's configuration does not trust in its current state. ``error`` is
+    the reason why it can't be loaded, and the remedy.
     """
 
     name: str
@@ -44,21 +44,21 @@ class PluginInfo:
     loaded: bool = False
     error: str = ""
     origin: Any = field(default=None, repr=False, compare=False)
-    """Source that the loader loads it from: a Path, a ProjectFiles or an entry point."""
+    """Source for the loader: a Path, a ProjectFiles or an entry point."""
     platforms: tuple[str, ...] = ()
     """Platforms that it added."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """The Python files of a project's plugin as they were when the digest was taken: what was trusted is what runs."""
+    """The Python files of a project's plugin as they were for the digest, so that the trusted code is the code that runs."""
 
     main: str
     files: Mapping[str, bytes]
 
 
 def canonical(name: str) -> str:
-    """The form that names are compared in: ``My-Plugin`` and ``my_plugin`` are one."""
+    """Return the form for comparing names: ``My-Plugin`` and ``my_plugin`` are equal."""
     return name.casefold().replace("-", "_")
 
 
@@ -67,9 +67,9 @@ def plugin_folder(project_dir: Path) -> Path:
 
 
 def project_digest(project_dir: str | Path) -> str:
-    """The sha256 of all that lies in ``<project>/.toolcrib/plugins`` (names and contents), in hexadecimal.
+    """Return the sha256 of the files in ``<project>/.toolcrib/plugins`` (names and contents), in hexadecimal.
 
-    Raises PluginError where there is no such folder, or where it holds links, devices or more than 20 MB.
+    Raises PluginError if there is no such folder, or if it contains links, devices or more than 20 MB.
     """
     return _digest(_snapshot(Path(project_dir)))
 
@@ -84,7 +84,7 @@ def user(config: Config) -> Iterator[PluginInfo]:
 
 
 def project(config: Config, project_dir: Path | None) -> Iterator[PluginInfo]:
-    """Plugins of the project, trusted or not; one named ``*`` where its folder as a whole can't be taken."""
+    """Yield the project's plugins, trusted or not; one named ``*`` if the whole folder is refused."""
     if project_dir is None or not plugin_folder(project_dir).is_dir():
         return
     root = project_dir.resolve()
@@ -143,7 +143,7 @@ def _version(text: str) -> str:
 
 
 def _resolved(path: str) -> Path:
-    return Path(os.path.expanduser(path)).resolve()  # noqa: PTH111 - Path.expanduser raises where there is no home
+    return Path(os.path.expanduser(path)).resolve()  # noqa: PTH111 - Path.expanduser raises without a home folder
 
 
 def _why_untrusted(config: Config, root: Path, digest: str, *, changed: bool) -> str:
@@ -153,7 +153,7 @@ def _why_untrusted(config: Config, root: Path, digest: str, *, changed: bool) ->
 
 
 def _snapshot(project_dir: Path) -> dict[str, bytes]:
-    """Every file below the plugin folder, by its path there. Bytecode is left out: it is never run."""
+    """Return every file below the plugin folder, by its relative path, without bytecode, which never runs."""
     folder = plugin_folder(project_dir)
     for part in (folder.parent, folder):
         if part.is_symlink():
@@ -204,7 +204,7 @@ def _digest(files: Mapping[str, bytes]) -> str:
 
 
 def _mains(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """(plugin name, its main file): single modules, and packages."""
+    """Yield each plugin's name and main file, for single modules and packages."""
     for path in sorted(files):
         head, slash, rest = path.partition("/")
         name = head if slash else path.removesuffix(".py")

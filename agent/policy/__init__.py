@@ -1,1 +1,1 @@
-"""Policy: who may do what. Grants, standing answers, confirmation of the configuration, and toolcrib's protection of itself."""
+"""Policy: who may do what. Grants, permanent answers, confirmation of the configuration, and toolcrib's protection of itself."""

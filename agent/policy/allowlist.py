@@ -1,8 +1,8 @@
-"""Permanent grants: ``always`` answers, kept in command_allowlist of config.yaml (003-27).
+"""Permanent grants: ``always`` answers, stored in command_allowlist of config.yaml (003-27).
 
-A local shell shares the person's rights, so the file alone is no proof of what the person said. The digests of the
-entries that an ``always`` answer wrote, or that the person confirmed, lie apart in the state folder; an entry without
-its digest there is shown, and doesn't count until it is confirmed.
+A local shell has the user's rights, so the file alone does not prove the user's approval. The state folder has the digests of the
+entries that an ``always`` answer wrote, or that the user confirmed. An entry without a digest there is shown, and doesn't count
+until it is confirmed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STATE_FILE = "allowlist.json"
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """An entry of command_allowlist that can never count, and why."""
+    """An entry of command_allowlist that can never count, and the reason."""
 
     entry: AllowlistEntry
     reason: str
@@ -48,17 +48,17 @@ def entry_faults(config: Config, project_root: str) -> list[EntryFault]:
     for entry in config.command_allowlist:
         try:
             _to_grant(_bound(entry, project_root))
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+        except Exception as error:  # noqa: BLE001 - with any fault the entry doesn't count
             found.append(EntryFault(entry, str(error)))
     return found
 
 
 class PermanentGrants:
-    """A GrantStore whose ``always`` grants of the local person outlive the store; all others are left to ``inner``. Thread-safe.
+    """A GrantStore whose ``always`` grants of the local user outlive the store; ``inner`` has all others. Thread-safe.
 
-    Reads the file once, when made; what another process revokes later counts no longer here either. Raises ConfigError where
-    it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given. Where the state
-    folder can't be written none of the file's entries counts, and ``problem`` is the error.
+    It reads the file once, when created; grants that another process revokes later stop counting here, too. Raises ConfigError if
+    the file can't be trusted, also in ``add`` and ``revoke``: a grant that can't be written is not given. If the state folder
+    can't be written, no entry of the file counts, and ``problem`` is the error.
     """
 
     def __init__(
@@ -71,9 +71,11 @@ class PermanentGrants:
         instead: bytes | None = None,
         like: PermanentGrants | None = None,
     ) -> None:
-        """``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read in the place
-        of the file. ``like`` are those of another folder and the same file: what they looked up, and reported, counts here too,
-        as long as nothing has changed.
+        """Read the grants.
+
+        ``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read instead of the
+        file. ``like`` has the grants of another folder and the same file: its lookups and reports also count here, while nothing
+        has changed.
         """
         self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
@@ -82,7 +84,7 @@ class PermanentGrants:
         if like is not None and (like._path, like._known.file) == (self._path, self._known.file):
             self._known = like._known
         self._lock = threading.RLock()
-        """Held for moments only; never while a file is locked, which may take seconds."""
+        """Held for moments only, and never while a file is locked, which may take seconds."""
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
         self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []
@@ -95,13 +97,13 @@ class PermanentGrants:
         entries = [_bound(entry, self._root) for entry in dict.fromkeys(config.command_allowlist)]
         try:
             known, is_news = self._known.keep_only(frozenset(_digest(entry).partition("@")[0] for entry in entries))
-        except ConfigError as error:  # what was deleted could come back unseen
+        except ConfigError as error:  # deleted entries could return unnoticed
             self.problem = error
             return
         for entry in entries:
             try:
                 grant = _to_grant(entry)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+            except Exception as error:  # noqa: BLE001 - with any fault the entry doesn't count
                 self.faults.append(EntryFault(entry, str(error)))
                 if is_news:
                     _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
@@ -117,19 +119,22 @@ class PermanentGrants:
             many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
             _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
 
-    # -- what a person confirms ----------------------------------------------------------------------------------
+    # -- what the user confirms ----------------------------------------------------------------------------------
 
     def unconfirmed(self) -> list[AllowlistEntry]:
-        """Entries that no command of the person's wrote; show them. They don't count."""
+        """Return the entries that no command of the user wrote. They don't count until the user sees and confirms them."""
         with self._lock:
             return list(self._unconfirmed)
 
     def describe(self, entry: AllowlistEntry) -> str:
-        """Describe for people what an entry covers."""
+        """Return a description of an entry's coverage."""
         return covered(_to_grant(entry))
 
     def confirm(self) -> None:
-        """The person has seen what ``unconfirmed`` gave and agrees: exactly those count from now on. Raises ConfigError."""
+        """Count exactly the entries of ``unconfirmed`` from now on, after the user has seen and confirmed them.
+
+        Raises ConfigError.
+        """
         confirmed = self.unconfirmed()
         self._known.add(_digest(entry) for entry in confirmed)
         with self._lock:
@@ -138,7 +143,7 @@ class PermanentGrants:
                 self._permanent[grant.id] = (grant, entry)
             self._unconfirmed = [entry for entry in self._unconfirmed if entry not in confirmed]
 
-    # -- GrantStore ----------------------------------------------------------------------------------------------
+    # Store a grant. An ``always`` grant is written first: if that fails, it raises and is not granted.
 
     async def add(self, grant: Grant) -> None:
         """Keep a grant. An ``always`` one is written first: what can't be written raises, and isn't granted."""
@@ -146,7 +151,7 @@ class PermanentGrants:
             await self._inner.add(grant)
             return
         entry = _to_entry(grant)
-        kept = _to_grant(entry)  # what the next session will read must be something that it takes
+        kept = _to_grant(entry)  # the next session must be able to read it
         await _off_loop(lambda: self._write(entry))
         with self._lock:
             self._unconfirmed = [other for other in self._unconfirmed if other != entry]
@@ -154,12 +159,12 @@ class PermanentGrants:
         _log.debug("always: %s below %s", kept.argv, kept.root)
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Raises ConfigError where what another process changed can't be read."""
+        """Return the grants. Raises ConfigError if another process's change can't be read."""
         own = self.permanent() if session_id is None or not principal else ()
         return [*own, *await self._inner.all(session_id, principal)]
 
     def permanent(self) -> Sequence[Grant]:
-        """Return the grants of the file alone. Raises as ``all``."""
+        """Return the grants of the file alone. Raises what ``all`` raises."""
         with self._lock:
             if self._permanent:
                 self._drop_revoked()
@@ -174,11 +179,11 @@ class PermanentGrants:
         self._stamp = stamp
 
     async def spend(self, grant_id: str) -> bool:
-        """False for a permanent grant, which isn't counted."""
+        """Use a counted grant once. Return False for a permanent grant, which isn't counted."""
         return await self._inner.spend(grant_id)
 
     async def revoke(self, grant_id: str) -> bool:
-        """Also takes a permanent one out of the file; it counts no longer, even where the file can't be written."""
+        """Revoke a grant. A permanent one is also removed from the file, and stops counting even if the file can't be written."""
         with self._lock:
             found = self._permanent.pop(grant_id, None)
             if found is not None:
@@ -203,7 +208,7 @@ class PermanentGrants:
 
 
 async def _off_loop(work: Callable[[], None]) -> None:
-    """Do it in a thread where an event loop runs, which would wait for another process's lock of the file."""
+    """Run ``work``, in a thread if an event loop runs, because it may wait for another process's lock of the file."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -219,10 +224,10 @@ class _KnownEntries:
         self.file = file
         self._config = str(config.resolve())
         self._kept: tuple[object, frozenset[str], frozenset[str]] | None = None
-        """The stamp, what was present, and what of it was known, as of the last look."""
+        """The stamp, the present entries and the known ones among them, at the last check."""
 
     def stamp(self) -> object:
-        """Another one whenever the file was written; None where there is none."""
+        """Return a stamp that changes whenever the file is written; None if there is no file."""
         try:
             about = self.file.stat()
         except OSError:
@@ -233,8 +238,9 @@ class _KnownEntries:
         return frozenset(self._read().get(self._config, []))
 
     def keep_only(self, present: frozenset[str]) -> tuple[frozenset[str], bool]:
-        """The known ones among ``present``, and whether that is news since the last look. Others are forgotten: an entry that was
-        deleted may not come back unseen.
+        """Return the known entries among ``present``, and whether they changed since the last check.
+
+        Other entries are forgotten, so that a deleted entry can't return unnoticed.
         """
         stamp = self.stamp()
         if self._kept is not None and self._kept[:2] == (stamp, present):
@@ -281,7 +287,7 @@ class _KnownEntries:
 
 
 def _digest(entry: AllowlistEntry) -> str:
-    if entry.text is not None:  # apart from its folder: what was confirmed in one project is not forgotten in another
+    if entry.text is not None:  # without its folder: an entry that is confirmed in one project stays known in another
         return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
     links = [list(entry.links)] if entry.links else []
     return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv), *links]))
@@ -301,12 +307,12 @@ def _to_grant(entry: AllowlistEntry) -> Grant:
 
 
 def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
-    """An entry of plain text, bound to a project's folder, or to none, as it stands in the file; any other as it is."""
+    """Return an entry of plain text bound to a project's folder, or to none as in the file; return other entries unchanged."""
     return replace(entry, cwd=root) if entry.text is not None else entry
 
 
 def covered(grant: Grant) -> str:
-    """Describe for people what a permanent grant covers."""
+    """Return a description of a permanent grant's coverage."""
     if grant.argv:
         return f"`{' '.join(grant.argv)}` in {grant.root}"
     return f"all that is meant by {grant.key.partition('@')[2]!r}, below {grant.root}"

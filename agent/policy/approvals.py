@@ -1,4 +1,4 @@
-"""Grants for users: list, narrow and revoke them; and what was decided."""
+"""Grants for users: list, narrow and revoke them; and the history of decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Approvals:
-    """Over one store. ``grants`` also knows the permanent ones."""
+    """The grants and decisions of one store. ``grants`` also has the permanent ones."""
 
     def __init__(self, store: Store, grants: PermanentGrants) -> None:
         self._store = store
@@ -31,19 +31,19 @@ class Approvals:
         return [grant for grant in await self._grants.all(session_id) if _counts(grant, now)]
 
     async def grant(self, prefix: str) -> Grant:
-        """Return the grant whose id begins with ``prefix``. Raises ToolcribError for none or several."""
+        """Return the grant whose id starts with ``prefix``. Raises ToolcribError for none or several."""
         found = [grant for grant in await self.grants() if prefix and grant.id.startswith(prefix)]
         return _only(found, prefix, [grant.id[:8] for grant in found])
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke a grant: it counts no longer, from the next call on, in every process."""
+        """Revoke a grant and return it: from the next call on it does not count in any process."""
         grant = await self.grant(prefix)
         if not await self._grants.revoke(grant.id):
             raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
         return grant
 
     async def narrow(self, prefix: str, root: str) -> Grant:
-        """Bind a grant to a folder or file below the one it has. Raises ToolcribError for anything wider."""
+        """Bind a grant to a folder or file below its own, and return it. Raises ToolcribError for anything wider."""
         grant = await self.grant(prefix)
         if grant.scope == "always":
             raise ToolcribError(
@@ -53,15 +53,15 @@ class Approvals:
         if root == grant.root or not under(root, grant.root):
             raise ToolcribError(f"{root} does not lie below {grant.root}, which is what the grant {grant.id[:8]} covers")
         narrower = replace(grant, root=root)
-        if not await self._grants.revoke(grant.id):  # first: what somebody revoked must not come back narrower
+        if not await self._grants.revoke(grant.id):  # first, because a revoked grant must not return as a narrower one
             raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
         await self._grants.add(narrower)
         return narrower
 
-    # -- what was decided ----------------------------------------------------------------------------------------
+    # -- decisions -----------------------------------------------------------------------------------------------
 
     async def history(self, session_id: str | None = None, limit: int | None = None) -> Sequence[AuditEntry]:
-        """Decisions, oldest first; the last ``limit`` of them."""
+        """Return the last ``limit`` decisions, oldest first."""
         entries = await self._store.audit.entries(session_id)
         return entries if limit is None else entries[-limit:]
 

@@ -1,4 +1,4 @@
-"""Telling plugins what the approval gate decided."""
+"""Plugin hooks for decisions of the approval gate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 10.0
 
 
 class ToldAudit:
-    """An audit log whose entries plugins hear of (``on_decision``), once they are recorded."""
+    """An audit log that passes entries to plugins (``on_decision``) after they are recorded."""
 
     def __init__(self, audit: AuditLog, hooks: Callable[[], HookManager], redact: Callable[[str], str]) -> None:
         self._audit = audit
@@ -32,7 +32,7 @@ class ToldAudit:
                 if inspect.isawaitable(seen):
                     async with asyncio.timeout(_SECONDS):
                         await seen
-            except Exception as error:  # noqa: BLE001 - an observer: the decision stands
+            except Exception as error:  # noqa: BLE001 - an observer: the decision remains
                 text = self._redact(f"{type(error).__name__}: {error}")
                 _log.error("on_decision of the plugin %r failed: %s", observer.plugin_name, Private(text))
 

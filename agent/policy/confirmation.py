@@ -1,9 +1,9 @@
-"""Confirmation of config.yaml: what loosens or redirects in it counts as a person last agreed to it.
+"""Confirmation of config.yaml: settings that loosen or redirect something count only as the user last confirmed them.
 
-A local shell shares the person's rights, so the file alone is no proof of what the person wrote. What it said when they last
-agreed lies apart in the state folder, with a digest of the whole file: while that is the same, nothing else is read. Agreed is
-by a change that a command makes at a terminal (``agreed_by_setting``) or by a yes to what is shown (``confirm``); a file that is
-there before the state folder is, and one that only somebody else can write, are taken as they are.
+A local shell has the user's rights, so the file alone does not prove the user's approval. The state folder has the last confirmed
+values, with a digest of the whole file: while the digest matches, nothing else is read. The user confirms with a command that
+changes a setting at a terminal (``agreed_by_setting``), or by approving the shown changes (``confirm``). A file that is older
+than the state folder, and a file that only another account can write, need no confirmation.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ WATCHED = (
     "store.url",
     "store.path",
 )
-"""Keys, with all below them, by which more is allowed than before, or by which keys, calls or the memory go elsewhere."""
+"""Keys, with everything below them, that can allow more than before, or send keys, calls or the memory elsewhere."""
 _NOTHING = object()
 _PARTLY = "partly"
-"""Stands in the place of a digest where not all of the file was agreed to."""
+"""Stands for a digest if only a part of the file is confirmed."""
 _FREE = ("approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders")
 _OFF = frozenset(["approval.develop_toolcrib", "approval.smart.enabled", "smart_approval"])
 _LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
 _QUOTAS = frozenset(["messages_per_hour", "runs_at_once", "tokens_per_day", "cost_per_day"])
-"""Numbers of which 0, the default, bounds nothing."""
+"""Limits whose default 0 means no limit."""
 _PEOPLE = frozenset(["allowed_users", "allowed_chats"])
 _STRICTER: Mapping[str, Sequence[Any]] = {
     "approval.mode": ("default", "cautious", "confirm-edits", "plan"),
@@ -76,12 +76,12 @@ _STRICTER: Mapping[str, Sequence[Any]] = {
 """The values of each key, from the least strict to the strictest."""
 
 Watched: TypeAlias = Mapping[str, Any]
-"""Dotted key -> plain value, of what is watched and not at its default."""
+"""Dotted key -> plain value, for watched keys that differ from their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A key that says something else than what was agreed to. None stands for its default."""
+    """A key whose value differs from the confirmed one. None stands for its default."""
 
     key: str
     before: Any
@@ -89,9 +89,9 @@ class ConfigChange:
 
     @property
     def tightens(self) -> bool:
-        """True where less is allowed than before, for certain."""
+        """True if the change certainly allows less than before."""
         name = self.key.rpartition(".")[2]
-        if self.key.startswith("profiles."):  # laid over a value that isn't known here
+        if self.key.startswith("profiles."):  # it overrides a value that isn't known here
             return False
         if name in _LISTS:
             return set(self.before or ()) <= set(self.after or ())
@@ -107,7 +107,7 @@ class ConfigChange:
         return (self.key in _OFF or name in _OFF) and self.after is False
 
     def lines(self) -> list[str]:
-        """Return the change as lines that begin with - or +; of a list only what differs."""
+        """Return the change as lines that begin with - or +; for a list only the differences."""
         if isinstance(self.before, list) and isinstance(self.after, list) and set(_texts(self.before)) != set(_texts(self.after)):
             old, new = _texts(self.before), _texts(self.after)
             gone, come = [one for one in old if one not in new], [one for one in new if one not in old]
@@ -118,7 +118,7 @@ class ConfigChange:
 
 
 class UnconfirmedConfig(ConfigError):
-    """The configuration says what nobody agreed to, and is not obeyed. ``changes`` are all of it."""
+    """The configuration has unconfirmed changes, and is not used. ``changes`` has all of them."""
 
     def __init__(self, config: Config, changes: Sequence[ConfigChange]) -> None:
         self.path = config.path
@@ -131,16 +131,16 @@ class UnconfirmedConfig(ConfigError):
 
 
 def require_confirmed(config: Config) -> Config:
-    """Return the configuration. Raises UnconfirmedConfig, and ConfigError where what was confirmed can't be read."""
+    """Return the configuration. Raises UnconfirmedConfig, and ConfigError if the confirmed values can't be read."""
     if changes := unconfirmed(config):
         raise UnconfirmedConfig(config, changes)
     return config
 
 
 def last_confirmed(config: Config, *, profile: str | None, project_dir: Path) -> Config:
-    """Return the configuration with all that nobody agreed to as it was agreed to last: what looks only can go by that.
+    """Return the configuration with the last confirmed values in place of unconfirmed ones, for read-only commands.
 
-    Raises UnconfirmedConfig where that can't be told for certain, and ConfigError as ``require_confirmed`` does.
+    Raises UnconfirmedConfig if that is not certain, and ConfigError as ``require_confirmed`` does.
     """
     from agent.config import UNSET, find_key, text_with
 
@@ -158,9 +158,9 @@ def last_confirmed(config: Config, *, profile: str | None, project_dir: Path) ->
 
 
 def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...]:
-    """Return what in the configuration's file loosens or redirects, and nobody agreed to. Raises ConfigError.
+    """Return the unconfirmed changes in the configuration's file that loosen or redirect something. Raises ConfigError.
 
-    What needs no agreement, as the file of a first start, is kept as agreed to; with ``keep`` False it is only looked at.
+    Changes that need no confirmation, such as the file of a first start, are stored as confirmed, unless ``keep`` is False.
     """
     file = state_dir() / STATE_FILE
     agreed = _read(file).get(_name(config))
@@ -181,20 +181,23 @@ def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...
 
 
 def confirm(config: Config) -> None:
-    """A person has seen what ``unconfirmed`` gave and agrees. Raises ConfigError, and Denied below a session."""
+    """Store the configuration as confirmed: the user has seen and approved the result of ``unconfirmed``.
+
+    Raises ConfigError, and Denied below a session.
+    """
     refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
     said = _said(config)
     _keep(state_dir() / STATE_FILE, config, config.digest, said)
 
 
 def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
-    """A person set, or took out, what stands at a key: that counts from now on, and nothing else. Raises as ``confirm``."""
+    """Store the value at one key as confirmed: the user has set or removed it. Raises what ``confirm`` raises."""
     config = load_config(path, profile="")
     refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
     file = state_dir() / STATE_FILE
     agreed = _read(file).get(_name(config))
     if agreed is None and _is_new(file.parent, config):
-        return  # the first start takes all as it is
+        return  # the first start accepts everything
     key, said = ".".join(parts), _said(config)
     kept = {} if agreed is None else {name: value for name, value in agreed["values"].items() if not _is_at(name, key)}
     kept |= {name: value for name, value in said.items() if _is_at(name, key)}
@@ -202,19 +205,19 @@ def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
 
 
 def is_first_start(config: Config) -> bool:
-    """Return whether nothing was remembered of any start yet, so that the next one takes as agreed to what the file says."""
+    """Return whether no start is recorded yet, so that the next start accepts the whole file."""
     file = state_dir() / STATE_FILE
     return _name(config) not in _read(file) and _is_new(file.parent, config)
 
 
 def is_watched(parts: Sequence[str]) -> bool:
-    """Return whether a key is one that must be agreed to, or holds one, or is part of one; in a profile too."""
+    """Return whether a key needs confirmation, contains such a key, or is part of one; in a profile too."""
     key = ".".join(parts[2:] if parts[:1] == ("profiles",) else parts)
     return not key or any(_is_at(key, one) or _is_at(one, key) for one in WATCHED)
 
 
 def _said(config: Config) -> Watched:
-    """Return what the configuration's file says of what is watched, whatever the profile and the project add."""
+    """Return the watched values of the configuration's file, without those of the profile and the project."""
     try:
         data = config.path.read_bytes() if config.digest else None
     except OSError as error:
@@ -227,7 +230,7 @@ def _said(config: Config) -> Watched:
 
 
 def _watched(whole: Config, path: Path) -> Watched:
-    """Return what a file's configuration says of what is watched."""
+    """Return the watched values of a file's configuration."""
     usual = Config(path=path)
     said: dict[str, Any] = {}
     for key in WATCHED:
@@ -256,8 +259,10 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
 
 
 def _is_new(state: Path, config: Config) -> bool:
-    """Return whether nothing was ever remembered there. The files of a start that just begins, those of a configuration in
-    the same folder, and snapshots that ``toolcrib explain`` looked at, are no memory.
+    """Return whether nothing was ever recorded there.
+
+    Files of a start in progress, of a configuration in the same folder, and snapshots that ``toolcrib explain`` read, are no
+    record.
     """
     is_shared = state == config.path.parent
     other = ("plugins", "secrets.env", "snapshots") if is_shared else ("snapshots",)
@@ -272,8 +277,9 @@ def _is_new(state: Path, config: Config) -> bool:
 
 
 def _is_anothers(path: Path) -> bool:
-    """Return whether this account can't change the file, nor give itself the right to: it lies on a file system that is mounted
-    read-only, or it and every folder above it are somebody else's and closed.
+    """Return whether this account can't change the file, nor give itself the right: the file system is mounted read-only, or the
+
+    file and every folder above it belong to other accounts and are closed.
     """
     names = {path.absolute(), path.resolve()}
     try:
@@ -289,8 +295,9 @@ def _is_mine(path: Path) -> bool:
 
 
 def _remember(file: Path, config: Config, said: Watched, keep: bool, *, first: bool = False) -> None:
-    """Keep what is taken as it is, where it is to be kept and can be. Raises ConfigError at a ``first`` start on a full disk:
-    what else it made there would have the next start ask for what nobody changed.
+    """Store the values as confirmed, if ``keep`` and if possible.
+
+    Raises ConfigError at a ``first`` start on a full disk: its other files would make the next start ask about unchanged values.
     """
     if not keep:
         return
@@ -309,7 +316,7 @@ def _keep(file: Path, config: Config, digest: str, said: Watched) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return what was agreed to, by configuration file: its digest, and the values. A damaged file agrees to nothing."""
+    """Return the confirmed digest and values by configuration file. A damaged file confirms nothing."""
     try:
         files = json.loads(file.read_text("utf-8"))["files"]
         if all(isinstance(one["sha256"], str) and isinstance(one["values"], dict) for one in files.values()):
@@ -329,7 +336,7 @@ def _name(config: Config) -> str:
 
 
 def _rows(value: Any) -> list[str]:
-    """Return a value's text, of a list of rules each rule's."""
+    """Return a value's text, or for a list of rules the text of each rule."""
     return _texts(value) if isinstance(value, list) and any(isinstance(one, dict) for one in value) else [_text(value)]
 
 

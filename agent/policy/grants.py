@@ -1,4 +1,4 @@
-"""The grants of one session: the local person's lasting ones, and what the store keeps."""
+"""The grants of one session: the local user's permanent ones, and those in the store."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from toolcrib.contract.store import Grant, GrantStore
 
 @dataclass(frozen=True, slots=True)
 class SessionGrants:
-    """A GrantStore over ``kept``, a session's fenced view, with ``lasting``: the local person's, from the configuration.
+    """A GrantStore over ``kept``, a session's fenced view, and ``lasting``, the local user's grants in the configuration.
 
-    A lasting grant of any other principal is kept in the store, and never covers the local person's calls, nor theirs its own.
+    Permanent grants of other principals are in the store, and never cover the local user's calls; his never cover theirs.
     """
 
     lasting: PermanentGrants
     kept: GrantStore
 
     async def add(self, grant: Grant) -> None:
-        """Raises ConfigError where a lasting grant can't be written: then it is not given."""
+        """Store a grant. Raises ConfigError if a permanent grant can't be written; then it is not given."""
         is_local = grant.scope == "always" and not grant.principal
         await (self.lasting if is_local else self.kept).add(grant)
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Raises ConfigError where what another process changed can't be read."""
+        """Return the grants. Raises ConfigError if another process's change can't be read."""
         own = self.lasting.permanent() if session_id is None or not principal else ()
         return [*own, *await self.kept.all(session_id, principal)]
 

@@ -1,4 +1,4 @@
-"""The process at the other end of a UNIX socket: who it is, and whether it may speak for a person."""
+"""The process at the other end of a UNIX socket: its account, and whether it may decide for a user."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from agent.policy.self_protection import is_outside
 
 _CREDENTIALS = struct.Struct("3i")
 _SO_PEERPIDFD = 77
-"""Since Linux 6.5; Python has no name for it. It names the process itself, whose number another one may have by now."""
+"""Since Linux 6.5; Python has no name for it. It identifies the process itself, even if another one has its number by now."""
 
 
 class LocalPeer:
-    """The process that connected, or that listens, also if it handed its descriptor on. ``uid`` is its account."""
+    """The process that connected, or that listens, even if it passed its descriptor on. ``uid`` is its account."""
 
     def __init__(self, link: socket.socket) -> None:
-        """Raises OSError if the kernel does not say."""
+        """Raise OSError if the kernel does not report it."""
         self._pid, self.uid, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self._pidfd = _pidfd(link, self._pid)
 
     def is_outside(self, folders: Iterable[Path]) -> bool:
-        """Return whether the process lives and is proven to run outside of all sessions. This process always is."""
+        """Return whether the process runs and is proven to be outside of all sessions. This process always is."""
         if self._pid == os.getpid():
             return True
         return self._lives() and is_outside(self._pid, folders) and self._lives()
 
     def close(self) -> None:
-        """Close the descriptor of the process; then nothing is proven any more."""
+        """Close the descriptor of the process; then nothing can be proven."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
@@ -45,7 +45,7 @@ class LocalPeer:
 
 
 def _pidfd(link: socket.socket, pid: int) -> int:
-    """Return a descriptor of the process, -1 if it has ended or can't be seen."""
+    """Return a descriptor of the process, -1 if it has ended or is invisible."""
     try:
         return link.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except ProcessLookupError:

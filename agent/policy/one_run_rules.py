@@ -1,7 +1,7 @@
-"""Rules that allow something for one run: a person names them on the command line, as approval.rules and .tools have them.
+"""Rules that allow something for one run: the user gives them on the command line, in the form of approval.rules and .tools.
 
-They are read and checked like those of the configuration, and count beside them in this process alone: nothing is stored. What is
-asked every time or refused no such rule allows, and a mode of a session it does not loosen.
+They are checked like the configuration's rules and count beside them, in this process only: nothing is stored. No such rule
+allows calls that are always asked about or refused, and none loosens a session's mode.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ONLY_ALLOWS = (
 def with_allowed(
     config: Config, texts: Sequence[str], files: Sequence[str], project_dir: Path
 ) -> tuple[Config, Sequence[OperatorRule | OperatorToolRule]]:
-    """Return the configuration with these rules, and the rules. ``texts`` are rules, ``files`` hold lists of them.
+    """Return the configuration with these rules, and the rules. ``texts`` are rules, ``files`` have lists of rules.
 
-    Raises ConfigError with what is wrong in which of them, also for a file in the project, where a session could have written it;
-    and Denied below a session.
+    Raises ConfigError for an invalid rule, and for a file in the project, where a session could have written it; and Denied below
+    a session.
     """
     refuse_below(folders_of(config), "--allow")
     rules: list[OperatorRule] = []
@@ -52,7 +52,7 @@ def with_allowed(
 
 
 def allowed_words(rules: Sequence[OperatorRule | OperatorToolRule], registry: ToolRegistry) -> list[str]:
-    """Return each rule in words, with what it does not do: a tool that is not there, an example that it can't allow."""
+    """Return a description of each rule, with its limits: a missing tool, or an example that it can't allow."""
     return [_of_tool(one, registry) if isinstance(one, OperatorToolRule) else _of_command(one) for one in rules]
 
 
@@ -124,7 +124,7 @@ def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule],
 
 
 def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the entry with what may be left out on a command line. Raises ConfigError for one that does not allow."""
+    """Return the entry with defaults for a command line. Raises ConfigError for an entry that does not allow."""
     kind = "decision" if "tool" in entry else "level"
     if entry.get(kind, "allow") != "allow":
         raise ConfigError(f"{source}: {kind}: {_ONLY_ALLOWS}")

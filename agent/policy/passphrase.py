@@ -1,6 +1,6 @@
-"""The passphrase that proves to a local interface (the console, a page) that a person decides. An account alone proves nothing.
+"""The passphrase that proves to a local interface (the console, a page) that a user decides. An account alone proves nothing.
 
-A person sets it at a terminal. The state folder keeps a salted scrypt hash of it, and nothing else does.
+The user sets it at a terminal. Only the state folder has a salted scrypt hash of it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHORTEST = 10
-"""Characters of a passphrase at least."""
+"""Fewest characters of a passphrase."""
 _COST, _BLOCK, _MEMORY = 2**15, 8, 64 * 2**20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 def passphrase_path() -> Path:
-    """Return the file of the hash; it need not exist."""
+    """Return the path of the file with the hash; it may not exist."""
     return state_dir() / "passphrase.json"
 
 
@@ -38,8 +38,9 @@ def is_set() -> bool:
 
 
 def set_passphrase(text: str) -> None:
-    """Keep the hash of a passphrase in the place of an earlier one. Raises InvalidArguments for a short one, Denied below a
-    session, and OSError.
+    """Store the hash of a passphrase, replacing an earlier one.
+
+    Raises InvalidArguments for a short one, Denied below a session, and OSError.
     """
     refuse_below_any("setting the passphrase")
     if len(text.strip()) < SHORTEST:
@@ -55,7 +56,7 @@ def set_passphrase(text: str) -> None:
 
 
 def is_right(text: str) -> bool:
-    """Return whether this is the passphrase; False if none was set, or what is kept can't be read."""
+    """Return whether this is the passphrase; False if none is set, or the file can't be read."""
     try:
         kept = json.loads(passphrase_path().read_bytes())
         return hmac.compare_digest(_hash(text, bytes.fromhex(kept["salt"])), bytes.fromhex(kept["scrypt"]))
@@ -64,14 +65,14 @@ def is_right(text: str) -> bool:
 
 
 class PassphraseGuard:
-    """Takes tries one at a time, whichever connection they come from, with a pause after each wrong one that grows."""
+    """Checks attempts one at a time, from all connections, with a pause after each wrong one that grows."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._wrong = 0
 
     async def accepts(self, text: str) -> bool:
-        """Return whether this is the passphrase, after the pause that earlier wrong ones cost."""
+        """Return whether this is the passphrase, after the pause for earlier wrong attempts."""
         async with self._turn:
             if self._wrong:
                 await asyncio.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._wrong - 1)))

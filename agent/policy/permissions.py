@@ -1,4 +1,4 @@
-"""Approval as it would meet somebody's calls: the mode, who may agree, an operator's rules, and what was granted lastingly."""
+"""How the approval gate would treat a user's calls: the mode, smart approval, operator's rules, and permanent grants."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _DECIDES = {"allow": "runs unasked", "ask": "asks", "ask-once": "asks every time
 
 @dataclass(frozen=True, slots=True)
 class RuleInForce:
-    """An operator's rule that applies to a granted tool. ``decision`` is allow, ask, ask-once, block or deny; ``about`` is what
-    it matches, in words; ``tools`` are the granted tools that it applies to.
+    """An operator's rule that applies to a granted tool. ``decision`` is allow, ask, ask-once, block or deny; ``about`` describes
+    its
+
+    matches; ``tools`` are the granted tools that it applies to.
     """
 
     key: str
@@ -45,8 +47,9 @@ class RuleInForce:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Facts that the approval gate goes by. ``smart`` is the model that may agree first, "" for none; ``grants`` are the lasting
-    grants that cover their calls, in words.
+    """Facts that the approval gate uses. ``smart`` is the model that may approve first, "" for none; ``grants`` describe the
+
+    permanent grants that cover the calls.
     """
 
     mode: str
@@ -54,10 +57,10 @@ class Permissions:
     rules: tuple[RuleInForce, ...]
     grants: tuple[str, ...] = ()
     problem: str = ""
-    """Reason why the store's grants are not known, where they can't be read."""
+    """Reason why the store's grants are unknown, if they can't be read."""
 
     def lines(self) -> list[str]:
-        """Return all of it in words, a line each."""
+        """Return a description, one line per fact."""
         smart = f"smart approval: {self.smart} may agree first" if self.smart else "smart approval: off"
         return [f"mode {self.mode}: {MODES[self.mode]}", smart, *map(str, self.rules), *self._granted()]
 
@@ -67,7 +70,7 @@ class Permissions:
 
 
 def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], user: str = "") -> Permissions:
-    """Return what calls of these granted tools would meet."""
+    """Return the permissions for calls of these granted tools."""
     principal = Principal(platform, user)
     grants, problem = _lasting(workspace, principal)
     here = permissions_by(workspace.config, platform, tools, runs_commands(workspace.registry, tools))
@@ -75,7 +78,7 @@ def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], us
 
 
 def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant], str]:
-    """(grants for always, why they are not known): the local person's stand in the configuration, others' in the store."""
+    """Return the permanent grants, from the configuration for the local user, else from the store; and why they are unknown."""
     config = workspace.config
     try:
         if principal.is_local:
@@ -89,7 +92,7 @@ def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant
 
 
 def permissions_by(config: Config, platform: str, tools: Sequence[str], commands: Sequence[str]) -> Permissions:
-    """Return what a configuration alone says; ``commands`` are those of the tools that run commands."""
+    """Return the permissions by a configuration alone; ``commands`` are the tools that run commands."""
     approval, here = config.approval, config.platforms.get(platform)
     smart = approval.smart.model or config.model.name or "the only model of its server"
     by = smart if approval.smart.enabled and (here is None or here.smart_approval) else ""
@@ -102,13 +105,13 @@ def permissions_by(config: Config, platform: str, tools: Sequence[str], commands
 
 
 def runs_commands(registry: ToolRegistry, tools: Sequence[str]) -> list[str]:
-    """Return those of the tools that run commands, which rules for commands are about."""
+    """Return the tools that run commands: rules for commands apply to them."""
     entries = map(registry.get, tools)
     return [entry.name for entry in entries if entry is not None and entry.kind == "execute"]
 
 
 def command_words(rule: OperatorRule) -> str:
-    """Describe what a rule for commands matches."""
+    """Return a description of the calls that a rule for commands matches."""
     parts = [rule.command, rule.sub, rule.options, f"with operands like {rule.operands}" if rule.operands else ""]
     if not rule.operands and rule.level == "allow":
         parts.append("without operands")
@@ -116,6 +119,6 @@ def command_words(rule: OperatorRule) -> str:
 
 
 def tool_words(rule: OperatorToolRule) -> str:
-    """Describe what a rule for a tool matches."""
+    """Return a description of the calls that a rule for a tool matches."""
     args = ", ".join(f"{name}: {wanted}" for name, wanted in rule.args.items())
     return f"calls of {rule.tool}{f' with {args}' if args else ''}"

@@ -1,14 +1,14 @@
-"""Guard of what a command of a session may not change or decide. All of toolcrib's self-protection asks here.
+"""Limits on changes and decisions by a session's commands. All of toolcrib's self-protection uses this module.
 
 A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
-numbers in a variable. toolcrib's own commands that change settings, grants or trust look for both above themselves, and refuse
-where the folder is one of those: by number, so that no other name of it helps, and no other name of the program. What has other
-folders keeps working, such as toolcrib's own tests that a session runs.
+numbers in a variable. toolcrib's own commands that change settings, grants or trust check both in their ancestors, and refuse if
+the folder is one of these. They compare numbers, so other names of the folder or of the program make no difference. Processes
+with other folders keep working, such as toolcrib's own tests in a session.
 
 A decision is refused whatever the folders are: a process below any session (``is_below_any``) answers no question, and a local
-interface of ours takes decisions from a process only if that is proven to run outside of all sessions (``is_outside``). Both go
-by the mark that every descendant of a session's shell bears (tools/environments/session_mark.py), also if its parent has ended. A
-process that bears it and has no session's shell above itself belongs to an unknown session, which may go by any folder.
+interface accepts decisions only from a process that is proven to run outside of all sessions (``is_outside``). Both check the
+mark of every descendant of a session's shell (tools/environments/session_mark.py), even after its parent has ended. A marked
+process without a session's shell above it belongs to an unknown session, which may use any folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 BELOW = "TOOLCRIB_BELOW"
-"""Variable of commands: the numbers of the folders that their sessions go by, ``DEVICE:INODE`` with blanks between."""
+"""Variable of commands: the numbers of their sessions' folders, ``DEVICE:INODE`` separated by blanks."""
 _ELSEWHERE = "do it in a terminal of your own, in no window of a tmux or screen that a session's command started"
 _MOST_ANCESTORS = 1_000
 _LOCKS = Path("/proc/locks")
@@ -37,26 +37,26 @@ FolderId: TypeAlias = tuple[int, int]
 
 
 def folders_of(config: Config) -> list[Path]:
-    """Return the folders that a session of this configuration goes by."""
+    """Return the folders that a session of this configuration uses."""
     from agent.config import state_dir
 
     return list(dict.fromkeys([config.path.parent, config.path.resolve().parent, state_dir()]))
 
 
 def marks_of(folders: Iterable[Path]) -> str:
-    """Return the value of BELOW for commands: these folders, and those that this process is below of itself."""
+    """Return the value of BELOW for commands: these folders, and the folders in this process's own variable."""
     numbers = [f"{device}:{inode}" for device, inode in map(_number, folders)]
     return " ".join(dict.fromkeys([*os.environ.get(BELOW, "").split(), *numbers]))
 
 
 class Hold:
-    """Shared locks on the folders of this process's sessions, until ``close``. Other processes' locks don't hinder it."""
+    """Shared locks on the folders of this process's sessions, until ``close``. Other processes' locks don't interfere."""
 
     def __init__(self) -> None:
         self._held: dict[Path, int] = {}
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Hold these too. A folder that can't be locked has the variable of commands for a mark alone."""
+        """Hold these folders, too. A folder that can't be locked is marked only by the variable of commands."""
         for folder in folders:
             if folder in self._held:
                 continue
@@ -68,13 +68,16 @@ class Hold:
                 _log.debug("%s can't be locked: %s", folder, error)
 
     def close(self) -> None:
-        """Release all."""
+        """Release all folders."""
         while self._held:
             os.close(self._held.popitem()[1])
 
 
 def refuse_below(folders: Iterable[Path], what: str) -> None:
-    """Raise Denied if this process runs below a command of a session that goes by one of ``folders``. ``what`` was wanted."""
+    """Raise Denied if this process runs below a command of a session that uses one of ``folders``.
+
+    ``what`` is the denied action.
+    """
     if is_below(folders):
         raise Denied(
             f"{what} is a person's to do, and this runs below a command of a session that goes by the same configuration or "
@@ -83,7 +86,7 @@ def refuse_below(folders: Iterable[Path], what: str) -> None:
 
 
 def is_below(folders: Iterable[Path]) -> bool:
-    """Return whether this process runs below a command of a session that goes by one of ``folders``, or by unknown ones."""
+    """Return whether this process runs below a command of a session that uses one of ``folders``, or unknown ones."""
     wanted = {_number(folder): folder for folder in folders}
     if not {f"{device}:{inode}" for device, inode in wanted}.isdisjoint(os.environ.get(BELOW, "").split()):
         return True
@@ -99,7 +102,7 @@ def is_below(folders: Iterable[Path]) -> bool:
 
 
 def is_below_any() -> bool:
-    """Return whether this process runs below a command of any session, whatever folders that goes by."""
+    """Return whether this process runs below a command of any session, whatever its folders."""
     from tools.environments.session_mark import is_self_marked
     from tools.environments.shell.launcher import is_below_a_shell
 
@@ -107,24 +110,22 @@ def is_below_any() -> bool:
 
 
 def refuse_below_any(what: str) -> None:
-    """Raise Denied if this process runs below a command of any session. ``what`` was wanted."""
+    """Raise Denied if this process runs below a command of any session. ``what`` is the denied action."""
     if is_below_any():
         raise Denied(f"{what} is a person's to do, and this runs below a command of a session: {_ELSEWHERE}")
 
 
 def is_outside(pid: int, folders: Iterable[Path]) -> bool:
-    """Return whether a process is proven to run outside of all sessions. It is not proven if anything about the process or its
-    ancestors can't be read.
+    """Return whether a process is proven to run outside of all sessions. Unreadable data of it or an ancestor proves nothing.
 
-    A process that descends from the host of a session that goes by one of ``folders`` is inside. The host is
-    outside itself.
+    A descendant of the host of a session that uses one of ``folders`` is inside. The host itself is outside.
     """
     from tools.environments.session_mark import is_marked
     from tools.environments.shell.launcher import is_a_shell
 
     holders, numbers = _holders(), {_number(folder) for folder in folders}
     line = [pid, *_ancestors(pid)]
-    if _parent(line[-1]) not in (0, 1):  # the line ends before the first process: one of it could not be read
+    if _parent(line[-1]) not in (0, 1):  # the line ends before the first process: one of its processes could not be read
         return False
     if any(is_marked(one) is not False or is_a_shell(one) or _has_variable(one) for one in line):
         return False
@@ -132,7 +133,7 @@ def is_outside(pid: int, folders: Iterable[Path]) -> bool:
 
 
 def _has_left(above: Sequence[int]) -> bool:
-    """Return whether this process belongs to a session and left its shell. The folders of that session are unknown."""
+    """Return whether this process belongs to a session but left its shell. Then the session's folders are unknown."""
     from tools.environments.session_mark import is_self_marked
     from tools.environments.shell.launcher import is_a_shell
 
@@ -140,7 +141,7 @@ def _has_left(above: Sequence[int]) -> bool:
 
 
 def _has_variable(pid: int) -> bool:
-    """Return whether a process was started with the variable of commands. Those of another user can't be read."""
+    """Return whether a process started with the variable of commands. Processes of other accounts can't be read."""
     try:
         return f"\0{BELOW}=".encode() in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -148,14 +149,14 @@ def _has_variable(pid: int) -> bool:
 
 
 def _below_unmarked(above: Sequence[int], holders: Mapping[int, set[FolderId]]) -> bool:
-    """Return whether a session's shell is above whose process marks nothing: nobody knows what that session goes by."""
+    """Return whether an ancestor is a session's shell whose host holds no lock: then the session's folders are unknown."""
     from tools.environments.shell.launcher import is_a_shell
 
     return any(is_a_shell(pid) and not any(host in holders for host in above[at + 1 : at + 2]) for at, pid in enumerate(above))
 
 
 def _number(folder: Path) -> FolderId:
-    """Return the device and inode of a folder; of the nearest one above it where it does not exist."""
+    """Return the device and inode of a folder, or of the nearest existing folder above it."""
     about = _there(folder).stat()
     return about.st_dev, about.st_ino
 
@@ -180,7 +181,7 @@ def _parent(pid: int) -> int:
 
 
 def _holders() -> Mapping[int, set[FolderId]]:
-    """Return which process holds shared locks on what, as the kernel tells everybody; {} where it does not."""
+    """Return the files that each process holds shared locks on, from the kernel; {} if it does not report them."""
     found: dict[int, set[FolderId]] = {}
     with contextlib.suppress(OSError):
         for line in _LOCKS.read_text("ascii", "replace").splitlines():
@@ -196,7 +197,7 @@ def _file_number(parts: Sequence[str]) -> FolderId:
 
 
 def _is_held(folder: Path) -> bool:
-    """Return whether anybody holds a lock on the folder, whose number some file systems tell in two ways."""
+    """Return whether any process holds a lock on the folder. Some file systems report a folder's number in two ways."""
     try:
         handle = os.open(_there(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

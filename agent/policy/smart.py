@@ -1,8 +1,8 @@
-"""Smart approval: an auxiliary model agrees to calls that are plainly harmless, and leaves all others to a person.
+"""Smart approval: an auxiliary model approves calls that are plainly harmless, and leaves all others to the user.
 
-It is off until the person's own configuration turns it on. It can only lower ``ask``: what is asked every time, what is refused,
-and what a rule of the operator's asks about never reach it. Whatever goes wrong with it (no server, no time, any answer but the
-one that was asked for) leaves the question to the person, and where there is none the answer is no. Its yes covers one call.
+It is off until the user's own configuration enables it. It can only lower ``ask``: calls that are always asked about, refused
+calls, and calls that an operator's rule asks about never reach it. On any failure (no server, a timeout, an invalid answer) the
+user is asked; if no user can be asked, the call is denied. An approval covers one call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BY = "smart:"
 """Beginning of an answer's author; the model's name follows."""
 
 MOST_CHARS = 20_000
-"""Limit of one request's text. A longer one goes to a person: nobody should judge half a call."""
+"""Limit of one request's text. The user decides about a longer one, because the model must not judge half a call."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -75,7 +75,7 @@ _log = logging.getLogger(__name__)
 
 
 class Verdict(NamedTuple):
-    """``model`` is the name of whoever decided."""
+    """A decision. ``model`` is the name of the model that decided."""
 
     approved: bool
     why: str
@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Auxiliary:
-    """The model that is asked. ``seconds`` bounds one question, connecting included."""
+    """The auxiliary model. ``seconds`` limits one request, including the connection."""
 
     target: ModelTarget
     environ: Mapping[str, str] = field(repr=False)
@@ -94,7 +94,7 @@ class Auxiliary:
 
     @classmethod
     def of(cls, config: Config, plugins: Plugins) -> Auxiliary:
-        """Read approval.smart; what it leaves out is taken from ``model``. Raises ConfigError with what to set."""
+        """Return the model of approval.smart, with defaults from ``model``. Raises ConfigError with the setting to change."""
         smart, model, environ = config.approval.smart, config.model, environment(config)
         if smart.api_key_env and not smart.base_url:
             raise ConfigError("approval.smart.api_key_env needs approval.smart.base_url beside it: a key goes to one server")
@@ -114,7 +114,10 @@ class Auxiliary:
         return self.target.endpoint.model if self.target.endpoint is not None else ""
 
     async def reply(self, question: str) -> tuple[str, str]:
-        """(the model's name, all that it said). Raises ProviderError and ConfigError kinds, and ValueError for a call of its."""
+        """Return the model's name and its answer.
+
+        Raises ProviderError and ConfigError kinds, and ValueError if it calls a tool.
+        """
         target = await self._named()
         conversation = ProviderOpening(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)
         provider = open_session(target, conversation, self.environ, limits=self._limits(), plugins=self.plugins)
@@ -128,7 +131,7 @@ class Auxiliary:
         return model_of(provider) or self.name or target.provider, turn.assistant_text
 
     async def _named(self) -> ModelTarget:
-        """Return the target with the server's only model, where none is named."""
+        """Return the target, with the server's only model if none is named."""
         endpoint = self.target.endpoint
         if endpoint is None or endpoint.model or not endpoint.base_url:
             return self.target
@@ -150,9 +153,9 @@ class Auxiliary:
 
 
 class SmartAsker:
-    """An asker (see CallScope) in front of ``inner``, which asks a person; None where nobody can be asked.
+    """An asker (see CallScope) in front of ``inner``, which asks the user; None if no user can be asked.
 
-    ``told`` is called with every decision of the model, before the call runs or the person is asked.
+    ``told`` is called with every decision of the model, before the call runs or the user is asked.
     """
 
     def __init__(
@@ -191,7 +194,7 @@ class SmartAsker:
             why = f"no answer in {seconds:g} s"
         except ValueError as error:
             why = f"no usable answer: {error}"
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, a person is asked
+        except Exception as error:  # noqa: BLE001 - on any failure the user is asked
             why = self._redactor.text(str(error)) or type(error).__name__
         return Verdict(False, _line(why), name)
 
@@ -201,7 +204,7 @@ class SmartAsker:
         if is_async_callable(self.inner):
             given: Any = self.inner(ticket, ctx)
         else:
-            given = await in_own_thread(self.inner, ticket, ctx)  # it may wait for the person
+            given = await in_own_thread(self.inner, ticket, ctx)  # it may wait for the user
         while inspect.isawaitable(given):
             given = await given
         answer: Answer | None = given
@@ -209,14 +212,14 @@ class SmartAsker:
 
 
 def person_behind(asker: Asker | None) -> Asker | None:
-    """Make the asker of a person, with or without a model in front of it."""
+    """Return the asker of the user, without the model in front of it."""
     return asker.inner if isinstance(asker, SmartAsker) else asker
 
 
 def may_be_lowered(ticket: SuspendTicket) -> bool:
-    """Return whether a model may answer: a ticket of the approval gate, all of whose findings are of the level ``ask``.
+    """Return whether a model may answer: the ticket is the approval gate's, and all its findings have the level ``ask``.
 
-    What a rule of the operator's for a tool asks about is for a person: the rule says so.
+    Only the user answers for an operator's rule about a tool, because the rule requires it.
     """
     findings = ticket.parameters.get("findings")
     if ticket.action != ACTION or ticket.resume_mode != "replay" or not isinstance(findings, list | tuple) or not findings:
@@ -228,10 +231,10 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
 
 
 def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
-    """Word a call for the model, without secrets; None where that is too long.
+    """Return a request about a call for the model, without secrets; None if it is too long.
 
-    One line of ASCII: nothing in the data can end it, or draw it out of order. The mark is a new one each time, so that nothing
-    in the data can pass for it.
+    The call is one line of ASCII: nothing in the data can end it, or display it out of order. The mark is new each time, so that
+    nothing in the data can imitate it.
     """
     given = ticket.parameters
     told: dict[str, Any] = {name: given[name] for name in ("tool", "where", "command", "cwd", "path", "paths") if name in given}
@@ -250,9 +253,9 @@ def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
 
 
 def read_decision(text: str) -> tuple[bool, str]:
-    """(whether it approves, why). Raises ValueError for anything but the one object that was asked for, bare or in one fence.
+    """Return whether the model approves, and why. Raises ValueError for anything but the requested object, bare or in one fence.
 
-    An object somewhere in a text does not count: the model may only quote it.
+    An object inside other text does not count, because the model may only quote it.
     """
     text = text.strip()
     if (fenced := _FENCED.fullmatch(text)) is not None:

@@ -1,4 +1,4 @@
-"""The choice of a session's tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
+"""The selection of a session's tools: the platform's preset, the configuration's and the user's switches, and availability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolcrib.contract.registry import ToolRegistry
 from toolsets import ToolsetCatalog
 
 PREFIX = "toolcrib-"
-"""A platform's preset is the toolset of this and its name."""
+"""A platform's preset is the toolset with this prefix and its name."""
 
 _NEEDS: Mapping[Need, tuple[Callable[[Config], bool], str, str]] = {
     "memory": (
@@ -37,13 +37,14 @@ _NEEDS: Mapping[Need, tuple[Callable[[Config], bool], str, str]] = {
         "set a platform up: toolcrib docs gateway",
     ),
 }
-"""Parts of toolcrib that a tool may need: whether a configuration has it, the settings that switch it off, and the fix."""
+"""Parts of toolcrib that a tool may need: whether a configuration has it, the settings that disable it, and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """A registered tool, as it is shown to people. ``reason`` says why it is not granted, ``fix`` what would grant it, where the
-    reason does not say so itself.
+    """A registered tool, for display.
+
+    ``reason`` is why it is not granted, ``fix`` how to grant it, unless the reason shows that.
     """
 
     name: str
@@ -56,12 +57,12 @@ class ToolLine:
 
     @property
     def why(self) -> str:
-        """The reason, with what would grant it; "" for one that is granted."""
+        """The reason and the fix; "" for a granted tool."""
         return f"{self.reason or ''}; to get it: {self.fix}" if self.fix else self.reason or ""
 
 
 class Granting:
-    """``enabled`` as an argument stands before the configuration's; ``disabled`` adds to it: only narrowing adds up."""
+    """Selects tools. An ``enabled`` argument replaces the configuration's; ``disabled`` adds to it."""
 
     def __init__(self, config: Config, tools: ToolRegistry, catalog: ToolsetCatalog) -> None:
         self._config = config
@@ -71,12 +72,12 @@ class Granting:
     def granted(
         self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, user: str = ""
     ) -> list[str]:
-        """The tools that can be called, in order. Raises ToolsetError for an unknown toolset or platform."""
+        """Return the callable tools, in order. Raises ToolsetError for an unknown toolset or platform."""
         wanted = self._wanted(platform, enabled, disabled, user)
         return [name for name, reason in self._tools.availability(wanted).items() if reason is None]
 
     def explain(self, platform: str, user: str = "") -> list[ToolLine]:
-        """Every registered tool: whether this platform and user get it, and why not. Raises as ``granted``."""
+        """Return every registered tool: whether this platform and user get it, and why not. Raises what ``granted`` raises."""
         wanted = set(self._wanted(platform, None, None, user))
         narrowed = set(self._wanted(platform)) - wanted
         off, switched_off = self._off(), self._switched_off(platform)
@@ -100,7 +101,7 @@ class Granting:
         return lines
 
     def _switched_on(self, name: str, platform: str) -> str:
-        """Say what takes a tool out of the lists of disabled ones."""
+        """Return how to remove a tool from the lists of disabled ones."""
         here = self._config.platforms.get(platform)
         lists = [("tools.disabled", self._config.tools.disabled, "")]
         lists += [(f"platforms.{platform}.disabled_tools", here.disabled_tools, f" --platform {platform}")] if here else []
@@ -114,7 +115,7 @@ class Granting:
         )
 
     def _among_toolsets(self, name: str, toolset: str, platform: str) -> str:
-        """Say which toolset would bring a tool to a platform, or no longer keeps it away."""
+        """Return which toolset would add a tool to a platform, or which setting keeps it away."""
         config, here = self._config, self._config.platforms.get(platform)
         lists = [("toolsets.disabled", config.toolsets.disabled)]
         lists += [(f"platforms.{platform}.disabled_toolsets", here.disabled_toolsets)] if here else []
@@ -125,7 +126,7 @@ class Granting:
         return f"toolcrib config set {key} '[{', '.join([*chosen, toolset])}]'"
 
     def _chosen(self, platform: str) -> tuple[str, Sequence[str]]:
-        """Return the key that decides about the toolsets of a platform, and those that are granted there now."""
+        """Return the key that decides about the toolsets of a platform, and the toolsets that it grants now."""
         here = self._config.platforms.get(platform)
         if here is not None and here.enabled_toolsets is not None:
             return f"platforms.{platform}.enabled_toolsets", here.enabled_toolsets
@@ -150,12 +151,12 @@ class Granting:
         return {*self._config.tools.disabled, *(here.disabled_tools if here else ()), *self._off()}
 
     def _off(self) -> Mapping[str, Need]:
-        """Return the tools that would have nothing to work with, and what they lack."""
+        """Return the tools that lack a part of toolcrib, and the part."""
         lacking = {need for need, (has, _, _) in _NEEDS.items() if not has(self._config)}
         return {entry.name: entry.needs for entry in self._tools.entries() if entry.needs in lacking}
 
     def _preset(self, platform: str) -> list[str]:
-        """A preset also grants what enabled plugins registered: the person enabled them for that."""
+        """Return a platform's preset, with the toolsets of enabled plugins: the user enabled the plugins for these."""
         built_in = {entry.toolset for entry in self._tools.entries() if entry.is_built_in}
         return [f"{PREFIX}{platform}", *(name for name in self._tools.toolsets() if name not in built_in)]
 
