@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from agent.conversation.state import RunResult
     from agent.events import Event
     from agent.policy.tool_selection import ToolLine
-else:  # most who put a crib together open no session
+else:  # most callers of assemble open no session
     __getattr__ = late(
         __name__,
         {

@@ -129,7 +129,7 @@ def form_of(path: Path) -> Format:
     return form
 
 
-# -- a session's content in every format ---------------------------------------------------------------------------------
+# -- a session's content in every format --------------------------------------------------------------------------------
 
 
 def _about(info: SessionInfo, *, tagged: bool = False) -> list[str]:

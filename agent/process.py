@@ -37,7 +37,7 @@ from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:  # all that only some uses need loads with them
+if TYPE_CHECKING:  # imports for type checking, and of modules that only some uses load
     from agent.conversation.session import Session
     from agent.plugin_host.plugins import PluginInfo
     from agent.policy.tool_selection import ToolLine
@@ -89,7 +89,7 @@ class Crib:
         )
         """Opens sessions for interfaces."""
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- start and close -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start hosting sessions in this event loop, until ``aclose``: start the plugins, and keep connections for reuse.
@@ -209,7 +209,7 @@ class Crib:
             mode=policy.mode,
         )
 
-    # -- what plugins add ----------------------------------------------------------------------------------------
+    # -- additions by plugins ------------------------------------------------------------------------------------
 
     def _load_plugins(self, config: Config) -> list[PluginInfo]:
         from agent.plugin_host.plugins import load_plugins

@@ -21,7 +21,7 @@ from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore, holder_of
 from tools.undo.locks import FileSlots, MemorySlots
 
-if TYPE_CHECKING:  # it loads with the first undo
+if TYPE_CHECKING:  # the module loads with the first undo
     from tools.undo.differences import FileDifference
     from tools.undo.restore import Done, UndoItem
     from tools.undo.snapshots.calls import CallRecorder, SnapshotRestore

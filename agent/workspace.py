@@ -33,7 +33,7 @@ from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 from tools.redact import RedactingSink, Redactor
 
-if TYPE_CHECKING:  # all that only some uses need loads with them
+if TYPE_CHECKING:  # imports for type checking, and of modules that only some uses load
     from agent.conversation.core import SessionCore
     from agent.conversation.session import Session
     from agent.events import Event
@@ -131,7 +131,7 @@ class Workspace:
         }
         return [full.get(one["function"]["name"], one) for one in shown]
 
-    # -- what is granted -----------------------------------------------------------------------------------------
+    # -- granted tools -------------------------------------------------------------------------------------------
 
     def granted(
         self,

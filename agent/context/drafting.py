@@ -129,7 +129,7 @@ What belongs in it, in this order, at most 60 lines of Markdown:
 Leave out what any engineer knows, praise, and whatever you did not see in the project. No secrets, no paths of this machine."""
 
 
-# -- what files say --------------------------------------------------------------------------------------------------------
+# -- reading project files ----------------------------------------------------------------------------------------------
 
 
 def _text(path: Path) -> str:

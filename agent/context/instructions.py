@@ -51,11 +51,10 @@ class InstructionFile:
 
 
 def project_root(folder: Path, project_dir: Path) -> Path:
-    """Return the root of the project that ``folder`` is in: the nearest folder above with ``.git``, else ``project_dir``, or the
+    """Return the root of the project that ``folder`` is in: the nearest folder with ``.git``, from ``project_dir`` upwards.
 
-    folder itself if that is outside it.
-
-    Both are resolved. A root above counts only if it has the same owner, so that no other user can place one there.
+    Without ``.git`` the root is ``project_dir``. For a folder outside ``project_dir`` the search starts at the folder itself.
+    Both are resolved. A root above the start counts only if it has the same owner, so that no other user can place one there.
     """
     lowest = project_dir if folder == project_dir or project_dir in folder.parents else folder
     for above in (lowest, *lowest.parents):

@@ -211,7 +211,7 @@ def _told_first(session: SessionCore) -> Sequence[ContextPart]:
     return [part for part in (prompt, named, tools) if part.count]
 
 
-# -- what the model can read -------------------------------------------------------------------------------------------
+# -- the model's window -------------------------------------------------------------------------------------------------
 
 
 async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:

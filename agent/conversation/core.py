@@ -123,7 +123,7 @@ class SessionCore:
 
         self.watch(SessionBusy(self.id))
 
-    # -- its model -----------------------------------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------------------------
 
     @property
     def via(self) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class SessionCore:
 
         return Summariser.of(self.config, self.via, self.providers, self.limits.retry)
 
-    # -- what is remembered --------------------------------------------------------------------------------------
+    # -- records and state ---------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -219,7 +219,7 @@ class SessionCore:
         self.run = state
         return state
 
-    # -- where it runs -------------------------------------------------------------------------------------------
+    # -- tools ---------------------------------------------------------------------------------------------------
 
     @property
     def definitions(self) -> list[Any]:
@@ -237,7 +237,7 @@ class SessionCore:
 
     @property
     def file_arguments(self) -> dict[str, str]:
-        """The argument that names a file, by the tools that work on one, granted or not."""
+        """The argument that names a file, by tool, for all tools that work on files, granted or not."""
         return {entry.name: entry.file for entry in self._share.registry.entries() if entry.file}
 
     @property
@@ -245,7 +245,7 @@ class SessionCore:
         """The rows of its granted tools."""
         return [entry for name in self.names if (entry := self._share.registry.get(name)) is not None]
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- start and hooks -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Call the plugins' hooks for the beginning of the session, before its first work. Later calls do nothing."""

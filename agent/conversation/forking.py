@@ -15,7 +15,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import SessionInfo, Store
 
 _SHARE = 4
-"""A fork takes at most one part in this many of a context, unless the caller gives a count."""
+"""A fork takes at most one part in four of a context, unless the caller gives a count."""
 _AT_LEAST = 8_000
 """Tokens that a fork may take if the model's window is unknown."""
 

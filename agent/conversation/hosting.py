@@ -18,7 +18,7 @@ async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], N
     now = time.time()
     for record in await store.tickets.due(now):
         info = await store.sessions.get(record.session_id)
-        if info is None or info.platform != platform:  # a user of another platform has another way in
+        if info is None or info.platform != platform:  # another host serves the sessions of other platforms
             continue
         was, ticket = record.remind_at or now, record.ticket
         again = now + max(60.0, was - record.at)

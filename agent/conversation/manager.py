@@ -92,7 +92,7 @@ class SessionManager:
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing = False
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- start and close -----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> SessionManager:
         await self.start()
@@ -128,7 +128,7 @@ class SessionManager:
             with contextlib.suppress(StoreFailed):  # it lapses by itself
                 await self._store.leases.release(self._host)
 
-    # -- the way in ----------------------------------------------------------------------------------------------
+    # -- messages and answers ------------------------------------------------------------------------------------
 
     async def say(
         self,
@@ -297,7 +297,7 @@ class SessionManager:
         except Exception:  # noqa: BLE001 - the listener is the caller's code
             _log.exception("a listener of session %s failed", session_id[:12])
 
-    # -- what wakes it -------------------------------------------------------------------------------------------
+    # -- signals and polling -------------------------------------------------------------------------------------
 
     def _heard(self, topic: str) -> None:
         if topic.startswith(_TOPIC) and not self._closing:
@@ -362,7 +362,7 @@ class SessionManager:
             if session_id not in self._driving and await take_over(self._store, session_id, self._platform, self._host.name):
                 self._wake(session_id)
 
-    # -- what idle ones give back --------------------------------------------------------------------------------
+    # -- idle sessions -------------------------------------------------------------------------------------------
 
     async def _give_back_idle(self) -> None:
         before = time.monotonic() - self._idle_seconds

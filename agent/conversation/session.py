@@ -44,7 +44,7 @@ class Session(SessionCore):
         super().__init__(scope, names, backend, share, store=store, fence=fence, owner=owner, open_model=self._open_model)
         self._driver = Driver(self)
 
-    # -- the way in ----------------------------------------------------------------------------------------------
+    # -- messages and calls --------------------------------------------------------------------------------------
 
     async def say(
         self,
@@ -208,7 +208,7 @@ class Session(SessionCore):
 
         return await explain(self.dispatcher, self.scope, command, cwd)
 
-    # -- its model -----------------------------------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------------------------
 
     async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
         """Choose the model, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
@@ -223,13 +223,13 @@ class Session(SessionCore):
         link = self.link
         return await connect(self, choice or ModelChoice(), instructions=link.instructions, allows_manual=link.allows_manual)
 
-    # -- what is remembered --------------------------------------------------------------------------------------
+    # -- records -------------------------------------------------------------------------------------------------
 
     async def records(self) -> Sequence[Mapping[str, Any]]:
         """Return the whole conversation, oldest first."""
         return await self.transcript.records()
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- closing -------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """End the session's delegates, and close its connections and environment."""

@@ -140,7 +140,7 @@ class RunState:
             kind, words = self.error
             raise AnswerUnfit(words, self.text) if kind == AnswerUnfit.__name__ else ERRORS.get(kind, RunError)(words)
 
-    # -- as it is stored -----------------------------------------------------------------------------------------
+    # -- stored form ---------------------------------------------------------------------------------------------
 
     def record(self) -> RunRecord:
         """Return the run's record for the store."""

@@ -284,7 +284,7 @@ class Transcript:
         drawn = [image for record in records if record.get("role") == "assistant" for image in record.get("images", ())]
         return [Image.from_json(image) for image in drawn]
 
-    # -- an interrupted turn --------------------------------------------------------------------------------------
+    # -- an interrupted turn -------------------------------------------------------------------------------------
 
     async def unanswered(self) -> Mapping[str, Any] | None:
         """Return the last record if it is a reply with calls, which then have no results yet."""

@@ -21,7 +21,7 @@ class SlashCommand:
     """A command's row. ``words`` describe it; ``in_chat`` describes it in a chat, if it differs there.
 
     ``role``: the role that may use it in a chat, "" for every user of the chat. ``at_once``: a terminal runs it while the model
-    works. ``alone``: the command takes no arguments, so an interface must not discard text that follows it.
+    works. ``alone``: the command takes no arguments; an interface must not discard text after it.
     """
 
     words: str

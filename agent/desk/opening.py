@@ -88,7 +88,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
         await store.sessions.update(session_id, place=place)
     await session.refresh()
     if wanted.leaves_open and await session.waits_for_answers() and await store.tickets.pending(session_id):
-        session.scope.asker = None  # a refusal would settle what a user may answer elsewhere
+        session.scope.asker = None  # a refusal would settle a ticket that the user may answer elsewhere
     return session
 
 

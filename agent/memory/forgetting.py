@@ -83,9 +83,9 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
     """Return the principal's sessions that contain the words of a note, in order.
 
-    They may be in messages, thinking, calls (also by hand), questions, large results, tools' state of the session, and the task
-    of a delegate. Sessions of the principal's platform without a user count too, since any user may have spoken there. Raises
-    StoreFailed.
+    They may be in messages, thinking, calls (also by hand), approval requests, large results, tools' state of the session, and
+    the task of a delegate. Sessions of the principal's platform without a user count too, since any user may have spoken there.
+    Raises StoreFailed.
     """
     wanted = [words for note in notes if (words := _flat(note.text))]
 

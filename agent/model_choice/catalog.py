@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 class ModelServer:
     """A server that may have models; or a plugin's provider, which may need no server.
 
-    ``source`` is its origin: a key of the configuration, a variable, or FOUND. ``fault`` is the reason why it is
-    unusable; then there is no ``target``. ``models`` are the ones known without a request.
+    ``source`` is its origin: a key of the configuration, a variable, or FOUND. ``fault`` is the reason why it is unusable; then
+    there is no ``target``. ``models`` are the ones known without a request.
     """
 
     source: str
@@ -143,7 +143,7 @@ def _is_fresh(entry: Any, now: float) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("at"), float) and 0 <= now - entry["at"] < FRESH
 
 
-# -- finding servers -----------------------------------------------------------------------------------------------------
+# -- finding servers ----------------------------------------------------------------------------------------------------
 
 
 def configured_servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[ModelServer]:
@@ -209,7 +209,7 @@ def _on_ip(base_url: str) -> str:
     return base_url.replace("//localhost", "//127.0.0.1", 1)
 
 
-# -- listing models ------------------------------------------------------------------------------------------------------
+# -- listing models -----------------------------------------------------------------------------------------------------
 
 
 async def ask_servers(
@@ -258,7 +258,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
         await client.aclose()
 
 
-# -- asking a model itself -----------------------------------------------------------------------------------------------
+# -- asking a model -----------------------------------------------------------------------------------------------------
 
 
 async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str]) -> bool | None:

@@ -1,4 +1,7 @@
-"""Choose a session's model from the user's options, the environment or the configuration; without any, the user types the calls."""
+"""Choose a session's model from the user's options, the environment or the configuration.
+
+Without one, the user types the calls.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _NAME = "plugins"
 
 
 class PluginTools:
-    """A source of the tools that plugins register in ``registry`` while they load, until the process ends."""
+    """A source of the tools that plugins register in ``registry`` while they load, for the time that the process uses them."""
 
     def __init__(self, registry: ToolRegistry, sources: ToolSources) -> None:
         self._registry = registry

@@ -257,7 +257,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}{fix}"
 
 
-# -- tools of others -----------------------------------------------------------------------------------------------
+# -- replaced tools -----------------------------------------------------------------------------------------------------
 
 
 def _guard(config: Config, plugin: str, before: Mapping[str, ToolEntry]) -> Callable[[ToolEntry | None, ToolEntry], None]:

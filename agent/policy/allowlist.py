@@ -119,7 +119,7 @@ class PermanentGrants:
             many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
             _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
 
-    # -- what the user confirms ----------------------------------------------------------------------------------
+    # -- confirmation by the user --------------------------------------------------------------------------------
 
     def unconfirmed(self) -> list[AllowlistEntry]:
         """Return the entries that no command of the user wrote. They don't count until the user sees and confirms them."""
@@ -143,10 +143,10 @@ class PermanentGrants:
                 self._permanent[grant.id] = (grant, entry)
             self._unconfirmed = [entry for entry in self._unconfirmed if entry not in confirmed]
 
-    # Store a grant. An ``always`` grant is written first: if that fails, it raises and is not granted.
+    # -- GrantStore ----------------------------------------------------------------------------------------------
 
     async def add(self, grant: Grant) -> None:
-        """Keep a grant. An ``always`` one is written first: what can't be written raises, and isn't granted."""
+        """Store a grant. An ``always`` grant is written first: if that fails, it raises and is not granted."""
         if grant.scope != "always" or grant.principal:
             await self._inner.add(grant)
             return

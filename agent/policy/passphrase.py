@@ -1,6 +1,6 @@
 """The passphrase that proves to a local interface (the console, a page) that a user decides. An account alone proves nothing.
 
-The user sets it at a terminal. Only the state folder has a salted scrypt hash of it.
+The user sets it at a terminal. Only a salted scrypt hash of it is stored, in the state folder.
 """
 
 from __future__ import annotations

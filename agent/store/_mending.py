@@ -40,7 +40,7 @@ class Mended:
 
 
 def mend(connection: sqlite3.Connection, now: float) -> Mended:
-    """Clean up a restored store in one transaction. Return what was changed."""
+    """Clean up a restored store in one transaction. Return the numbers of changed items."""
     done = Mended()
     connection.execute("BEGIN")
     done.messages = connection.execute("DELETE FROM messages WHERE session NOT IN (SELECT row FROM sessions)").rowcount
@@ -104,7 +104,7 @@ def _lost_result(call: Any) -> dict[str, Any]:
     return {"call_id": call["id"], "name": call["name"], "text": words, "is_error": True}
 
 
-# -- what was under way ------------------------------------------------------------------------------------------------
+# -- unfinished work ----------------------------------------------------------------------------------------------------
 
 
 def _end_calls(connection: sqlite3.Connection, now: float) -> int:

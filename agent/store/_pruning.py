@@ -60,7 +60,7 @@ _THEIRS = (
     "DELETE FROM chat_sessions WHERE session_id = ?",
     "UPDATE cron_runs SET note = '' WHERE session_id = ?",
 )
-"""Deletes of a session's rows. Its lease stays: its token must not start again."""
+"""Statements that delete a session's rows. Its lease stays: its token must not start again."""
 _ALL_THEIRS = (
     *_THEIRS,
     "DELETE FROM calls WHERE session_id = ?",
@@ -69,7 +69,7 @@ _ALL_THEIRS = (
     "DELETE FROM steps WHERE session_id = ? AND row < (SELECT max(row) FROM steps)",
     "UPDATE steps SET session_id = '', call_id = '', tool = '', changes = '[]', told = 1 WHERE session_id = ?",
 )
-"""The newest row of the steps stays, emptied, because the next number follows it."""
+"""Statements that delete all rows of a session. The newest step stays, emptied, because the next number follows it."""
 
 
 async def count_old(database: OpenDatabase, before: float) -> int:

@@ -94,7 +94,7 @@ def import_psycopg(address: Address) -> None:
     Raises ConfigError, also if libpq is missing, which ``require_psycopg`` does not detect.
     """
     try:
-        import psycopg  # noqa: F401 - for whoever needs it next
+        import psycopg  # noqa: F401 - for later importers
     except ImportError as error:
         raise _missing(address, " ".join(str(error).split())) from error
 

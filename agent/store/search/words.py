@@ -95,7 +95,7 @@ def parse(text: str) -> Query:
     return Query(tuple(map(tuple, every)), tuple(none))
 
 
-# -- what is searched ---------------------------------------------------------------------------------------------------
+# -- searchable text ----------------------------------------------------------------------------------------------------
 
 
 def searched(record: Mapping[str, Any]) -> str:
@@ -181,7 +181,7 @@ def _plain_words(text: str) -> list[str]:
     return [word[:_LONGEST] for word in _WORD.findall(folded(text))]
 
 
-# -- where it stands -----------------------------------------------------------------------------------------------------
+# -- snippets -----------------------------------------------------------------------------------------------------------
 
 
 class Snippet(NamedTuple):
