@@ -243,7 +243,7 @@ class Agent:
         self.session.interrupt()
 
     def close(self) -> None:
-        """Close as ``aclose`` does, from sync code. Closing again does nothing."""
+        """Close the Agent as ``aclose`` does, from sync code. Closing again does nothing."""
         run_async(self.aclose())
 
     def __enter__(self) -> Agent:
@@ -270,7 +270,7 @@ class Agent:
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # repeatedly, because a reply may not have begun
-            await asyncio.sleep(0.01)  # they may run in loops of other threads
+            await asyncio.sleep(0.01)  # requests may run in event loops of other threads
 
 
 def _check_asker(asker: object) -> None:

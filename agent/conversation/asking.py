@@ -26,7 +26,7 @@ T = TypeVar("T")
 async def ask_model(
     session: SessionCore, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
 ) -> ProviderTurn | None:
-    """Return the reply, or None if the user interrupted it. ``stream`` begins the ids of its events (``new_stream``).
+    """Return the reply, or None if the user interrupted it. ``stream`` is the prefix of its events' ids (``new_stream``).
 
     This calls the plugins' hooks before and after, retries after a fault, and falls back to the next model of the chain. Raises
     the ProviderError that remains.
@@ -68,7 +68,10 @@ async def _with_hooks(
 
 
 def _bounded(turn: ProviderTurn) -> ProviderTurn:
-    """Limit a reply to its highest number of calls. The other calls get a fault, so that every call has a result (X-1)."""
+    """Return the reply with a fault on each call that must not run, so that every call has a result (X-1).
+
+    Such calls exceed MAX_CALLS, or follow an end of the reply that makes them unreliable.
+    """
     if turn.finish not in ("", "other"):  # from a plugin's provider; our own wires know more about the other reasons
         turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(turn.finish, turn.finish)))
     calls = turn.tool_calls

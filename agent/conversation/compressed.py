@@ -191,7 +191,7 @@ def _number(value: object) -> str:
 
 
 def last_files(records: Sequence[Record], named_by: Mapping[str, str]) -> list[str]:
-    """Return the files that calls in these records named, newest first.
+    """Return the files that calls in these records named last, newest first.
 
     ``named_by`` maps a tool to the argument that names its file.
     """

@@ -29,11 +29,11 @@ class MaxTurnsReached(RunError):
 
 
 class TokenCapReached(RunError):
-    """The run used as many tokens as it may."""
+    """The run reached its token limit."""
 
 
 class CostCapReached(RunError):
-    """The run cost as much as it may."""
+    """The run reached its cost limit."""
 
 
 class NoProgress(RunError):

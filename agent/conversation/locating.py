@@ -1,4 +1,4 @@
-"""Where a session runs: its backend and folder, and the workspace whose rules apply."""
+"""Location of a session: its backend and folder, and the workspace whose rules apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
 
 
 def _is_within(folder: str, project: Path) -> bool:
-    """Return whether a folder from an imported file is inside the project. The user chose no other folder."""
+    """Return whether a folder that an imported file names is inside the project. No user chose a folder outside it."""
     return Path(folder).resolve().is_relative_to(project.resolve())
 
 

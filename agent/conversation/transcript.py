@@ -168,7 +168,7 @@ class Transcript:
         return known != count
 
     async def _last_compression(self) -> int | None:
-        """Return its index. Replies name the last compression, so only the end of a conversation is read."""
+        """Return the index of the last compression. Replies name it, so only the end of a conversation is read."""
         place = self.count
         async for record in self.backwards():
             place -= 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.approval.policy import ToolRules
 
 DelegateUse: TypeAlias = Literal["background", "anytime", "awaited"]
-"""How a session's delegates work. ``background``: beside the session; their approval requests wait for its next run.
+"""Ways to run a session's delegates. ``background``: beside the session; their approval requests wait for its next run.
 
 ``anytime``: their approval requests also reach the user between runs. ``awaited``: the run waits for them.
 """
@@ -98,7 +98,7 @@ class SessionRequest:
     whole_results: bool = False
     """True: a result that is too long names a file with the full text instead of an artifact of the session."""
     descent: Descent | None = None
-    """What a delegate's session inherits from its parent; None for a user's session."""
+    """The inheritance of a delegate's session from its parent; None for a user's session."""
 
     @property
     def principal(self) -> Principal:

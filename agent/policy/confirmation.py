@@ -2,8 +2,8 @@
 
 A local shell has the user's rights, so the file alone does not prove the user's approval. The state folder has the last confirmed
 values, with a digest of the whole file: while the digest matches, nothing else is read. The user confirms with a command that
-changes a setting at a terminal (``agreed_by_setting``), or by approving the shown changes (``confirm``). A file that is older
-than the state folder, and a file that only another account can write, need no confirmation.
+changes a setting at a terminal (``agreed_by_setting``), or by approving the shown changes (``confirm``). A file that exists
+before the state folder does, and a file that only another account can write, need no confirmation.
 """
 
 from __future__ import annotations

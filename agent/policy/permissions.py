@@ -1,4 +1,4 @@
-"""How the approval gate would treat a user's calls: the mode, smart approval, operator's rules, and permanent grants."""
+"""Facts about the approval of a user's calls: the mode, smart approval, operator's rules, and permanent grants."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.search import SearchFilter
 
 _LOCK = 0x74636172
-"""'tcar'"""
+"""'tcar': the lock of writers and of the removal."""
 SWEEP = (
     f"SELECT pg_advisory_xact_lock({_LOCK})",
     "DELETE FROM artifact_contents WHERE NOT EXISTS (SELECT FROM artifacts WHERE artifacts.digest = artifact_contents.digest)",
