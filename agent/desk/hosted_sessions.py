@@ -1,4 +1,4 @@
-"""Sessions that a service hosts: a manager that can drain, leave runs to the next process, and take a new configuration."""
+"""Sessions of a service: a manager that can drain, leave runs to the next process, and take a new configuration."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class HostedSessions(SessionManager):
-    """A SessionManager for a gateway or for jobs, which are restarted and reconfigured while users work.
+    """A SessionManager for a gateway or for jobs, which restart and change their configuration while users work.
 
-    ``is_left`` returns whether nothing is done in a session any more, because its chat has another one now. ``may_go_on`` waits
-    until something may be done in a session. Both raise StoreFailed. ``more`` is as for a SessionManager.
+    ``is_left`` returns whether the session's chat has another session now, so that no work happens in this one. ``may_go_on``
+    waits until work in a session is allowed. Both raise StoreFailed. ``more`` are the arguments of SessionManager.
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class HostedSessions(SessionManager):
         self._stale = frozenset[str]()
         """Open sessions of an earlier configuration."""
         self._ending = frozenset[str]()
-        """Sessions that were left, and are not at their end yet."""
+        """Left sessions that have not been ended yet."""
         self._at_their_end = frozenset[str]()
-        """Left sessions that are being ended just now."""
+        """Left sessions that are being ended now."""
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more, and return once what is under way has ended, or that time is over."""
+        """Begin no more runs, and return once the current ones have ended, or the time is over."""
         self._draining = True
         for session in self._open.values():
             session.begin_nothing()
         await self.wait_until_idle(max(0.0, seconds))
 
     async def leave(self) -> None:
-        """Break off what runs, where ``close`` interrupts it, and close: the next host goes on with it, as after a kill."""
+        """Cancel running work without interrupting it, and close: the next host continues it, as after a kill."""
         self._closing = True
         driving = list(self._driving.values())
         for task in driving:
@@ -68,8 +68,9 @@ class HostedSessions(SessionManager):
         await self.close()
 
     async def give_up(self, session_id: str) -> None:
-        """End a session's run that is parked, and its delegates in the background, and go on with what was said behind it. Raises
-        as Crib.open.
+        """End a session's parked run and its background delegates, and continue with the next messages.
+
+        Raises what Crib.open raises.
         """
         session = await self.opened(session_id)
         for delegate in session.delegates.at_work:
@@ -78,34 +79,36 @@ class HostedSessions(SessionManager):
         await self._woken(session_id)
 
     async def stop_run(self, session_id: str, speaker: str = "") -> bool:
-        """End the run that is under way in a session, or the one that is about to begin; "" for anybody's, else one of this
-        speaker's. Return whether there is one. Raises as Crib.open.
+        """End the current or next run of a session, and return whether there is one.
+
+        With ``speaker`` only that user's run is ended; "" ends any. Raises what Crib.open raises.
         """
         session = await self.opened(session_id)
         run, waiting = await self._store.runs.current(session_id), await self._store.inbox.waiting(session_id)
         if run is None and not waiting:
             return False
         whose = RunState.of(run).principal if run is not None else Principal.from_json(waiting[0].principal)
-        if speaker and whose.person not in ("", speaker):  # theirs has ended just now
+        if speaker and whose.person not in ("", speaker):  # the speaker's run has just ended
             return False
         session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
         return True
 
     async def go_on(self, session_id: str) -> None:
-        """Open a session, and go on with what there is to do in it. Raises as Crib.open."""
+        """Open a session, and continue its waiting work. Raises what Crib.open raises."""
         await self.opened(session_id)
         await self._woken(session_id)
 
     async def has_left(self, session_id: str) -> bool:
-        """Return whether something is left to do in a session: a run is under way, or waits for somebody, or a message for its
-        turn. Raises StoreFailed.
+        """Return whether a session has unfinished work: a run that is under way or waits for an answer, or a waiting message.
+
+        Raises StoreFailed.
         """
         if self._is_busy(session_id) or await self._store.runs.current(session_id) is not None:
             return True
         return bool(await self._store.inbox.waiting(session_id))
 
     async def speaker_in(self, session_id: str) -> str:
-        """Return whose run has not ended in a session, or is the next to begin, "" where there is none. Raises StoreFailed."""
+        """Return the user of the session's unfinished run, or else of the next message; "" for none. Raises StoreFailed."""
         if (run := await self._store.runs.current(session_id)) is not None:
             return RunState.of(run).principal.person
         for item in await self._store.inbox.waiting(session_id):
@@ -113,15 +116,15 @@ class HostedSessions(SessionManager):
         return ""
 
     async def waiting_of_others(self, session_id: str, user: str) -> list[InboxItem]:
-        """Return what waits in a session that others than a user have said. Raises StoreFailed."""
+        """Return the waiting messages of users other than ``user``. Raises StoreFailed."""
         waiting = [one for one in await self._store.inbox.waiting(session_id) if "delegate" not in one.options]
         return [one for one in waiting if Principal.from_json(one.principal).person != user]
 
     async def end(self, session_id: str) -> None:
-        """End all that is left in a session that its chat has left: its run, what waits, its questions, what was granted for it.
+        """End everything in a session that its chat has left: its run, messages, approval requests and grants.
 
-        Returns at once where a run is under way: it is broken off, and the rest follows. What can't be ended yet is tried again
-        by ``end_again``; ``is_left`` keeps anything from going on meanwhile, in a later process too.
+        Returns at once if a run is under way: the run is stopped, and the rest follows. ``end_again`` retries what can't be ended
+        yet; ``is_left`` prevents work in the session meanwhile, also in a later process.
         """
         self._ending |= {session_id}
         if (session := self._open.get(session_id)) is not None:
@@ -130,8 +133,10 @@ class HostedSessions(SessionManager):
             await self._end(session_id)
 
     async def waits(self, session_id: str) -> bool:
-        """Return whether a session's run is parked. False where its chat has left it: its process ended before it could take the
-        question back, which is done now, without being waited for. Raises StoreFailed.
+        """Return whether a session's run is parked.
+
+        Returns False if its chat has left it: its process ended before it could withdraw the approval request, which this starts
+        in the background. Raises StoreFailed.
         """
         run = await self._store.runs.current(session_id)
         if run is None or run.status != "parked":
@@ -142,7 +147,7 @@ class HostedSessions(SessionManager):
         return True
 
     async def end_again(self) -> None:
-        """Try again to end what could not be ended."""
+        """Retry ending the sessions that could not be ended."""
         for session_id in self._ending - self._driving.keys():
             await self._end(session_id, logging.DEBUG)
 
@@ -154,13 +159,16 @@ class HostedSessions(SessionManager):
         try:
             await self._take_back(session_id)
             self._ending -= {session_id}
-        except Exception as error:  # noqa: BLE001 - it is tried again, and the new session goes on
+        except Exception as error:  # noqa: BLE001 - it is retried, and the new session continues
             _log.log(level, "what is left of the session %s could not be ended yet: %s", session_id[:12], error)
         finally:
             self._at_their_end -= {session_id}
 
     async def _take_back(self, session_id: str) -> None:
-        """Withdraw the questions first: that needs no session, which a backend that has gone may keep from being opened."""
+        """End a left session.
+
+        The approval requests come first: withdrawing them needs no open session, and a missing backend may prevent opening it.
+        """
         for record in await self._store.tickets.pending(session_id):
             answer = Answer(record.ticket.id, action="cancel", reason="its session was left", by=NOBODY, at=time.time())
             await self._store.tickets.decide_ticket(answer, "expired")
@@ -171,21 +179,21 @@ class HostedSessions(SessionManager):
         if (session := self._open.get(session_id)) is not None:
             for delegate in session.delegates.at_work:
                 delegate.stop()
-        await self._close(session_id)  # when they have ended: nobody reads their last reports
+        await self._close(session_id)  # after the delegates have ended, because no model reads their last reports
         await self._drop(session_id)
         await end_session_grants(self._store.grants, session_id)
 
     async def _drop(self, session_id: str) -> None:
-        """Take out of a session's inbox what waits there."""
+        """Remove the waiting messages from a session's inbox."""
         if waiting := [item.id for item in await self._store.inbox.waiting(session_id)]:
             await self._store.inbox.drop(waiting)
 
     def use(self, most: int) -> None:
-        """Keep so many sessions open from now on."""
+        """Keep at most this many sessions open from now on."""
         self._most = most
 
     async def renew(self) -> None:
-        """Have each chat's next message open its session anew. What runs ends first, delegates in the background too."""
+        """Make each chat's next message reopen its session. Running work ends first, including background delegates."""
         self._stale = frozenset(self._open)
         for session_id in list(self._open):
             if not self._is_busy(session_id):
@@ -195,7 +203,7 @@ class HostedSessions(SessionManager):
 
     @property
     def at_work_now(self) -> int:
-        """The number of sessions in which a run is under way."""
+        """The number of sessions with a run under way."""
         return len(self._driving)
 
     async def opened(self, session_id: str) -> Session:
@@ -225,7 +233,7 @@ class HostedSessions(SessionManager):
             await self._renewed(session_id)
 
     async def _renewed(self, session_id: str) -> None:
-        """Close a session, and let the next one of its chat go on with what waits."""
+        """Close a session, and reopen it if it has waiting work."""
         self._stale -= {session_id}
         await self._close(session_id)
         if await has_work(self._store, session_id):
