@@ -1,9 +1,9 @@
-"""The gateway: many people in many chats, through platforms that plugins bring (see toolcrib.chat).
+"""The gateway: serves many users in many chats, through platforms that plugins add (see toolcrib.chat).
 
-``gateway`` has the life of one process, ``platform_runner`` that of a platform in it, which ``keeping`` keeps up and
-``assembly`` puts together; ``host`` is what the platform speaks to. What arrives: ``admission`` and ``pairing`` (who may
-speak), ``mailbox`` (in order, by chat), ``rooms`` (which session a chat has now), ``chat_requests`` (what it is opened with),
-``commands``. What is shown: ``replies`` (a run's answer while it comes, and whole), ``questions`` (tickets), ``outbox`` (in
-order, until it was shown), ``splitting``. For operators: ``reloading`` (another configuration), ``figures`` and ``status``,
-``metrics`` and ``watching`` (on a port), ``logs``; ``collecting`` keeps Python's collector from stopping all chats at once.
+``gateway`` runs the process, ``platform_runner`` one platform in it, which ``keeping`` restarts and ``assembly`` puts together;
+``host`` is the platform's interface to the gateway. Incoming: ``admission`` and ``pairing`` (who may write), ``mailbox``
+(messages in order, by chat), ``rooms`` (the session of a chat), ``chat_requests`` (how it is opened), ``commands``. Outgoing:
+``replies`` (a run's answer, streamed and final), ``questions`` (tickets), ``outbox`` (posts in order, until shown),
+``splitting``. For operators: ``reloading`` (a new configuration), ``figures`` and ``status``, ``metrics`` and ``watching`` (on a
+port), ``logs``. ``collecting`` keeps Python's garbage collector from pausing all chats at once.
 """

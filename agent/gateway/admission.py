@@ -1,4 +1,4 @@
-"""Who may speak to the gateway, and with which roles. Nobody by default."""
+"""Admission to the gateway: the users who may write, and their roles. By default no user may."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from toolcrib.contract.store import AuditEntry, Store
 ANYBODY = "*"
 _ROLE = "role:"
 ROOM = "room:"
-"""Beginning of the name that a group has as a principal."""
+"""Prefix of the name that a group has as a principal."""
 _TOLD_AGAIN = 86_400.0
 _REMEMBERED = 10_000
-"""Strangers that are counted, so that a flood of them costs no memory."""
+"""Strangers that are counted, so that a flood of them uses no memory."""
 Refusal: TypeAlias = Literal["stranger", "group"]
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Somebody who may speak, with the roles that they have here."""
+    """An admitted user, with the roles that the user has here."""
 
     user: str
     roles: tuple[str, ...] = ()
     locked: str = ""
-    """Why this user decides nothing now, as the platform says; "" if they may."""
+    """Why this user may decide nothing now, as the platform reports; "" if they may."""
 
     @property
     def is_owner(self) -> bool:
-        """Return True for whom the gateway belongs to."""
+        """Return whether the user owns the gateway."""
         return OWNER in self.roles
 
     def principal(self, platform: str) -> Principal:
-        """Return the principal that this user is on a platform."""
+        """Return the user's principal on a platform."""
         return Principal(platform, self.user, self.roles)
 
 
 class Admission:
-    """For one platform. Everything that comes from it passes ``admit``, whichever way it comes."""
+    """Admits users of one platform. Everything that arrives from the platform passes through ``admit``."""
 
     def __init__(self, platform: str, config: PlatformConfig, pairings: Pairings, store: Store) -> None:
         self._platform = platform
@@ -56,7 +56,7 @@ class Admission:
         self._told: dict[str, float] = {}
 
     async def admit(self, chat: Chat, user: str, roles: Sequence[str], locked: str = "") -> Admitted | Refusal:
-        """Return the user and their roles, or why they are refused. ``locked``: see Inbound. Raises StoreFailed."""
+        """Return the user with their roles, or why they are refused. ``locked``: see Inbound. Raises StoreFailed."""
         if is_nobodys(user):
             return "stranger"
         names = {user, *(f"{_ROLE}{role}" for role in roles)}
@@ -70,7 +70,7 @@ class Admission:
         return Admitted(user, tuple(sorted(has)), locked)
 
     async def lets_anybody_in(self) -> bool:
-        """Return whether somebody may speak here, or can once they say the code that waits for them. Raises StoreFailed."""
+        """Return whether any user may write here, or can by sending an open pairing code. Raises StoreFailed."""
         people = (*self.config.allowed_users, *(one for people in self.config.roles.values() for one in people))
         return any(people) or bool(await self._pairings.people()) or await self._pairings.is_open()
 
@@ -80,7 +80,7 @@ class Admission:
         return named | {one.user for one in await self._pairings.people() if one.role}
 
     async def refuse(self, chat: Chat, user: str, why: Refusal) -> bool:
-        """Note a refusal, at growing distances, and return whether the stranger is to be told so, once a day."""
+        """Record a refusal, less often as they repeat, and return whether to inform the stranger, at most once a day."""
         if len(self._refused) >= _REMEMBERED:
             self._refused.clear()
             self._told.clear()
@@ -99,7 +99,7 @@ class Admission:
 
 
 def is_nobodys(user: str) -> bool:
-    """Return whether an id could pass for more than one person."""
+    """Return whether an id could stand for more than one user."""
     return not user or user == ANYBODY or user.startswith((_ROLE, ROOM))
 
 

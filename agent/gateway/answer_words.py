@@ -1,4 +1,4 @@
-"""Answers to approval requests, as buttons and messages give them."""
+"""Answers to approval requests, as buttons and messages express them."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ WORDS = {
     for choice, words in {YES: ("1", "yes", "y"), SESSION: ("2",), NO: ("3", "no", "n")}.items()
     for word in words
 }
-"""Answers by the words for them."""
+"""Answers by the words that express them."""

@@ -1,4 +1,4 @@
-"""People who may settle what others asked for, and the chats that they have with the bot alone."""
+"""Users who may decide what others asked for, and their direct chats with the bot."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from toolcrib.contract.store import Store, TicketRecord
 _MOST = 5
 """Chats that a question is copied to."""
 _PAGE, _PAGES = 1_000, 5
-"""Chats that are looked through for those of known people, the ones used last first."""
+"""Chats that are searched for those of known users, the most recent ones first."""
 
 
 DirectChats: TypeAlias = Callable[[], Awaitable[Mapping[str, Chat]]]
 
 
 class RememberedChats:
-    """Finds chats once, and only where they are asked for: of ten thousand."""
+    """Finds the direct chats once, on the first call: there may be ten thousand."""
 
     def __init__(self, find: DirectChats) -> None:
         self._find = find
@@ -36,7 +36,7 @@ class RememberedChats:
 
 
 class Deciders:
-    """For one platform."""
+    """The approvers of one platform."""
 
     def __init__(self, platform: str, store: Store, admission: Admission, rights: ApprovalRights) -> None:
         self._platform = platform
@@ -45,9 +45,9 @@ class Deciders:
         self._rights = rights
 
     async def chats(self) -> dict[str, Chat]:
-        """Return by user the chats of those who have a role by their id or by pairing, each one's last. Raises StoreFailed.
+        """Return the latest direct chat of each user who has a role by id or by pairing. Raises StoreFailed.
 
-        Whoever has a role only by what the platform says when they write is left out: it may be theirs no longer.
+        Users whose role comes from the platform when they write are left out, as they may have lost it since.
         """
         wanted, found = await self._admission.with_roles(), dict[str, Chat]()
         for page in range(_PAGES):
@@ -63,12 +63,12 @@ class Deciders:
     async def for_ticket(
         self, record: TicketRecord, asked: Principal | None, there: Chat, chats: DirectChats | None = None
     ) -> list[Chat]:
-        """Return the chats of those who may settle a ticket that was asked ``there``, by somebody who may not; else none. One of
-        which less is shown there goes to whoever asked too.
+        """Return the direct chats of users who may decide a ticket, if its asker may not or must not see all of it; else none.
 
-        ``chats`` finds what ``self.chats`` does. Raises StoreFailed.
+        ``there``: the chat of the question. If it shows less than the ticket has, an asker who may decide gets a copy too.
+        ``chats`` replaces ``self.chats``. Raises StoreFailed.
         """
-        if record.ticket.resume_mode != "replay":  # a tool's question is for whoever asked
+        if record.ticket.resume_mode != "replay":  # only its asker answers a tool's question
             return []
         if self._may(record, asked) and await self.shows_all(record, asked, there):
             return []
@@ -83,8 +83,9 @@ class Deciders:
         return found[:_MOST]
 
     async def shows_all(self, record: TicketRecord, asked: Principal | None, there: Chat) -> bool:
-        """Return whether a ticket may show all that is asked where it is asked: one with more for those who may agree shows it
-        to whoever asked only if they may, in a chat of theirs alone. Raises StoreFailed.
+        """Return whether a ticket may be shown in full in the chat that it was asked in. Raises StoreFailed.
+
+        A ticket with a part for approvers only is shown in full only to an asker who may decide it, in a direct chat.
         """
         if "prompt_aside" not in record.ticket.parameters:
             return True
@@ -94,12 +95,12 @@ class Deciders:
         return found is not None and _alone_in(found) == asked.person
 
     def _may(self, record: TicketRecord, asked: Principal | None) -> bool:
-        """Return whether whoever asked for a ticket may settle it."""
+        """Return whether the asker of a ticket may decide it."""
         if asked is None or asked.is_local:  # the local user decides at a terminal
             return False
         return self._rights.may(asked, ApprovalRequest(record, asked))
 
 
 def _alone_in(record: ChatRecord) -> str:
-    """Return who writes in a chat of one person, "" for any other."""
+    """Return the user of a direct chat, "" for a group."""
     return "" if record.body["chat"]["is_group"] else str(record.body["user"])

@@ -1,4 +1,4 @@
-"""How the parts of one platform's line are put together: each part gets what it uses when it is made."""
+"""Assembles one platform's line: each part receives the parts that it uses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineListener:
-    """Receives what happens in the sessions of a line, each with the session's id; ``greet`` is called before a message is."""
+    """Receives the events of a line's sessions, each with the session's id; ``greet`` is called before a message."""
 
     greet: Callable[[str, Inbound], None]
     watch: Callable[[str, Event], None]
@@ -51,7 +51,7 @@ class LineListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineParts:
-    """What stands between the host of a platform and its sessions, and back."""
+    """The parts between a platform's host and its sessions."""
 
     outbox: Outbox
     quotas: Quotas
@@ -78,8 +78,9 @@ def assemble_line(
     redactor: Callable[[], Redactor],
     redact: Callable[[str], str],
 ) -> LineParts:
-    """Return the parts of a platform's line. ``status`` describes the whole gateway, ``redactor`` and ``redact`` remove secrets
-    as they are known when something is shown.
+    """Return the parts of a platform's line.
+
+    ``status`` describes the whole gateway; ``redactor`` and ``redact`` remove the secrets that are known at the time.
     """
     store, traits = crib.store, platform.traits
     outbox = Outbox(platform, store, redactor)

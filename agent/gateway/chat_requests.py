@@ -1,4 +1,4 @@
-"""What the sessions of chats are opened with: whose a session is, where it runs, and which tools it has there."""
+"""Requests that open the sessions of chats: their principal, their environment, and their tools."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ PROMPT_WITHOUT_PLACE = (
 
 
 class ChatRequests:
-    """For one platform. ``choice`` is the model that new sessions ask. ``handlers`` run the tools that only chats have.
-    ``admits`` is SessionRequest.admits.
+    """The session requests of one platform.
+
+    ``choice`` is the model of new sessions. ``handlers`` run the tools that only chats have. ``admits``: see
+    SessionRequest.admits.
     """
 
     def __init__(
@@ -64,17 +66,17 @@ class ChatRequests:
         self.chats = chats or KnownChats(platform, crib.store)
 
     def use(self, config: PlatformConfig) -> None:
-        """Use another configuration for the sessions that are opened from now on."""
+        """Use another configuration for sessions that are opened from now on."""
         self._config = config
 
     def principal(self, chat: Chat, who: Admitted) -> Principal:
-        """Return whom a message is of. A group is a principal of its own, in which somebody speaks."""
+        """Return the principal of a message. A group is a principal of its own, with the user as its speaker."""
         if chat.is_group:
             return Principal(self._platform, f"{ROOM}{chat.id}", who.roles, speaker=who.user)
         return Principal(self._platform, who.user, who.roles)
 
     async def request(self, session_id: str) -> SessionRequest:
-        """Return what the session of a chat is opened with. Raises ToolcribError for an unknown chat, and StoreFailed."""
+        """Return the request that opens the session of a chat. Raises ToolcribError for an unknown chat, and StoreFailed."""
         record = await self._mail.chat_of(session_id)
         if record is None:
             raise ToolcribError(f"no chat of {self._platform} has the session {session_id[:12]}")
@@ -100,7 +102,7 @@ class ChatRequests:
         )
 
     def place_of(self, chat: Chat, roles: Collection[str]) -> tuple[Workspace, frozenset[str]]:
-        """Return where a chat's sessions run, and the tools that they never have there, for somebody alone with these roles."""
+        """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles."""
         folder = self.folder(chat)
         here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
         owners = not chat.is_group and OWNER in roles
@@ -108,7 +110,7 @@ class ChatRequests:
         return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
 
     def folder(self, chat: Chat) -> Path:
-        """Return the folder that a chat works in, made where it is the chat's own."""
+        """Return the folder that a chat works in; the chat's own folder is created if needed."""
         mapped = self._config.folders.get(chat.id)
         if mapped is not None:
             return Path(mapped).expanduser().resolve()
@@ -117,19 +119,19 @@ class ChatRequests:
         chats.parent.mkdir(parents=True, exist_ok=True)
         for one in (chats, chats / self._platform):
             one.mkdir(exist_ok=True, mode=0o700)
-            if one.stat().st_mode & 0o077:  # of an earlier version; how many chats there are is nobody's business
+            if one.stat().st_mode & 0o077:  # created by an earlier version; other users must not see how many chats there are
                 one.chmod(0o700)
         folder = chats / self._platform / name
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder.resolve()
 
     def needing_a_place(self) -> frozenset[str]:
-        """Return the tools that run, change or read something where the session runs."""
+        """Return the tools that run, change or read something in the session's environment."""
         entries = self._crib.registry.entries()
         return frozenset(one.name for one in entries if one.kind in ("edit", "execute") or one.toolset in _PLACE_TOOLSETS)
 
     async def why_without_place(self, session_id: str) -> str:
-        """Return why a chat's session lacks the tools that need a place, and what gives it one; "" where it has them."""
+        """Return why a chat's session lacks the tools that need an environment, and which setting helps; "" if it has them."""
         record, chat = await self._mail.chat_of(session_id), await self.chats.chat_of(session_id)
         if record is None or chat is None:
             return ""

@@ -1,7 +1,7 @@
-"""Collection of garbage in a process that is a gateway's alone.
+"""Garbage collection in a process that only runs a gateway.
 
-Python's collector stops all that a process does while it goes through every object: a third of a second beside a thousand open
-chats, for each of which something grows just then. Here it goes through all of them when nobody waits for an answer.
+Python's collector pauses the whole process while it visits every object: a third of a second with a thousand open chats, in
+each of which objects are created. Here a full collection happens when no user waits for an answer.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import AsyncIterator, Callable
 
 _NEVER = 2**31 - 1
 _OBJECTS = (3_000, 100, _NEVER)
-"""Thresholds: young objects are collected as they come, in a few ms, what outlived that rarely, all only by ``_collect``."""
+"""Thresholds: young objects are collected often, in a few ms, older ones rarely, and all of them only by ``_collect``."""
 _LOOKS_EVERY = 5.0
 _LONGEST = 600.0
-"""Seconds after which all are gone through though the gateway has work."""
+"""Seconds after which a full collection happens even if the gateway is busy."""
 
 
 @contextlib.asynccontextmanager
 async def collecting(is_quiet: Callable[[], bool]) -> AsyncIterator[None]:
-    """Have all garbage collected when ``is_quiet()``, and every ten minutes at the latest, until the end of the block.
+    """Collect all garbage when ``is_quiet()``, and at least every ten minutes, until the block ends.
 
-    It is for the whole process: for one that does nothing else.
+    This changes the whole process: use it only in a process that does nothing else.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_OBJECTS)
@@ -41,7 +41,7 @@ async def _collect(is_quiet: Callable[[], bool]) -> None:
     last = loop.time()
     while True:
         await asyncio.sleep(_LOOKS_EVERY)
-        has_news = sum(gc.get_count()[1:]) > 0  # something has outlived a collection since
+        has_news = sum(gc.get_count()[1:]) > 0  # objects have survived a collection since
         if has_news and (is_quiet() or loop.time() - last >= _LONGEST):
             gc.collect()
             last = loop.time()

@@ -1,4 +1,4 @@
-"""Commands that people type with a slash in a chat."""
+"""Slash commands that users type in a chat."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 BUSY_MODES = ("queue", "steer", "interrupt")
 _TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
 _NO_DECISION = (*_TAKES_BACK, "/help", "/approvals", "/tools", "/title", "/status")
-"""Commands of a sender who may decide nothing, see ``Inbound.locked``: those that look, end or refuse."""
+"""Commands for a sender who may decide nothing (see ``Inbound.locked``): they show, end or refuse something."""
 _OTHERS = "That run is somebody else's."
 
 
 class ChatCommands:
-    """The commands of one platform's chats. ``status`` tells of the whole gateway."""
+    """The commands of one platform's chats. ``status`` returns a text about the whole gateway."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class ChatCommands:
         self.added = added
         self.redact = redact
         self.withdraw = withdraw
-        """Takes back what is still to be shown of answers in a chat, by Chat.key."""
+        """Withdraws the parts of answers that are not shown yet in a chat, by Chat.key."""
 
     async def run(self, message: Inbound, who: Admitted) -> str | None:
-        """Carry out a command, and return what to say; None for a message that is none. Raises StoreFailed."""
+        """Run a command, and return the reply; None for a message that is not a command. Raises StoreFailed."""
         head, _, rest = message.text.strip().partition(" ")
         word = head.partition("@")[0].lower()
         if not word.startswith("/") or not (word[1:].isalpha() or word[1:] in self.added):
@@ -80,14 +80,14 @@ class ChatCommands:
             return str(error)
 
     def offered(self, who: Admitted) -> dict[str, str]:
-        """Return the commands that somebody may use here, by name, with what each does."""
+        """Return the commands that a user may use here, by name, with their descriptions."""
         roles = self._roles()
         words = {f"/{name}": command.words for name, command in self.added.items()}
         words |= {name: row.in_chat or row.words for name, row in on("chat").items()}
         return {name: words[name] for name, role in roles.items() if not role or role in who.roles}
 
     def _roles(self) -> dict[str, str]:
-        """Return the commands of chats, ours first, with the role that each needs."""
+        """Return the commands of chats, built-in ones first, with the role that each needs."""
         ours = {name: row.role for name, row in on("chat").items()}
         return ours | {
             f"/{name}": command.role
@@ -148,7 +148,7 @@ async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
 
 
 async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
-    """Return whether a run is under way, or waits for an answer, that only its speaker, or the owner, may end."""
+    """Return whether a session has a run, running or parked, that only its speaker or the owner may end."""
     if who.is_owner:
         return False
     if not here.manager.at_work(session_id) and (asker := await here.questions.asker_in(session_id)) is not None:
@@ -182,7 +182,7 @@ async def _deny(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     except NoSuchQuestion:
         if not named or len(first) >= SHOWN_ID:
             raise
-        named = False  # a reason that begins with such letters
+        named = False  # a reason that happens to start with hexadecimal letters
         record = await here.questions.find(message, "")
     reason = rest.strip() if named else text
     payload = {"approved": False, "reason": reason} if reason else {"approved": False}
@@ -209,7 +209,7 @@ async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str)
 
 
 async def _busy(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
-    """Who is not the owner sets it where they are alone."""
+    """Show or set the mode for messages during a run; only the owner may set it in a group."""
     if not text:
         return f"A message that comes while a run is under way: {await here.rooms.busy(message.chat, who)}."
     if text not in BUSY_MODES:
@@ -243,7 +243,7 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/jobs": _jobs,
     "/status": _status,
 }
-"""Functions that carry out the commands that agent.desk.commands has for chats."""
+"""Functions that run the chat commands of agent.desk.commands."""
 
 
 def takes_back(text: str) -> bool:
@@ -253,6 +253,6 @@ def takes_back(text: str) -> bool:
 
 
 def in_room(chat: Chat, name: str, text: str) -> str:
-    """Return what a model reads of a message: in a group, who wrote it goes before."""
+    """Return the text that a model reads of a message: in a group, the writer's name precedes it."""
     shown = one_line(name)
     return f"{shown}: {text}" if chat.is_group and shown else text

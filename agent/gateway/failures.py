@@ -1,4 +1,4 @@
-"""Words for what failed: for the operator's log, for the owner, and for everybody else, who is told no address and no setting."""
+"""Texts for failures: for the operator's log, for the owner, and for other users, who see no address and no setting."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MOST = 500
 _PLACES = 5
 _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
-"""Errors that may repeat others' words: of a model's server that has read the request, of a tool, of a platform's server."""
+"""Errors that may repeat texts of others: of a model server that has read the request, a tool, or a platform's server."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator finds more in the log"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
 
 
 def error_text(error: Exception, *, is_owner: bool) -> str:
-    """Return what a chat is told of an error."""
+    """Return the text that a chat shows for an error."""
     if is_owner:
         return f"⚠ {error}" if isinstance(error, ToolcribError) else f"⚠ {_WRONG}"
     match error:
@@ -52,9 +52,10 @@ def error_text(error: Exception, *, is_owner: bool) -> str:
 
 
 def logged(error: BaseException) -> str:
-    """Return a line for the log: the error's class and its words, where those are ours. What a server or a plugin says may
-    repeat what was said in the chat, or who said it: of that there is the status or code, and the class of what caused it. Of a
-    configuration there is the place.
+    """Return a line for the log: the error's class, and its text if this project wrote it.
+
+    A server's or plugin's text may repeat a message, or name its writer: then the line has the status or code, and the class of
+    the cause. For a configuration it has file, line and setting.
     """
     kind = type(error).__name__
     if isinstance(error, (BrokenConfig, UnconfirmedConfig)):
@@ -70,7 +71,7 @@ def logged(error: BaseException) -> str:
 
 
 def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
-    """Return where a configuration is refused, without what stands there: its keys and values name people and rooms."""
+    """Return the file, line and setting of a configuration error without values: keys and values may name users and rooms."""
     if isinstance(error, UnconfirmedConfig):
         many = len(error.changes)
         return f"{error.path} has {many} change{'s' * (many != 1)} that nobody confirmed; `toolcrib config confirm` shows them"
@@ -79,7 +80,7 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
 
 
 def _setting(key: str) -> str:
-    """Return a key as far as it names a setting of a platform: what is below that may be an id, or anything where it is none."""
+    """Return the part of a key that names a platform's setting; the parts below may be ids, or anything if it is unknown."""
     first, _, rest = key.partition(".")
     platform, _, name = rest.partition(".")
     name = name.partition(".")[0].partition("[")[0]
@@ -88,7 +89,7 @@ def _setting(key: str) -> str:
 
 
 def _has_our_words(error: ToolcribError) -> bool:
-    """Return whether the error, and each of ours that caused it, says nothing that somebody else wrote."""
+    """Return whether the texts of the error, and of its causes, all come from this project."""
     is_ours = type(error).__module__.partition(".")[0] in _OURS
     is_told = type(error) is ProviderError or isinstance(error, _TOLD)
     cause = error.__cause__
@@ -96,6 +97,6 @@ def _has_our_words(error: ToolcribError) -> bool:
 
 
 async def is_owners(store: Store, session_id: str) -> bool:
-    """Return whether a session's chat is read by its owner alone. Raises StoreFailed."""
+    """Return whether only the owner reads a session's chat. Raises StoreFailed."""
     record = await store.mail.chat_of(session_id)
     return record is not None and not record.body["chat"]["is_group"] and OWNER in record.body["roles"]

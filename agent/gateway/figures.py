@@ -1,4 +1,4 @@
-"""Figures of one platform: runs, and how long people waited, since the start and in the last minutes. Never of whom."""
+"""Figures of one platform: runs and waiting times, since the start and in the last minutes, without any user ids."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 """Upper bounds of a distribution's buckets, in seconds."""
 MINUTES = 5
-"""Minutes that rates are of."""
+"""Minutes that rates cover."""
 _LAST = 200
-"""Times of which people are told the middle."""
+"""Times that the median covers."""
 
 
 class Waits:
-    """Distribution of times in seconds: ``counts`` by BOUNDS and one for all above, and the last ones."""
+    """Distribution of times in seconds: ``counts`` by BOUNDS plus one above, and the latest times."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
@@ -31,37 +31,37 @@ class Waits:
         self._last: deque[float] = deque(maxlen=_LAST)
 
     def record(self, seconds: float) -> None:
-        """Count one."""
+        """Count a time."""
         self.counts[bisect.bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
         self._last.append(seconds)
 
     def within(self, share: float) -> float | None:
-        """Return the seconds within which that share of the last ones were; None where there were none."""
+        """Return the time within which that share of the latest ones fell; None without any."""
         ordered = sorted(self._last)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return what people are told of the last ones."""
+        """Return the figures of the latest times."""
         return {"count": len(self._last), "median": self.within(0.5), "p95": self.within(0.95)}
 
 
 class Rate:
-    """Counts of something that happened, over the last minutes."""
+    """Counts of an event over the last minutes."""
 
     def __init__(self) -> None:
         self._minutes: deque[list[int]] = deque(maxlen=MINUTES + 1)
         self._since = time.monotonic()
 
     def record(self) -> None:
-        """Count one."""
+        """Count an event."""
         minute = int(time.monotonic() // 60)
         if not self._minutes or self._minutes[-1][0] != minute:
             self._minutes.append([minute, 0])
         self._minutes[-1][1] += 1
 
     def per_minute(self) -> float:
-        """Return the mean of a minute."""
+        """Return the mean per minute."""
         now = time.monotonic()
         first = int(now // 60) - MINUTES + 1
         seconds = max(60.0, min(now - self._since, now - first * 60))
@@ -69,7 +69,7 @@ class Rate:
 
 
 class LineFigures:
-    """For one platform. A person's wait begins with their message, or with its run where another one was under way."""
+    """The figures of one platform. A wait begins with the user's message, or with its run if another one was in progress."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
@@ -81,13 +81,13 @@ class LineFigures:
         self._silent: set[str] = set()
 
     def said(self, session_id: str) -> None:
-        """Note a message that a session gets."""
+        """Record a message that a session gets."""
         self._messages.record()
         if session_id not in self._begun:
             self._said.setdefault(session_id, time.monotonic())
 
     def watch(self, session_id: str, event: Event) -> bool:
-        """Take an event of a session. Whether a run begins with it, or goes on."""
+        """Handle an event of a session, and return whether a run begins or resumes with it."""
         if isinstance(event, TextDelta):
             if session_id in self._silent:
                 self._silent.discard(session_id)
@@ -101,7 +101,7 @@ class LineFigures:
         return True
 
     def done(self, session_id: str, outcome: RunResult | Exception) -> float:
-        """Take what a run came to; return the seconds that it took."""
+        """Handle the outcome of a run, and return the seconds that it took."""
         now = time.monotonic()
         said = self._said.pop(session_id, now)
         took = now - self._begun.pop(session_id, said)
@@ -115,7 +115,7 @@ class LineFigures:
         return took
 
     def to_json(self) -> Mapping[str, Json]:
-        """Return what other processes tell people."""
+        """Return the figures for other processes."""
         return {
             "runs": {name: self.runs[name] for name in ("begun", "ended", "failed")},
             "per_minute": {"messages": self._messages.per_minute(), "answers": self._answered.per_minute()},

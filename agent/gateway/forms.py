@@ -10,7 +10,7 @@ from toolcrib.contract.types import Json
 
 
 def one_line(text: str, most: int = 60) -> str:
-    """Return what others wrote (a name, a reason) as part of a line of ours: it ends no line and turns none."""
+    """Return text of others (a name, a reason) for use within one line: without line breaks and control characters."""
     return without_controls(" ".join(text.split()))[:most]
 
 
@@ -61,7 +61,7 @@ def body_of(
     reply_to: str = "",
     is_plain: bool = False,
 ) -> dict[str, Json]:
-    """Return what to show, as a post's body."""
+    """Return the body of a post."""
     return {
         "chat": chat_json(chat),
         "text": text,
@@ -73,7 +73,7 @@ def body_of(
 
 
 def outbound_of(body: Mapping[str, Json], key: str, edits: str, note: str = "", *, is_again: bool = False) -> Outbound:
-    """Return the message that a post's body is. ``note`` is put below its text."""
+    """Return the message of a post's body. ``note`` is put below its text."""
     return Outbound(
         chat_of(body["chat"]),
         f"{body['text']}\n\n{note}" if note else body["text"],

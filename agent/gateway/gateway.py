@@ -1,4 +1,4 @@
-"""The gateway's life: its platforms, what other processes ask of it, and its end."""
+"""The gateway process: starts its platforms, handles signals of other processes, and stops."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 STOP, STOP_NOW, RELOAD = "gateway:stop", "gateway:stop-now", "gateway:reload"
-"""Topics of signals: end once what is under way has ended, or at once; read the configuration again."""
+"""Topics of signals: stop after the current work, stop at once, reload the configuration."""
 _NOTES_EVERY = 10.0
 RETRY_SECONDS = 5.0
-"""First pause after which a platform that failed is tried again; each next one is twice as long."""
+"""First pause before a failed platform is retried; the pause doubles with each failure."""
 
 
 class Gateway:
-    """All enabled platforms in one process. ``names`` are those to run, None for all. An async context manager."""
+    """All enabled platforms in one process. ``names``: the platforms to run, None for all. An async context manager."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Gateway:
         self._retry_seconds = retry_seconds
         self._jobs = CronRunner(crib, choice=choice, prepare=prepare)
         self._leaving: set[LineKeeper] = set()
-        """Platforms that were switched off, and drain."""
+        """Platforms that were disabled and are draining."""
         self._keepers = {name: self._keeper(name) for name in (crib.platforms if names is None else names)}
         self._is_idle = False
-        """True while other processes were told that no platform runs here."""
+        """True after the gateway recorded in the store that it runs no platform."""
         self._named = names
         self._since = time.time()
         self._ending, self._now = asyncio.Event(), asyncio.Event()
@@ -68,7 +68,7 @@ class Gateway:
         self._tasks: set[asyncio.Task[None]] = set()
         pin(crib)
         self.redact = crib.redactor().text
-        """Takes the secrets out of what is logged, as the last reload knew them."""
+        """Removes secrets from log lines, as of the last reload."""
 
     def _keeper(self, name: str) -> LineKeeper:
         def make() -> ChatLine:
@@ -76,10 +76,10 @@ class Gateway:
 
         return LineKeeper(make, self._retry_seconds, [one for one in self._leaving if one.line.name == name])
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- starting and stopping -----------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Gateway:
-        """Start what can be started: ``lines`` say what could not. Returns early where the end is asked for meanwhile."""
+        """Start every platform that can start; ``lines`` hold the problems of the others. Returns early if ``end`` is called."""
         try:
             await _unless(self._ending, self._start())
         except BaseException:
@@ -90,7 +90,7 @@ class Gateway:
     async def _start(self) -> None:
         try:
             self._watch = await self._watching()
-        except ConfigError as error:  # of another gateway, mostly: that one is what somebody has to hear of
+        except ConfigError as error:  # usually another gateway has the port: report that one
             if problem := await another_runs(self._crib, list(self._keepers)):
                 raise AccountTaken(problem) from error
             raise
@@ -106,20 +106,20 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._jobs.stop()  # first: what it came to is shown by the platforms
+        await self._jobs.stop()  # first: the platforms show the jobs' results
         await asyncio.gather(*(keeper.stop(now=self._now.is_set()) for keeper in self._all))
         if self._watch is not None:
             await self._watch.stop()
         await self._note_idle(ends=True)
 
     def end(self, *, now: bool = False) -> None:
-        """Have ``serve`` return once what is under way has ended, after ``gateway.drain_seconds`` at most; ``now``: at once."""
+        """Make ``serve`` return after the current work, or after ``gateway.drain_seconds``; with ``now`` at once."""
         self._ending.set()
         if now:
             self._now.set()
 
     async def serve(self) -> None:
-        """Return when ``end`` was called, or another process asked for the end. What is left goes on at the next start."""
+        """Return when ``end`` was called or another process asked to stop. The next start resumes unfinished work."""
         loop = asyncio.get_running_loop()
         forget = self._crib.store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         try:
@@ -138,10 +138,10 @@ class Gateway:
         elif topic == RELOAD:
             self.reload()
 
-    # -- another configuration -----------------------------------------------------------------------------------
+    # -- reloading the configuration -----------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Read the configuration again, and tell the log and other processes what came of it. Never waits."""
+        """Reload the configuration in a task; log the outcome and record it in the store. Never waits."""
         self._spawn(self._reload_told())
 
     async def _reload_told(self) -> None:
@@ -159,9 +159,9 @@ class Gateway:
         await self._note_idle()
 
     async def reconfigure(self) -> list[str]:
-        """Go by the configuration's file as it is now from the next message on, and return what there is to say about it.
+        """Apply the configuration file as it is now, from the next message on, and return lines that describe the changes.
 
-        Platforms that are switched off drain, new ones start. Raises ConfigError with what is wrong: then all stays as it was.
+        Disabled platforms drain, new ones start. Raises ConfigError if the file is wrong; then nothing changes.
         """
         async with self._reloads:
             if self._ending.is_set():
@@ -198,14 +198,14 @@ class Gateway:
             await self._note_idle()
 
     async def _note_idle(self, *, ends: bool = False) -> None:
-        """Tell other processes of this one while no platform does, and once that is over."""
+        """Record in the store while this process runs no platform, and clear the record when it does."""
         was, self._is_idle = self._is_idle, not self._all and not ends
         if was or self._is_idle:
             with contextlib.suppress(StoreFailed):
                 await note_idle(self._crib.store, os.getpid() if self._is_idle else 0)
 
     async def _watching(self) -> Watch | None:
-        """Return what listens at ``gateway.port``, None where nothing is to. Raises ConfigError."""
+        """Return the server at ``gateway.port``, None if no port is configured. Raises ConfigError."""
         gateway = self._crib.config.gateway
         if not gateway.port:
             return None
@@ -214,7 +214,7 @@ class Gateway:
         return watch
 
     async def _watch_again(self) -> list[str]:
-        """Listen at another address where the configuration names one; what keeps it from that is told."""
+        """Listen at the configured address if it changed, and return lines that describe the change or the problem."""
         gateway, watch = self._crib.config.gateway, self._watch
         if (gateway.host, gateway.port) == (("", 0) if watch is None else watch.address) or not (gateway.port or watch):
             return []
@@ -232,7 +232,7 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- what it does --------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def _all(self) -> list[LineKeeper]:
@@ -250,12 +250,12 @@ class Gateway:
 
     @property
     def is_quiet(self) -> bool:
-        """True while no run is under way on any platform."""
+        """True while no platform has a run in progress."""
         return not any(line.status().runs for line in self.lines)
 
     @property
     def can_run(self) -> bool:
-        """False where no platform runs, and somebody has to mend something before one can."""
+        """False if no platform runs and none can until a user fixes its problem."""
         return any(not line.problem or not line.needs_somebody for line in self.lines)
 
     async def _told(self) -> str:
@@ -270,7 +270,7 @@ class Gateway:
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Do it, unless the event comes first: then it is cancelled. Raises what it raises."""
+    """Run ``work``, and cancel it if ``event`` is set first. Raises what ``work`` raises."""
     doing, coming = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
     try:
         await asyncio.wait({doing, coming}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Chats in which no run continues until messages that an ended process left, such as a /stop, were worked on."""
+"""Chats whose runs wait until the messages that an ended process left, such as a /stop, were handled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agent.gateway.known_chats import KnownChats
 
 
 class HeldChats:
-    """For one platform and event loop; chats are named by Chat.key."""
+    """The held chats of one platform, in one event loop; chats are named by Chat.key."""
 
     def __init__(self, chats: KnownChats) -> None:
         self._chats = chats
         self._held: dict[str, asyncio.Event] = {}
 
     def hold(self, chats: Iterable[str]) -> None:
-        """Let no run continue in these chats until each is released."""
+        """Resume no run in these chats until each is released."""
         self._held = {chat: asyncio.Event() for chat in chats}
 
     def __contains__(self, chat: str) -> bool:
@@ -24,7 +24,7 @@ class HeldChats:
         return chat in self._held
 
     def release(self, chat: str) -> None:
-        """Let runs continue in a chat that is held."""
+        """Resume runs in a chat that is held."""
         self._held.pop(chat).set()
 
     async def wait(self, session_id: str) -> None:

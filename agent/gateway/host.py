@@ -1,4 +1,4 @@
-"""The door of a platform: everything that arrives passes here, and nothing of a stranger's goes further."""
+"""A platform's host: admits or refuses everything that arrives, and passes on only messages of admitted users."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _PAIRED = "You are paired. Write what you want done; /help lists commands."
 _TEXT = 100_000
 """Characters of a message that are kept."""
 _NO_TEXT = Regex("[\0\ud800-\udfff]")
-"""Signs that are in no text, and that no model server takes."""
+"""Characters that are not valid in text and that model servers reject."""
 _REPEATS, _MOST = 3_600.0, 10_000
-"""Seconds, and messages, within which a repetition is known without asking the store."""
+"""Limits in seconds and messages for recognising a duplicate without asking the store."""
 Taken = Literal["kept", "known", "refused", "limited"]
 
 
@@ -51,18 +51,18 @@ class Door:
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
         self._given: dict[str, str] = {}
         self._lately: dict[tuple[str, str], float] = {}
-        """Messages that were kept or known, and when, the oldest first."""
+        """When each message was last kept or recognised, the oldest first."""
 
     def serve(self, parts: LineParts) -> None:
-        """Hand on what arrives to these parts. Called before the platform is started: they send by it."""
+        """Pass incoming messages to these parts from now on. Called before the platform starts, as the parts send through it."""
         self._parts = parts
 
     def use(self, config: PlatformConfig) -> None:
-        """Go by another configuration from now on."""
+        """Use another configuration from now on."""
         self._config = config
 
     def is_outdated(self, config: PlatformConfig) -> bool:
-        """Return whether the platform was given settings or secrets that are others now. Raises ConfigError."""
+        """Return whether settings or secrets that the platform received have changed since. Raises ConfigError."""
         given = any(secret(name, folder=self._folder) != value for name, value in self._given.items())
         return given or config.settings != self._config.settings
 
@@ -103,19 +103,20 @@ class Door:
         return "kept"
 
     def _is_repeated(self, message: Inbound) -> bool:
-        """Return whether a message came within the hour, in which it was counted already."""
+        """Return whether a message arrived within the last hour already, and so was already counted."""
         before = time.monotonic() - _REPEATS
         while self._lately and (next(iter(self._lately.values())) < before or len(self._lately) > _MOST):
             del self._lately[next(iter(self._lately))]
         return (message.chat.key, message.message_id) in self._lately
 
     async def _ends(self, message: Inbound) -> bool:
-        """Return whether a message only ends or refuses something: no limit of what may be asked for keeps that back."""
+        """Return whether a message only ends or refuses something; such messages are exempt from request limits."""
         return takes_back(message.text) or await self._parts.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:
-        """Return whether a message is the code of a pairing: it is taken here, from whomever, and nothing of it is kept. One that
-        a whole room has read is void.
+        """Return whether a message is a pairing code.
+
+        A code is accepted from any user, and the message is not kept. A code that was posted in a group is void.
         """
         if message.chat.is_group:
             return await self._pairings.void(message.text)
@@ -125,7 +126,7 @@ class Door:
         return True
 
     async def _stranger(self, message: Inbound, why: Literal["stranger", "group"]) -> Taken:
-        """Refuse. Nothing that a stranger says is kept."""
+        """Refuse a message. Nothing that a stranger writes is kept."""
         if await self._admission.refuse(message.chat, message.user, why):
             await self._put(message, f"stranger:{message.user}:{time.strftime('%F')}", _STRANGER)
         return "refused"
@@ -134,7 +135,7 @@ class Door:
         return message.is_addressed or self._config.groups == "all" or message.text.startswith("/")
 
     async def _say(self, message: Inbound, kind: str, text: str) -> None:
-        """Answer a message: platforms may number those of each chat anew."""
+        """Reply to a message. The chat is part of the key, as platforms may number the messages of each chat separately."""
         await self._put(message, f"{kind}:{message.chat.key}:{message.message_id}", text)
 
     async def _put(self, message: Inbound, key: str, text: str) -> None:
@@ -168,7 +169,7 @@ class Door:
         who = await self._admission.admit(replace(chat, is_group=False), user, roles)
         if isinstance(who, Admitted) or chat.id in self._config.allowed_chats:
             return True
-        if not chat.is_group and await self._pairings.is_open():  # they may be about to say the code
+        if not chat.is_group and await self._pairings.is_open():  # the user may be about to send the code
             return True
         await self._admission.refuse(chat, user, who)
         return False
@@ -215,5 +216,5 @@ class Door:
 
 
 def _is_forged(chat: Chat, user: str) -> bool:
-    """Return whether ids could pass for those of another chat: chat and thread are one key, with a NUL between them."""
+    """Return whether the ids could pass for those of another chat: a NUL separates chat and thread in a key."""
     return not user or not chat.id or "\0" in f"{user}{chat.id}{chat.thread}"

@@ -1,4 +1,4 @@
-"""Jobs in their chats: what runs came to is shown, and what waits for somebody is asked there, whichever process ran them."""
+"""Jobs in their chats: shows the results and questions of jobs, whichever process runs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChatJobs:
-    """For one platform, by ``config`` as it is then."""
+    """The jobs of one platform, by the configuration that ``config`` returns at the time."""
 
     def __init__(
         self, platform: str, store: Store, config: Callable[[], Config], questions: ChatQuestions, texts: LongTexts
@@ -40,14 +40,14 @@ class ChatJobs:
         self._texts = texts
 
     async def heard(self, topic: str) -> None:
-        """Take a signal; one that is about no job is nothing. Raises StoreFailed."""
+        """Handle a signal; signals that are not about jobs are ignored. Raises StoreFailed."""
         if topic == news_of(self._platform):
             await self.deliver_pending()
         elif topic.startswith(REMIND):
             await self._questions.remind(topic.removeprefix(REMIND))
 
     async def deliver_pending(self) -> None:
-        """Show what was not shown: answers, each once, and questions. Raises StoreFailed."""
+        """Show pending answers, each once, and open questions. Raises StoreFailed."""
         for run in await self._store.cron.undelivered(self._platform):
             if run.state != "skipped":
                 await self._tell(run)
@@ -59,8 +59,9 @@ class ChatJobs:
                     await self._questions.show(chat, record.ticket.id)
 
     async def chat_of(self, session_id: str) -> Chat | None:
-        """Return the chat of this platform that a job's session tells; None for any other session, and where it may not read
-        that any more.
+        """Return the chat of this platform that a job's session reports to.
+
+        None for any other session, and if the chat may no longer read the result.
         """
         run = await self._store.cron.run_of(session_id)
         return None if run is None or run.platform != self._platform else await self._chat(run)

@@ -1,4 +1,4 @@
-"""Keeping platforms up: one that fails is tried again, after growing pauses, while the others go on."""
+"""Restarts platforms: one that fails is retried after growing pauses, while the others continue."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _NOTES_EVERY = 10.0
 
 
 class LineKeeper:
-    """Has one platform's line, and makes another where it failed or lost its account. ``first`` is the first pause in seconds;
-    the line starts once those of ``after`` have ended, which may have its account.
+    """Runs one platform's line, and replaces it when it fails or loses its account.
+
+    ``first`` is the first pause in seconds. The line starts once the keepers in ``after``, which may still hold its account,
+    have ended.
     """
 
     def __init__(self, make: Callable[[], ChatLine], first: float, after: Sequence[LineKeeper] = ()) -> None:
@@ -23,20 +25,20 @@ class LineKeeper:
         self._first = first
         self._after = after
         self.ended = asyncio.Event()
-        """Set once it was stopped for good."""
+        """Set once the keeper was stopped finally."""
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self.line = make()
 
     async def start(self) -> None:
-        """Start the line, and return once it runs or has failed: then it is tried again by itself."""
+        """Start the line, and return once it runs or has failed; a failed one is retried automatically."""
         async with self._turn:
             await self._start()
 
     async def _start(self) -> None:
         for keeper in self._after:
             await keeper.ended.wait()
-        if self.ended.is_set():  # meanwhile
+        if self.ended.is_set():  # stopped meanwhile
             return
         await self.line.start()
         self._task = asyncio.get_running_loop().create_task(self._keep())
@@ -53,7 +55,7 @@ class LineKeeper:
         self.ended.set()
 
     async def renew(self, seconds: float) -> None:
-        """Drain the line for that long, and start another in its place. Of several at once each does so in its turn."""
+        """Drain the line for up to ``seconds``, and start another in its place. Simultaneous calls run one after another."""
         async with self._turn:
             await self.drain(seconds)
             await self.line.stop()
@@ -79,7 +81,7 @@ class LineKeeper:
             await self.line.start()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, and say meanwhile why the platform is not up."""
+        """Wait, and record meanwhile why the platform is not running."""
         self.line.retry_at, ends = time.time() + seconds, time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             if not self.line.is_anothers:

@@ -1,4 +1,4 @@
-"""Chats of a platform by the sessions that they have or had."""
+"""Chats of a platform, by the sessions that they have or had."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolcrib.contract.store import Store
 
 
 class KnownChats:
-    """For one platform. A chat whose session was met once is found without the store."""
+    """The chats of one platform. A session's chat is looked up in the store only once."""
 
     def __init__(self, platform: str, store: Store) -> None:
         self._platform = platform
@@ -29,13 +29,11 @@ class KnownChats:
         return self._chats[session_id]
 
     async def is_left(self, session_id: str) -> bool:
-        """Return whether the chat of a session has another one by now: nothing of it goes on, whichever process finds it. Raises
-        StoreFailed.
-        """
+        """Return whether the chat of a session has another one by now, so that no process may continue it. Raises StoreFailed."""
         chat = await self.chat_of(session_id)
         record = None if chat is None else await self._mail.chat(self._platform, chat.key)
         return record is not None and record.session_id != session_id
 
     def known(self, session_id: str) -> Chat | None:
-        """Return the chat of a session that was met here, without a look into the store."""
+        """Return the chat of a session if it is known without asking the store."""
         return self._chats.get(session_id)

@@ -1,4 +1,4 @@
-"""Limits of what one user may send, and one chat may use."""
+"""Limits on the messages of a user, and on the usage of a chat."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 _HOUR, _DAY = 3600.0, 86_400.0
 _USERS = 100_000
 _ENDS = 30
-"""Messages of a user that are taken in an hour beyond what is allowed, where they only end or refuse something."""
+"""Messages of a user per hour that are accepted above the limit if they only end or refuse something."""
 _SESSIONS = 1_000
-"""Sessions of one day that are looked at."""
+"""Sessions of one day that are checked."""
 
 
 class DailyQuotaSpent(ToolcribError):
-    """Somebody has used what they may in a day; its text is a line for them."""
+    """A user has used up their daily quota; the text is a line for that user."""
 
 
 class Quotas:
-    """For one platform. Messages are counted while the process lives; tokens and costs are those that the store has."""
+    """Quotas of one platform. Messages are counted in memory; tokens and costs come from the store."""
 
     def __init__(self, config: PlatformConfig, store: Store) -> None:
         self._config = config
@@ -38,28 +38,28 @@ class Quotas:
         self._ended: dict[str, deque[float]] = {}
         self._told: dict[str, float] = {}
         self._begun: dict[str, set[str]] = {}
-        """Sessions by the users whose messages they got, as far as they may be at work."""
+        """Sessions that got messages, by user; sessions that no longer run are removed when next counted."""
         self._starting: set[str] = set()
 
     def use(self, config: PlatformConfig) -> None:
-        """Go by other limits from now on; what was counted stays."""
+        """Use other limits from now on; counts stay."""
         self._config = config
 
     def over(self, user: str) -> bool:
-        """Count a message of a user, and return whether it is one too many."""
+        """Count a message of a user, and return whether it exceeds the limit."""
         most = self._config.messages_per_hour
         return bool(most) and not _counted(self._sent, user, most)
 
     def why_over(self, user: str) -> str:
-        """Count a message of a user, and return why it is one too many, "" where it is not."""
+        """Count a message of a user, and return why it exceeds the limit, "" if it does not."""
         return f"{self._config.messages_per_hour} messages an hour, which is the limit here" if self.over(user) else ""
 
     def may_end(self, user: str) -> bool:
-        """Count one that is too many, and only ends or refuses something. Return whether it is taken all the same."""
+        """Count a message above the limit that only ends or refuses something. Return whether it is accepted anyway."""
         return _counted(self._ended, user, _ENDS)
 
     def limit_notice(self, user: str) -> str:
-        """Return what to say to a user whose message is one too many, "" where that was said within the hour."""
+        """Return the text for a user whose message exceeds the limit, "" if it was shown within the hour."""
         now = time.monotonic()
         if now - self._told.get(user, -_HOUR) < _HOUR:
             return ""
@@ -74,8 +74,9 @@ class Quotas:
         )
 
     def busy(self, user: str, session_id: str, at_work: Callable[[str], bool]) -> str:
-        """Count a user's run in a session. Return what to say where those in other sessions are too many, "" where they are not.
-        Call ``begun`` then, whatever comes of it.
+        """Count a user's run in a session. Return the text to show if too many run in other sessions, "" otherwise.
+
+        Call ``begun`` afterwards, whatever the outcome.
         """
         most = self._config.runs_at_once
         if not most:
@@ -90,17 +91,18 @@ class Quotas:
         return ""
 
     def begun(self, session_id: str) -> None:
-        """Count the session's run by whether it is at work, from now on: it has its message."""
+        """Count the session's run only while it is running, from now on: it has received its message."""
         self._starting.discard(session_id)
 
     async def admit(self, theirs: Principal) -> None:
-        """See that a message may still be answered that waited while others were. Raises DailyQuotaSpent and StoreFailed."""
+        """Check that a message that waited may still be answered. Raises DailyQuotaSpent and StoreFailed."""
         if OWNER not in theirs.roles and (spent := await self.spent(theirs)):
             raise DailyQuotaSpent(spent)
 
     async def spent(self, theirs: Principal) -> str:
-        """Return what to say where a user's own chats and jobs, or a group, have used what they may in a day; "" where they may
-        go on. A new session begins with what the earlier ones left. Raises StoreFailed.
+        """Return the text to show if a user or group has used up its daily quota, "" otherwise. Raises StoreFailed.
+
+        A user's own chats and jobs count together. A new session starts with the rest of the quota.
         """
         tokens, cost = self._config.tokens_per_day, self._config.cost_per_day
         if not tokens and not cost:
@@ -123,7 +125,7 @@ class Quotas:
 
 
 def _counted(times: dict[str, deque[float]], user: str, most: int) -> bool:
-    """Count something that a user does now, unless that was done ``most`` times within the hour: then return False."""
+    """Count an action of a user and return True; return False if it happened ``most`` times within the hour."""
     if len(times) > _USERS:
         times.clear()
     now = time.monotonic()

@@ -1,7 +1,7 @@
-"""The gateway's log: lines with the platform, chat and run that they are about. No text of messages, no secrets, no people.
+"""The gateway's log: lines with their platform, chat and run, without message texts, secrets and names of users.
 
-A chat is the beginning of a digest of its id, the same as in the name of its folder; a run the beginning of its session's id,
-and its number there.
+A chat is shown as the beginning of a digest of its id, as in the name of its folder; a run as the beginning of its session's id
+and its number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IDS = ("platform", "chat", "run")
 _SHOWN_ID = 12
 _FRAMES = 12
 _about: ContextVar[Mapping[str, str]] = ContextVar("toolcrib_gateway_about")
-"""Ids of what the current task works on."""
+"""Ids that the current task's log lines carry."""
 
 
 def chat_id(key: str) -> str:
@@ -43,12 +43,12 @@ def run_id(run: str) -> str:
 
 
 def about(platform: str, chat: str = "", run: str = "") -> dict[str, dict[str, str]]:
-    """Return what a line of the log is about, as ``extra`` for a logger. ``chat`` is Chat.key."""
+    """Return the ids of a log line, as ``extra`` for a logger. ``chat`` is Chat.key."""
     return {"about": _shown(platform, chat, run)}
 
 
 def work_on(platform: str, chat: str = "", run: str = "") -> None:
-    """Have all that the current task logs from now on, and tasks that it makes, be about this."""
+    """Add these ids to all that the current task, and tasks that it creates, log from now on."""
     _about.set(_shown(platform, chat, run))
 
 
@@ -58,8 +58,9 @@ def _shown(platform: str, chat: str, run: str) -> dict[str, str]:
 
 
 class GatewayLog(logging.Handler):
-    """Writes a line to standard error for each record of ours. ``redact`` takes out secrets. ``level`` None stands for all that
-    happens in the gateway, and what goes wrong elsewhere.
+    """Writes the records of this project's loggers to standard error, with secrets removed by ``redact``.
+
+    ``level`` None: everything from the gateway, and warnings and errors from elsewhere.
     """
 
     def __init__(self, form: str, redact: Callable[[str], str], level: int | None) -> None:
@@ -69,7 +70,7 @@ class GatewayLog(logging.Handler):
         self._others = logging.WARNING if level is None else level
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Leave out what libraries log, as they name URLs, which may hold a token; and of ours what may tell what was said."""
+        """Drop records of libraries, as their URLs may hold tokens, and low-level records of ours that may contain messages."""
         if not record.name.split(".")[0].startswith(_OURS):
             return False
         return record.levelno >= self._others or record.name.startswith(_GATEWAY)
@@ -80,11 +81,11 @@ class GatewayLog(logging.Handler):
             line = self._json(record) if self._form == "json" else self._text(record)
             print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the log
         except Exception as error:  # noqa: BLE001 - as in the standard library: logging must not end the program
-            with contextlib.suppress(OSError, ValueError):  # which would print the arguments of this line too
+            with contextlib.suppress(OSError, ValueError):  # logging's own handler would print the arguments too
                 print(f"{record.name}: a line could not be logged: {type(error).__name__}", file=sys.stderr)  # noqa: T201 - as above
 
     def _message(self, record: logging.LogRecord) -> str:
-        """Return what is to be said, of its arguments only what may stand here."""
+        """Return the message of a record; arguments that must not be logged are replaced."""
         given = record.args
         shown = tuple(map(_shown_argument, given)) if isinstance(given, tuple) else given
         return self._redact(str(record.msg) % shown if shown else str(record.msg))
@@ -113,7 +114,7 @@ class GatewayLog(logging.Handler):
 
 
 def _shown_argument(value: object) -> object:
-    """Return an argument of a line without what others wrote, and who they are."""
+    """Return an argument of a log line without texts and names of others."""
     match value:
         case BaseException():
             return logged(value)
@@ -132,7 +133,7 @@ def _ids_of(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
-    """Return an exception's class, and where it came from. What it says is left out: it may repeat what somebody wrote."""
+    """Return an exception's class and its stack. Its text is left out: it may repeat a user's message."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
     frames = traceback.extract_tb(record.exc_info[2])[-_FRAMES:]
@@ -141,7 +142,7 @@ def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
 
 @contextmanager
 def gateway_log(form: str, redact: Callable[[str], str], level: int | None = None) -> Iterator[None]:
-    """Log in that form, ``text`` or ``json``, while a gateway runs; see GatewayLog."""
+    """Log in ``form``, ``text`` or ``json``, while a gateway runs; see GatewayLog."""
     root, handler = logging.getLogger(), GatewayLog(form, redact, level)
     before = root.level
     root.addHandler(handler)

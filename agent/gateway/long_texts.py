@@ -1,4 +1,4 @@
-"""Texts of any length in chats: in as many messages as people read, and then in a file."""
+"""Texts of any length in chats: in several messages, and beyond a limit in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 MESSAGES = 10
-"""Messages that one turn, or one job, is shown in: what is longer goes on in a file, or ends."""
+"""Maximum messages of one turn or job; a longer text continues in a file, or is cut."""
 _TAKEN_BACK = "_(taken back: the answer was begun anew)_"
 
 
 class LongTexts:
-    """For one platform. ``most`` are the characters that a message may have."""
+    """Shows long texts on one platform. ``most``: the maximum characters of a message."""
 
     def __init__(self, outbox: Outbox, files: ChatFiles, most: int) -> None:
         self._outbox = outbox
@@ -30,11 +30,12 @@ class LongTexts:
         self._most = most
 
     async def put(self, chat: Chat, session_id: str, key: str, text: str, *, is_jobs: bool = False) -> None:
-        """Keep the messages of a text to be shown, and take back those that were shown of another try to say it. What is longer
-        than many messages goes on in a file, where the platform takes some, else it is cut. ``is_jobs``: the session is none of
-        the chat's own, and what it said is deleted with it.
+        """Queue the messages of a text, and withdraw surplus messages of an earlier try.
+
+        A text that needs too many messages continues in a file if the platform accepts files, else it is cut. ``is_jobs``: the
+        session is not the chat's own; its posts are deleted with it.
         """
-        text = self._outbox.redact(text)  # whole, as a cut may go through a secret
+        text = self._outbox.redact(text)  # the whole text, as a cut may split a secret
         parts: Sequence[str] = split(text, self._most)
         whose = session_id if is_jobs else ""
         if len(parts) > MESSAGES:
@@ -50,13 +51,13 @@ class LongTexts:
             number += 1
 
     async def _rest(self, chat: Chat, session_id: str, key: str, text: str, many: int) -> str:
-        """Put a text that would take so many messages into a file, where that is possible, and return what is said of it."""
+        """Put a long text into a file, if possible, and return the note that refers to it."""
         told = f"_(cut here: all of it would be {many:,} messages"
         if not self._files.takes_files:
             return f"{told})_"
         try:
             is_whole = await self._files.show_text(chat, session_id, f"{key}:whole", text)
-        except ToolError as error:  # the copy could not be kept
+        except ToolError as error:  # no copy could be kept
             _log.warning("a long answer is shown without its end: %s", error)
             return f"{told})_"
         return f"{told}; {'it is' if is_whole else 'its beginning is'} in the file)_"

@@ -1,4 +1,4 @@
-"""Messages that arrived on one platform, worked on in order by chat: commands, answers to questions, and words for the model."""
+"""Messages that arrived on one platform, handled in order by chat: commands, answers to questions, and messages for the model."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _PAUSE = 5.0
 _SKEW = 2.0
-"""Seconds by which a chat server's clock may be behind ours."""
+"""Seconds that a chat server's clock may lag behind ours."""
 _TOLD = 10_000
 
 
 class Mailbox:
-    """For one platform and one event loop. ``greet`` is told of each message that a session gets: (session, chat)."""
+    """The mailbox of one platform, in one event loop. ``greet`` is called for each message that a session gets."""
 
     def __init__(
         self,
@@ -76,44 +76,45 @@ class Mailbox:
         self._left: Sequence[Mail] = ()
         self._held = held
         self._told_of: set[str] = set()
-        """Tickets of which was said that messages wait behind them."""
+        """Tickets whose chats were already informed that messages wait behind them."""
         self.taken = 0
-        """Messages that were worked on since the start."""
+        """Messages that were handled since the start."""
 
     def use(self, config: PlatformConfig) -> None:
-        """Go by another configuration from the next message on."""
+        """Use another configuration from the next message on."""
         self._config = config
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait to be worked on."""
+        """The number of messages that wait to be handled."""
         return sum(map(len, self._waiting.values()))
 
     @property
     def chats(self) -> int:
-        """The number of chats with messages that wait."""
+        """The number of chats with waiting messages."""
         return len(self._waiting)
 
     async def load(self) -> None:
-        """Look what an ended process left; ``start`` works on it. Raises StoreFailed."""
+        """Load the messages that an ended process left; ``start`` handles them. Raises StoreFailed."""
         self._left = await self._mail.waiting(self._platform)
         self._held.hold(mail.chat for mail in self._left if _takes_back(mail))
 
     def start(self) -> None:
-        """Go on with what an ended process left."""
+        """Handle the messages that an ended process left."""
         for mail in self._left:
             self.add(mail)
         self._left = ()
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more but what ends or refuses something, and wait that long for what is being worked on. The rest is for
-        the next process, and what comes now too.
+        """Begin only messages that end or refuse something, and wait ``seconds`` for messages in progress.
+
+        Other messages, waiting or new, are left to the next process.
         """
         self._draining = True
         await self._wait(seconds)
 
     async def close(self, seconds: float) -> None:
-        """Begin nothing at all any more, and wait that long for what is being worked on."""
+        """Begin nothing more at all, and wait ``seconds`` for messages in progress."""
         self._draining = self._closing = True
         await self._wait(seconds)
 
@@ -126,7 +127,7 @@ class Mailbox:
             await asyncio.gather(*late, return_exceptions=True)
 
     def add(self, mail: Mail) -> None:
-        """Work on a message that was kept, after those that came before in its chat."""
+        """Handle a stored message, after the earlier ones of its chat."""
         self._waiting.setdefault(mail.chat, deque()).append(mail)
         if mail.chat not in self._tasks and not self._closing:
             self._tasks[mail.chat] = asyncio.get_running_loop().create_task(self._work(mail.chat))
@@ -152,16 +153,16 @@ class Mailbox:
                 self._waiting.pop(chat, None)
 
     async def _next(self, waiting: deque[Mail]) -> Mail | None:
-        """Return the message to work on: while it drains the first that only ends or refuses something, whatever came before."""
+        """Return the next message to handle; while draining, the first that only ends or refuses something, out of order."""
         at = 0
-        while at < len(waiting):  # more may come meanwhile
+        while at < len(waiting):  # more may arrive meanwhile
             if not self._draining or await self._ends(waiting[at]):
                 return waiting[at]
             at += 1
         return None
 
     async def _ends(self, mail: Mail) -> bool:
-        """Return whether a message only ends or refuses something, which is done up to the end of this process."""
+        """Return whether a message only ends or refuses something; such messages are handled until this process ends."""
         message = inbound_of(mail.body)
         try:
             return takes_back(message.text) or await self._questions.denies(message)
@@ -169,9 +170,9 @@ class Mailbox:
             return False
 
     async def _take(self, mail: Mail) -> None:
-        """Work on a message. What is wrong with it is told in the chat; only the store's failure keeps it. Raises StoreFailed."""
+        """Handle a message. Errors are shown in the chat; a message stays waiting only if the store fails. Raises StoreFailed."""
         message = inbound_of(mail.body)
-        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # it was not written later
+        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # not written after it arrived
         try:
             said = await self._handle(message)
         except StoreFailed:
@@ -187,9 +188,9 @@ class Mailbox:
         await self._mail.done([mail.id])
 
     async def _handle(self, message: Inbound) -> str:
-        """Return what to say at once, "" for nothing."""
+        """Return the immediate reply, "" for none."""
         who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
-        if not isinstance(who, Admitted):  # since it came
+        if not isinstance(who, Admitted):  # no longer admitted
             return ""
         said = await self._commands.run(message, who)
         if said is None:
@@ -199,7 +200,7 @@ class Mailbox:
         return said
 
     async def _answered(self, message: Inbound, who: Admitted) -> str | None:
-        """Take a message as the answer to a question, where it is one; None where it is not."""
+        """Handle a message as the answer to a question and return the reply; None if it is not an answer."""
         if message.reply_to and (ticket := await self._questions.shown_soon(message.chat, message.reply_to)):
             return await self._questions.replied(message, ticket, who)
         if message.reply_to or message.chat.is_group or not self._questions.open:
@@ -235,7 +236,7 @@ class Mailbox:
         return told
 
     def _waits(self, session_id: str) -> str:
-        """Return what is said of a message that waits behind a question, once for each; "" where it does not wait."""
+        """Return the line for a message that waits behind a question, once for each question; "" if it does not wait."""
         asked = [one for one in self._questions.open_in(session_id) if one not in self._told_of]
         if not asked:
             return ""

@@ -1,4 +1,4 @@
-"""The command /jobs of a chat: its jobs, looked at and ended without a model, also by who has nothing left for a run today."""
+"""The chat command /jobs: lists and ends a chat's jobs without a model, so that it works without any quota left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _TITLE = 60
 
 
 async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
-    """Carry out what is said behind /jobs, and return what to say. A group's jobs are those of all who may speak there.
+    """Run the text behind /jobs as a command, and return the reply. A group's jobs belong to all who may speak there.
+
     Raises StoreFailed.
     """
     room = await rooms.enter(chat, who)

@@ -1,4 +1,4 @@
-"""Files that come with messages: pictures for the model, others into the chat's place; capped, renamed, known as downloaded."""
+"""Files that come with messages: pictures go to the model, others, renamed and marked as downloaded, to the environment."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 FILE_BYTES = 20 * 1024 * 1024
 _MOST = 10
-"""Files of one message that are taken."""
+"""Files of one message that are accepted."""
 _FOLDER = "received"
 _BAD = Regex(r"[^A-Za-z0-9._-]+")
 
 
 class Media:
-    """For one platform. ``opened`` opens a session by its id."""
+    """The attachments of one platform. ``opened`` opens a session by its id."""
 
     def __init__(self, platform: Platform, opened: Callable[[str], Awaitable[Session]]) -> None:
         self._platform = platform
         self._opened = opened
 
     async def taken(self, message: Inbound, session_id: str) -> tuple[str, list[Image], str]:
-        """Return (what the model reads, pictures, what the sender is told of files that were not taken). Raises nothing of the
-        platform's.
-        """
+        """Return (text for the model, pictures, note for the sender about refused files). Errors of the platform are caught."""
         images: list[Image] = []
         notes: list[str] = []
         refused: list[str] = []
@@ -62,7 +60,7 @@ class Media:
             raise ToolcribError(f"it is larger than {most // 2**20} MiB")
         found = bytearray()
         pieces: AsyncIterator[bytes] = self._platform.fetch(one)
-        async for piece in pieces:  # what the platform says of the size is not gone by
+        async for piece in pieces:  # the size that the platform states is not trusted
             found += piece
             if len(found) > most:
                 raise ToolcribError(f"it is larger than {most // 2**20} MiB")
@@ -74,13 +72,13 @@ class Media:
             raise ToolcribError("this chat has no tool that could read it")
         environment = session.scope.environment
         path = await environment.resolve(f"{_FOLDER}/{name}")
-        await _downloaded(session, path)  # first: what is not known as downloaded must not be there
+        await _downloaded(session, path)  # first: every file in the folder must be marked as downloaded
         await environment.write_file(path, data, mode=0o600)
         return path
 
 
 async def _downloaded(session: Session, path: str) -> None:
-    """Note that others made this file, so that running it is asked about. Raises StoreFailed."""
+    """Record that others made this file, so that running it needs approval. Raises StoreFailed."""
     from tools.approval.policy import Policy
     from tools.judge.meaning.value import Taint
 
@@ -90,7 +88,7 @@ async def _downloaded(session: Session, path: str) -> None:
 
 
 def _name(one: Attachment, number: int, message_id: str) -> str:
-    """Return a name of our own for a file: nobody else's may lead out of the folder, hide, or take another's place."""
+    """Return a safe name for a file, which can't leave the folder, be hidden, or replace another file."""
     stem = _BAD.sub("_", one.name.replace("\\", "/").rpartition("/")[2]).strip("._") or "file"
     mark = _BAD.sub("_", message_id)[-12:] or "0"
     return f"{mark}-{number}-{stem[-80:]}"

@@ -1,7 +1,7 @@
-"""``send_message``: messages that an agent sends to other chats than its own, in whichever process it runs.
+"""``send_message``: sends messages from any session, in any process, to other chats.
 
-A message is kept as a post, as an answer is, and the gateway that has the platform shows it (``showing``). What was sent is noted
-for the session of the other chat, which reads it with the next message there.
+A message is stored as a post, like an answer, and the gateway that runs the platform shows it (``showing``). It is also
+recorded for the session of the other chat, which reads it together with the next message there.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ TOOL = "send_message"
 _MOST_FILE = 20 * 1024 * 1024
 _LOOKS_EVERY = 10.0
 _WAITS = 1.0
-"""Seconds for which a call waits to see its message shown."""
+"""Seconds that a call waits for its message to be shown."""
 _NOTES = 20
-"""Messages that a chat's session is told of, the last ones."""
+"""Messages that are kept for a chat's session; older ones are dropped."""
 _TRIES = 20
 
 
 class MessageSender:
-    """The handler of the tool, for any session over ``store``. ``count`` counts a message of a user's, and returns what to say
-    where it is one too many.
+    """Handler of the tool, for any session in ``store``.
+
+    ``count`` counts a message of a user and returns the text to show if it exceeds the limit.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class MessageSender:
         self._count = count
 
     async def effects(self, args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-        """Return what a call would send, and to whom. Raises as ``Recipients.named``, and InvalidArguments."""
+        """Return the effects of a call: the message and its recipient. Raises like ``Recipients.named``, and InvalidArguments."""
         if args.get("action", "send") == "list":
             return ()
         text = str(args.get("text", ""))
@@ -89,9 +90,9 @@ class MessageSender:
         return [*effects, SendsMessage(found.name, text, found.whom, files, found.is_free)]
 
     async def __call__(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {chats: [{to, whom, asks}]} for list, else {to, whom, status, note?}: ``shown``, or ``queued``.
+        """Send a message or list chats. ``data``: {chats: [{to, whom, asks}]} for list, else {to, whom, status, note?}.
 
-        Raises as ``effects``; ExecutionFailed where it can't be kept.
+        ``status`` is ``shown`` or ``queued``. Raises like ``effects``; ExecutionFailed if the message can't be kept.
         """
         sender = ctx.run_identity.principal
         recipients = Recipients(self._store, self._config())
@@ -115,7 +116,7 @@ class MessageSender:
         return await self._told(ctx, found, key)
 
     async def _put(self, found: Recipient, key: str, body: Mapping[str, Json]) -> None:
-        """Keep the message and what its chat's session is told of it, and wake the gateway. The same key again is the same."""
+        """Store the message and its note for the other chat's session, and wake the gateway. Idempotent by ``key``."""
         try:
             await self._store.mail.post(Post(found.platform, found.chat.key, key, {**body, "text": _shown(body)}))
             await record_sent(self._store, found, key, f"{body['heading']}\n{body['text']}")
@@ -142,7 +143,7 @@ class MessageSender:
         return ToolResult.success(ctx.tool_name, {**data, "status": "shown"})
 
     async def _heading(self, ctx: ToolCallContext, sender: Principal, found: Recipient) -> str:
-        """Say that an agent sent it, for whom, and from where."""
+        """Return the heading: that an agent sent the message, its principal, and its origin."""
         record = await self._store.mail.chat_of(await self._session(ctx))
         if record is None or "chat" not in record.body:
             where = "a terminal" if sender.platform == "cli" else one_line(f"a session of {sender.platform}")
@@ -158,7 +159,7 @@ class MessageSender:
         return await persons_session(self._store, ctx.run_identity.session_id)
 
     async def _kept(self, ctx: ToolCallContext, judged: SendsMessage, found: Recipient, key: str) -> tuple[OutFile, ...]:
-        """Keep a copy of the file that was judged, for the gateway. Raises Denied where it is another by now."""
+        """Store a copy of the judged file for the gateway. Raises Denied if the file has changed since."""
         if self._config().store_url:
             raise Denied("the store is on a server, and a gateway elsewhere has no files of this machine: send text")
         from agent.gateway.sending import write_copy
@@ -175,7 +176,7 @@ class MessageSender:
 
 
 async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, bytes]:
-    """Return the name and content of the file that is read. Raises as ``send_file``."""
+    """Return the name and content of the file to send. Raises like ``send_file``."""
     if ctx.granted is not None and "read_file" not in ctx.granted:
         raise Denied("this session may read no files, and so sends none")
     from tools.files.places import files_of, missing, translate_file_errors, unmoved
@@ -196,22 +197,22 @@ async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, b
 
 
 def topic_of(platform: str) -> str:
-    """Return the topic of the signal that there are messages for a platform."""
+    """Return the topic of the signal that messages for a platform are waiting."""
     return f"messages:{platform}"
 
 
 def _digest(judged: SendsMessage) -> str:
-    """A model may use the id of a call again in a run, for another message."""
+    """Return a digest of a message: within a run, a model may use a call id again for another message."""
     return hashlib.sha256(repr(judged).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _unmarked(text: str) -> str:
-    """Return what others wrote without what Markdown would act on."""
+    """Return text of others with every character replaced that Markdown could interpret."""
     return "".join(char if char.isalnum() or char in " .,:@+-" else "·" for char in one_line(text))
 
 
 def _shown(body: Mapping[str, Json]) -> str:
-    """Return the message with its heading. It is quoted, so that nothing in it passes for the bot's own words."""
+    """Return the message with its heading, quoted so that it can't pass for the bot's own words."""
     return f"{body['heading']}\n\n{_quoted(str(body['text']))}"
 
 
@@ -223,7 +224,7 @@ def _quoted(text: str) -> str:
 
 
 async def record_sent(store: Store, found: Recipient, key: str, text: str) -> None:
-    """Keep for a chat's session that this was sent into its chat; once for each key. Raises StoreFailed."""
+    """Record for a chat's session that a message was sent into its chat, once for each key. Raises StoreFailed."""
     name = _noted(found.chat)
     for _ in range(_TRIES):
         kept = (await store.state.of("profile", f"gateway:{found.platform}")).get(name)
@@ -238,7 +239,7 @@ async def record_sent(store: Store, found: Recipient, key: str, text: str) -> No
 
 
 async def told_of(store: Store, platform: str, chat: Chat, text: str) -> tuple[str, Sequence[StateWrite]]:
-    """Return a message of a person's with what agents sent into the chat before it, and what forgets that afterwards."""
+    """Return a user's message preceded by the messages that agents sent into the chat, and the write that clears them."""
     kept = (await store.state.of("profile", f"gateway:{platform}")).get(_noted(chat))
     if kept is None or not isinstance(kept.value, list) or not kept.value:
         return text, ()
@@ -255,7 +256,7 @@ def _noted(chat: Chat) -> str:
 
 
 async def showing(platform: str, store: Store, outbox: Outbox) -> None:
-    """Have the outbox show messages that sessions of any process kept for it, as they come. Never returns."""
+    """Show messages that sessions of any process stored for this platform, as they arrive. Never returns."""
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
     mine = topic_of(platform)
     forget = store.signals.listen(lambda topic: knock(loop, lambda _: changed.set(), topic) if topic == mine else None)
@@ -274,13 +275,13 @@ async def showing(platform: str, store: Store, outbox: Outbox) -> None:
 
 
 async def show(platform: str, store: Store, outbox: Outbox) -> None:
-    """Queue the messages that wait, in parts that the platform takes. Raises StoreFailed."""
+    """Queue waiting messages, in parts that the platform accepts. Raises StoreFailed."""
     for post in await store.mail.pending(platform):
         if not post.key.startswith(MESSAGE):
             continue
         body = _fitting(post.body, outbox.most_bytes)
         parts = _parts(body, outbox.most)
-        for number, text in enumerate(parts[1:], 1):  # before the first: what is cut short is whole by then
+        for number, text in enumerate(parts[1:], 1):  # later parts first: once the first is shortened, all the rest is stored
             part = {**body, "text": text, "files": []}
             await store.mail.post(Post(platform, post.chat, f"{post.key}:{number}", part, session_id=post.session_id))
         if body != post.body or len(parts) > 1:
@@ -290,7 +291,7 @@ async def show(platform: str, store: Store, outbox: Outbox) -> None:
 
 
 def _fitting(body: Mapping[str, Json], most: int) -> Mapping[str, Json]:
-    """Return the message without a file that the platform does not take; that is said."""
+    """Return the message without a file that is too large for the platform, with a line about it."""
     sizes = [Path(path).stat().st_size if Path(path).exists() else most + 1 for path, _, _ in body["files"]]
     if all(size <= most for size in sizes):
         return body

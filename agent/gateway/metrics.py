@@ -1,4 +1,4 @@
-"""The figures for Prometheus. Labels are names of platforms and kinds, never a chat, a person or a text."""
+"""The gateway's figures for Prometheus. Labels are platform names and kinds, never a chat, a user or a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEGIN = "toolcrib_gateway"
 
 
 class LineCollector(Collector):
-    """Reads the figures of the platforms that there are when it is asked."""
+    """Collects the figures of the platforms that run at the time."""
 
     def __init__(self, lines: Callable[[], Sequence[ChatLine]]) -> None:
         self._lines = lines
@@ -75,7 +75,7 @@ def _waits(name: str, words: str, waits: Sequence[tuple[str, Waits]]) -> Metric:
 
 
 def exposition(collector: LineCollector) -> bytes:
-    """Return the figures as Prometheus reads them, from a registry that holds nothing else."""
+    """Return the figures in Prometheus's format, from a registry of their own."""
     registry = CollectorRegistry()
     registry.register(collector)
     return bytes(generate_latest(registry))

@@ -1,4 +1,4 @@
-"""Messages that are to be shown on one platform: kept first, then sent in order by chat, until it was shown or never can be."""
+"""Messages for one platform: stored first, then sent in order by chat, until each is shown or has finally failed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from tools.redact import Redactor
 
 _log = logging.getLogger(__name__)
 SENT_AGAIN = "(sent again: it is not known whether this was shown before)"
-"""Note below a message that may be there twice, where a platform can't tell."""
+"""Note below a message that may be shown twice, if the platform can't prevent that."""
 ANSWER = "said:"
-"""Beginning of the keys of posts that are parts of an answer."""
+"""Prefix of the keys of posts that are parts of an answer."""
 _ANEW = ":anew"
-"""End of the key of a part that is shown anew, since its message can no longer be changed."""
+"""Suffix of the key of a part that is shown again because its message can no longer be edited."""
 MESSAGE = "message:"
-"""Beginning of the keys of posts that any process keeps, to be queued by ``agent.gateway.messages.show``."""
+"""Prefix of the keys of posts that any process stores; ``agent.gateway.messages.show`` queues them."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
-"""Seconds after which a message that could not be shown is given up."""
+"""Seconds after which a message that could not be shown fails."""
 _LEAST_TRIES = 20
-"""Tries that it has at least, over an hour and a half: the clock may have been set."""
+"""Tries before a message fails, over an hour and a half: the clock may have been set."""
 _SEND_SECONDS = 60.0
 _STORE_PAUSE = 5.0
 
 
 @dataclass(slots=True)
 class LiveText:
-    """Text of an answer that is still coming: what is shown of it may lag behind. ``key`` names its post."""
+    """Text of an answer that is still being written; the shown text may lag behind. ``key`` names its post."""
 
     key: str
     body: Mapping[str, Json]
@@ -61,29 +61,29 @@ class _Lane:
         self.task: asyncio.Task[None] | None = None
         self.changed = asyncio.Event()
         self.begun_at = 0.0
-        """Time at which the beginning of an answer was shown last."""
+        """Time when the beginning of an answer was last shown."""
         self.edited_at = 0.0
         self.deadline = Deadline()
         self.held_until = 0.0
-        """Time before which the platform wants to hear nothing for this chat."""
+        """Time before which the platform accepts nothing for this chat."""
         self._next: tuple[object, float] = (None, 0.0)
-        """The try that is to come, and its time by the clock that nobody sets."""
+        """The next try, and its time on the monotonic clock."""
 
     def wait(self, post: Post) -> float:
-        """Return the seconds until a post is to be tried: a clock that is set back meanwhile, or was ahead, keeps none back."""
+        """Return the seconds until a post is due; setting the wall clock back delays no post."""
         tried = post.key, post.tries, post.due_at
         if self._next[0] != tried:
             self._next = tried, time.monotonic() + min(post.due_at - time.time(), _LONGEST_PAUSE)
         return self._next[1] - time.monotonic()
 
     def hold(self, error: NotSent) -> None:
-        """Send nothing as long as the platform says, a day at most."""
+        """Send nothing for as long as the platform asks, at most a day."""
         if error.retry_after is not None:
             self.held_until = max(self.held_until, time.monotonic() + min(error.retry_after, _GIVES_UP))
 
 
 class Outbox:
-    """For one platform and one event loop. ``redactor`` gives what takes secrets out of all that is kept here and shown."""
+    """Outbox of one platform, in one event loop. ``redactor`` returns what removes secrets from every stored or shown text."""
 
     def __init__(self, platform: Platform, store: Store, redactor: Callable[[], Redactor] = Redactor) -> None:
         self._platform = platform
@@ -96,7 +96,7 @@ class Outbox:
         self.sent = 0
         """Posts that were shown since the start."""
         self.failed = 0
-        """Posts that were given up since the start."""
+        """Posts that failed since the start."""
 
     @property
     def waiting(self) -> int:
@@ -104,25 +104,25 @@ class Outbox:
         return sum(len(lane.posts) for lane in self._lanes.values())
 
     async def start(self) -> None:
-        """Take up what an ended process left; ``open`` sends it. Raises StoreFailed."""
+        """Queue the posts that an ended process left; ``open`` sends them. Raises StoreFailed."""
         self._pace = SendRate(self._platform.traits.per_second, self._platform.traits.burst)
         for post in await self._mail.pending(self._platform.name):
             if not post.key.startswith(MESSAGE):
                 self._queue(post.chat, post.key)
 
     def open(self) -> None:
-        """Begin to send: the platform is started, and knows what it knew before."""
+        """Begin to send: the platform has started and restored its state."""
         self._is_open = True
         for chat, lane in list(self._lanes.items()):
             self._run(chat, lane)
 
     def adopt(self, chat: str, key: str) -> None:
-        """Show a post that another process kept. Nothing for one that is queued."""
+        """Show a post that another process stored. Does nothing if it is queued already."""
         if not self._closing:
             self._queue(chat, key)
 
     async def close(self, seconds: float = 10.0) -> None:
-        """Send what can be sent within that time; the rest is for the next process."""
+        """Send what can be sent within ``seconds``; the rest is left to the next process."""
         self._closing = True
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         for lane in self._lanes.values():
@@ -134,30 +134,27 @@ class Outbox:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def put(self, chat: str, key: str, body: Mapping[str, Json], *, due_at: float = 0.0, session_id: str = "") -> Post:
-        """Keep something to show, or what takes the place of what was to be shown under this key, and send it in its turn. It is
-        deleted with that session, "" for the chat's.
+        """Store a post, or replace the one with this key, and send it in its turn. Raises StoreFailed: then nothing is stored.
 
-        Raises StoreFailed: nothing was kept then.
+        The post is deleted with the session ``session_id``, "" for the chat's.
         """
         body = {**body, "text": self.redact(body["text"])}
         kept = await self._mail.post(Post(self._platform.name, chat, key, body, due_at=due_at, session_id=session_id))
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
             lane.live = None
-        if kept.state not in ("shown", "failed"):  # also where its beginning is on its way
+        if kept.state not in ("shown", "failed"):  # also if its beginning is being sent
             self._queue(chat, key)
         return kept
 
     async def mark(self, chat: str, key: str) -> None:
-        """Keep a post without content, which stands for something that was kept to be shown. Raises StoreFailed."""
+        """Store an empty post that records that a result was queued. Raises StoreFailed."""
         post = await self._mail.post(Post(self._platform.name, chat, key, {}))
         if post.state != "shown":
             await self._mail.moved(post.id, "shown")
 
     async def is_sending(self, chat: str, prefix: str) -> bool:
-        """Return whether people may see a message of the chat, by its key's beginning, whose id is not known yet. Raises
-        StoreFailed.
-        """
+        """Return whether users may see a message of the chat, by a key prefix, whose id is still unknown. Raises StoreFailed."""
         lane = self._lanes.get(chat)
         for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
             post = await self._mail.get(self._platform.name, key)
@@ -166,15 +163,15 @@ class Outbox:
         return False
 
     def redact(self, text: str) -> str:
-        """Return a text without the secrets that are known."""
+        """Return a text without the known secrets."""
         return self._redactor().text(text)
 
     def growing(self, text: str) -> str:
-        """Return the text of an answer that is still coming, as far as it may be shown."""
+        """Return the part of an unfinished answer that may be shown."""
         return self._redactor().growing(text)
 
     async def withdraw(self, chat: str, prefix: str) -> bool:
-        """Take back what nobody saw of a chat's posts, by their keys' beginning; say if that was any. Raises StoreFailed."""
+        """Withdraw a chat's posts that were not shown at all, by a key prefix; return if there were any. Raises StoreFailed."""
         lane, found = self._lanes.get(chat), False
         for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
             post = await self._mail.get(self._platform.name, key)
@@ -184,31 +181,31 @@ class Outbox:
         return found
 
     async def is_begun(self, key: str) -> bool:
-        """Return whether people may have seen something of a post. Raises StoreFailed."""
+        """Return whether users may have seen a part of a post. Raises StoreFailed."""
         post = await self._mail.get(self._platform.name, key)
         return post is not None and bool(post.body) and (post.state in ("sending", "shown") or bool(post.shown_as))
 
     async def is_known(self, key: str) -> bool:
-        """Return whether there is a post of that key. Raises StoreFailed."""
+        """Return whether a post with that key exists. Raises StoreFailed."""
         return await self._mail.get(self._platform.name, key) is not None
 
     @property
     def most(self) -> int:
-        """The characters that a message may have."""
+        """The maximum characters of a message."""
         return self._platform.traits.max_chars
 
     @property
     def most_bytes(self) -> int:
-        """The bytes that a file may have, 0 where the platform takes none."""
+        """The maximum bytes of a file, 0 if the platform accepts none."""
         return self._platform.traits.max_file_bytes
 
     @property
     def edits(self) -> bool:
-        """True where messages can be changed."""
+        """True if messages can be edited."""
         return self._platform.traits.edit_seconds is not None
 
     def show(self, chat: str, key: str, body: Mapping[str, Json]) -> None:
-        """Show an answer as far as it has come; what was not shown in time is passed over. ``put`` with its key ends this."""
+        """Show the current text of an unfinished answer; intermediate texts may be skipped. ``put`` with its key ends this."""
         if self._platform.traits.edit_seconds is None or self._closing:
             return
         lane = self._lane(chat)
@@ -252,7 +249,7 @@ class Outbox:
             self._forget(chat, lane)
 
     def _forget(self, chat: str, lane: _Lane) -> None:
-        """Forget a lane that has nothing to show, once its chat may have another edit."""
+        """Drop a lane that has nothing to show, once its chat may be edited again."""
         if lane.task is not None or lane.posts or lane.live is not None or self._lanes.get(chat) is not lane:
             return
         wait = max(lane.held_until, lane.edited_at + (self._platform.traits.edit_seconds or 0.0)) - time.monotonic()
@@ -286,16 +283,16 @@ class Outbox:
 
     async def _pause(self, lane: _Lane, seconds: float) -> None:
         if self._closing:
-            raise asyncio.CancelledError  # what waits is for the next process
+            raise asyncio.CancelledError  # the next process sends what waits
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await lane.changed.wait()
                 lane.changed.clear()
 
     async def _try(self, lane: _Lane, post: Post) -> bool:
-        """Send a post. Whether it is done with. One that was sent before and whose fate is unknown has the state ``sending``."""
+        """Send a post, and return whether it is finished. State ``sending``: it was sent before, with unknown result."""
         name, traits = self._platform.name, self._platform.traits
-        is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # else it is an edit
+        is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # otherwise it is an edit
         note = SENT_AGAIN if is_again and not traits.idempotent else ""
         if post.shown_as and traits.edit_seconds is not None:
             await self._edit_pause(lane)
@@ -329,24 +326,24 @@ class Outbox:
             return given_up is None or given_up.state != "waiting"
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
         pause = pause if error.retry_after is None else max(0.1, min(error.retry_after, _GIVES_UP))
-        level = logging.DEBUG if tries & (tries - 1) else logging.WARNING  # of many tries not each is told: 1, 2, 4, 8 ...
+        level = logging.DEBUG if tries & (tries - 1) else logging.WARNING  # logged at tries 1, 2, 4, 8 ...
         _log.log(level, "a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
         await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")
         return False
 
     async def _show_anew(self, post: Post) -> None:
-        """Keep an answer's end for a message of its own, in the place of a message that was deleted, or is too old to change."""
+        """Store an answer's end as a new message, as the old one was deleted or is too old to edit."""
         key, lane = post.key + _ANEW, self._lane(post.chat)
         await self._mail.post(Post(post.platform, post.chat, key, post.body, session_id=post.session_id))
         await self._mail.moved(post.id, "failed", problem="shown anew")
         if key not in lane.posts:
             lane.posts.insert(1, key)
 
-    # -- an answer while it comes --------------------------------------------------------------------------------
+    # -- an answer while it is written ---------------------------------------------------------------------------
 
     async def _update(self, chat: str, lane: _Lane, live: LiveText) -> None:
-        """Show what there is of an answer. Its first message is kept before it is sent, so that its end can replace it."""
+        """Show the current text of an answer. Its first message is stored before it is sent, so that the end can replace it."""
         traits, body = self._platform.traits, live.body
         if not live.shown_as:
             if not (text := self.growing(body["text"])):
@@ -359,7 +356,7 @@ class Outbox:
                     live.shown_as = known.shown_as
                 lane.begun_at = time.monotonic()
                 if not live.shown_as:
-                    lane.live = None  # it can't be shown now: its end will be
+                    lane.live = None  # it can't be shown now; its end will be
                 return
         if live.edits >= traits.max_edits:
             live.shown = live.body
@@ -380,9 +377,10 @@ class Outbox:
                 lane.hold(error)
 
     async def _edit_pause(self, lane: _Lane, of: LiveText | None = None) -> None:
-        """Wait until the chat may have another edit; for an update no longer than until something else is to be shown.
+        """Wait until the chat may be edited again; for an update, only until another post waits.
 
-        An update leaves as much time after the beginning of an answer. The end follows that at once: the beginning was no edit.
+        An update also keeps this distance from the beginning of an answer. The end may follow the beginning at once, as that
+        was no edit.
         """
         spacing = self._platform.traits.edit_seconds or 0.0
         while (wait := max(lane.edited_at, lane.begun_at * (of is not None)) + spacing - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Speed at which one account may send."""
+"""Rate limit for the messages of one account."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class SendRate:
-    """Keeps to ``per_second`` messages, with ``burst`` of them at once, a second's worth where that is more."""
+    """Limits sending to ``per_second`` messages, or ``burst`` messages at once if that is more than one second's worth."""
 
     def __init__(self, per_second: float, burst: int = 0) -> None:
         self._rate = max(per_second, 0.01)
@@ -15,7 +15,7 @@ class SendRate:
         self._next = 0.0
 
     async def wait(self) -> None:
-        """Return when the next message may go."""
+        """Return when the next message may be sent."""
         now = time.monotonic()
         self._next = max(self._next, now - self._saved) + 1.0 / self._rate
         if self._next > now:

@@ -1,4 +1,4 @@
-"""Pairing: a code that is shown at the operator's terminal, and said to the bot by who is to be let in."""
+"""Pairing: a user sends the bot a code that the operator's terminal shows, and is admitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib.contract.types import Json
 
 SECONDS = 600.0
 TRIES = 5
-"""Wrong codes, of whomever, after which a code is void."""
+"""Wrong codes, from all users together, after which a code is void."""
 _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 _LENGTH = 8
 _CODE, _PEOPLE = "pairing", "paired"
@@ -22,7 +22,7 @@ _CODE, _PEOPLE = "pairing", "paired"
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Somebody who paired: the platform's id, the role that was given ("" for none), and when, in Unix seconds."""
+    """A user who paired: the platform's user id, the role ("" for none), and the time in Unix seconds."""
 
     user: str
     role: str
@@ -30,7 +30,7 @@ class Paired:
 
 
 class Pairings:
-    """Codes and people of one platform, in the store: a code that one process makes is taken by the gateway's."""
+    """Codes and paired users of one platform, in the store: any process can create a code, and the gateway's accepts it."""
 
     def __init__(self, store: Store, platform: str) -> None:
         self._state = store.state
@@ -39,14 +39,14 @@ class Pairings:
         self._owner = f"gateway:{platform}"
 
     async def offer(self, role: str = "") -> str:
-        """Make a code, which takes the place of an earlier one: it counts once, for ten minutes. Raises StoreFailed."""
+        """Create a code that is valid once, for ten minutes, and replaces an earlier one. Raises StoreFailed."""
         code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
         kept: Json = {"digest": _digest(code), "until": time.time() + SECONDS, "tries": TRIES, "role": role}
         await self._state.write([StateWrite("profile", self._owner, _CODE, kept)])
         return code
 
     async def is_open(self) -> bool:
-        """Return whether a code waits to be said."""
+        """Return whether a code is open."""
         return await self._offered() is not None
 
     async def is_code(self, said: str) -> bool:
@@ -54,7 +54,7 @@ class Pairings:
         return bool(_code_in(said)) and await self.is_open()
 
     async def take(self, said: str, user: str) -> Paired | None:
-        """Let in who says the code, once. Anything else counts as a try, where it has a code's form."""
+        """Pair a user who sends the right code; a text that has the form of a code but is wrong counts as a try."""
         if not (word := _code_in(said)):
             return None
         while (offered := await self._offered()) is not None:
@@ -66,7 +66,7 @@ class Pairings:
         return None
 
     async def void(self, said: str) -> bool:
-        """Void the code where this is it: others have read it. Return True where it was."""
+        """Void the open code if ``said`` is that code, as others have read it. Return whether it was."""
         if not (word := _code_in(said)):
             return False
         while (offered := await self._offered()) is not None and hmac.compare_digest(offered[0]["digest"], _digest(word)):
@@ -76,17 +76,17 @@ class Pairings:
         return False
 
     async def people(self) -> list[Paired]:
-        """Return who paired, the first one first."""
+        """Return the users who paired, the first one first."""
         found, _ = await self._people()
         return [Paired(user, role, at) for user, (role, at) in found.items()]
 
     async def role_of(self, user: str) -> str | None:
-        """Return the role that somebody who paired was given, "" for none; None for who did not."""
+        """Return the role of a paired user, "" for none; None for a user who did not pair."""
         found, _ = await self._people()
         return found[user][0] if user in found else None
 
     async def remove(self, user: str) -> bool:
-        """Let somebody in no longer. Return False for who never was."""
+        """Unpair a user. Return False if the user was not paired."""
         while True:
             found, version = await self._people()
             if user not in found:
@@ -113,7 +113,7 @@ class Pairings:
         found = (await self._state.of("profile", self._owner)).get(_CODE)
         if found is None or not isinstance(found.value, dict):
             return None
-        if not 0 <= found.value["until"] - time.time() <= SECONDS:  # more: the clock was set back
+        if not 0 <= found.value["until"] - time.time() <= SECONDS:  # more than SECONDS: the clock was set back
             return None
         return found.value, found.version
 
@@ -125,7 +125,7 @@ class Pairings:
 
 
 def _code_in(said: str) -> str:
-    """Return what has a code's form, "" for anything else."""
+    """Return the code if a text has the form of one, "" otherwise."""
     word = said.strip().upper().replace("-", "")
     return "" if len(word) != _LENGTH or set(word) - set(_LETTERS) else word
 

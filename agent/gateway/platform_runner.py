@@ -1,4 +1,4 @@
-"""One platform's line, from what arrives to what is shown: its life, and what other processes are told of it."""
+"""One platform in the gateway: its start and end, its periodic work, and the status that it records for other processes."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _LEASE_SECONDS = 30.0
 _LOOKS_EVERY = 10.0
 _SWEEP_AFTER = 14 * 86_400.0
 _AT_ONCE = 0.5
-"""Seconds for what is being shown, where the end was asked for at once."""
+"""Seconds to finish sending when the gateway is stopped at once."""
 
 
 class AccountTaken(ToolcribError):
-    """Another gateway has the platform's account."""
+    """Another gateway uses the platform's account."""
 
 
 class ChatLine:
-    """One platform: its door, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
+    """One platform: its host, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class ChatLine:
         self.state: LineState = "starting"
         self.problem = ""
         self.needs_somebody = False
-        """True where it failed for what somebody has to mend: a setting, or another gateway."""
+        """True if it failed for a reason that a user must fix: a setting, or another gateway."""
         self.is_anothers = False
-        """True where another gateway has the account: what that one does is not to be written over."""
+        """True if another gateway uses the account; then this one must not overwrite the other's status."""
         self.retry_at = 0.0
         self.keeps = True
-        """False where nothing could be kept in the store when that was tried last."""
+        """False if the last attempt to write to the store failed."""
         self.figures = LineFigures()
         self.lost = asyncio.Event()
-        """Set when another gateway has taken the account."""
+        """Set when another gateway took the account."""
         self.account = ""
         self._crib = crib
         self._store = crib.store
@@ -90,7 +90,7 @@ class ChatLine:
         self._is_assembled = False
 
     async def start(self) -> None:
-        """Connect, take the account, go on with what was left, and begin to receive. What fails is in ``problem``."""
+        """Connect, take the account, resume unfinished work, and begin to receive. ``problem`` holds a failure."""
         redact = self._crib.redactor().text
         self.problem = await guarded(f"start of the platform {self.name!r}", self._begin, START_SECONDS, redact)
         if self.problem:
@@ -154,18 +154,18 @@ class ChatLine:
         self.door.serve(parts)
         self._is_assembled = True
 
-    # -- another configuration -----------------------------------------------------------------------------------
+    # -- reloading the configuration -----------------------------------------------------------------------------
 
     def needs_renewal(self) -> bool:
-        """Return whether the crib's configuration takes another line: this one is not up, or its settings or secrets are others.
+        """Return whether the new configuration needs a new line: this one is not running, or its settings or secrets changed.
 
-        Raises ConfigError for secrets that can't be read.
+        Raises ConfigError if a secret can't be read.
         """
         config = self._crib.config.platforms.get(self.name, PlatformConfig())
         return self.state != "running" or self.door.is_outdated(config)
 
     async def reconfigure(self) -> None:
-        """Go by the crib's configuration as it is now, from the next message on. Runs that are under way end first."""
+        """Apply the process's current configuration from the next message on. Runs in progress end first."""
         gateway = self._crib.config.gateway
         config = self._config = self._crib.config.platforms.get(self.name, PlatformConfig())
         self._admission.config = config
@@ -178,12 +178,12 @@ class ChatLine:
         self.manager.use(gateway.sessions)
         await self.manager.renew()
 
-    # -- its end -------------------------------------------------------------------------------------------------
+    # -- stopping ------------------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more, and return once what is under way has ended, or that time is over.
+        """Begin nothing more, and return when the current work has ended or ``seconds`` have passed.
 
-        What arrives meanwhile is kept for the next start, and questions stay open.
+        Messages that arrive meanwhile are kept for the next start, and questions stay open.
         """
         if self._platform is None or self.state != "running":
             return
@@ -194,8 +194,9 @@ class ChatLine:
         await self.manager.drain(ends - time.monotonic())
 
     async def stop(self, *, now: bool = False) -> None:
-        """Receive nothing more and close, once what is being shown was shown; ``now`` does not wait for that. May be called
-        twice. Runs that are under way go on at the next start.
+        """Stop receiving, finish sending, and close; with ``now``, don't wait for messages to be sent.
+
+        May be called twice. The next start resumes runs in progress.
         """
         if self._platform is None:
             return
@@ -206,7 +207,7 @@ class ChatLine:
             await guarded(what, lambda: self._rest(now=now), STOP_SECONDS * 4)
         await guarded(what, platform.stop, STOP_SECONDS)
         if self._lease is not None:
-            with contextlib.suppress(StoreFailed):  # it lapses by itself
+            with contextlib.suppress(StoreFailed):  # it expires by itself
                 await self._store.leases.release(self._lease)
 
     async def _rest(self, *, now: bool) -> None:
@@ -219,14 +220,14 @@ class ChatLine:
         await self.manager.leave()
         await self.replies.flush()
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
-        if self._started and not self.is_anothers:  # else what ended before was not looked at yet
+        if self._started and not self.is_anothers:  # otherwise earlier results were not checked yet
             with contextlib.suppress(StoreFailed):
                 if not self.replies.is_behind:
                     await note_alive(self._store, self.name)
             await self.note_status()
 
     def status(self) -> ChatLineStatus:
-        """Return what the platform does now."""
+        """Return the platform's current status."""
         if not self._started:
             return ChatLineStatus(self.name, self.account, self.state, self.problem or "not started", self.retry_at)
         return ChatLineStatus(
@@ -248,22 +249,23 @@ class ChatLine:
     # -- between processes ---------------------------------------------------------------------------------------
 
     async def _take_account(self) -> None:
-        """Take the account for this process. Raises AccountTaken where another gateway has it."""
+        """Take the account's lease for this process. Raises AccountTaken if another gateway has it."""
         owner = new_owner()
         self._lease = await self._store.leases.take(f"account:{self.name}:{self.account}", owner, _LEASE_SECONDS)
         if self._lease is None:
             raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
 
     async def _chat_that_waits(self, session_id: str) -> Chat | None:
-        """Return the chat of a session whose run is parked. A ticket of any other is asked anew once its run goes on: whoever
-        answered it before that would have answered nothing.
+        """Return the chat of a session whose run is parked, None for any other session.
+
+        A run that is not parked asks its question again when it resumes, so an earlier answer would be lost.
         """
         if not await self.manager.waits(session_id):
             return None
         return await self.rooms.chats.chat_of(session_id) or await self.jobs.chat_of(session_id)
 
     async def _look(self) -> None:
-        """Keep the account, note that this lives, and look for questions whose time is over."""
+        """Renew the account's lease, record that the platform is alive, and expire old questions, periodically."""
         swept = 0.0
         while True:
             await asyncio.sleep(_LOOKS_EVERY)
@@ -295,7 +297,7 @@ class ChatLine:
                 _log.exception("%s could not be looked after", self.name)
 
     async def note_status(self) -> None:
-        """Keep for other processes what this one does."""
+        """Record the status for other processes."""
         kept = {**self.status().to_json(), **told_by(os.getpid())}
         with contextlib.suppress(StoreFailed):
             await self._store.state.write([StateWrite("profile", f"gateway:{self.name}", STATUS, kept)])
@@ -314,7 +316,7 @@ class ChatLine:
         except StoreFailed as error:
             _log.warning("%s: what another process told could not be shown: %s", self.name, error)
 
-    # -- what its sessions do ------------------------------------------------------------------------------------
+    # -- events of its sessions ----------------------------------------------------------------------------------
 
     def _greet(self, session_id: str, message: Inbound) -> None:
         self.figures.said(session_id)
@@ -342,6 +344,6 @@ class ChatLine:
         return "" if chat is None else chat.key
 
     def _redact(self, text: str) -> str:
-        with contextlib.suppress(ConfigError, OSError):  # else by the secrets that were known: what is told must be told
+        with contextlib.suppress(ConfigError, OSError):  # if the secrets can't be read, use those known before
             self._redactor = self._crib.redactor()
         return self._redactor.text(text)

@@ -1,4 +1,4 @@
-"""Tickets in chats: shown with buttons, answered by who may, and shown as settled afterwards, wherever that happened."""
+"""Tickets in chats: shown with buttons, answered by users who may, and updated once they are decided in any interface."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ _HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer where the qu
 _TOO_EARLY = "This question was shown after you had written that: /approve {id} approves it."
 _NOT_YET = "This question is still being shown: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
-"""Looks of a press for a question that is being shown, and the seconds between them."""
+"""Times that a press checks for a question that is being shown, and the seconds between two checks."""
 _PUT_OFF = 3
-"""Times that one press is put off, so that it can't keep back what comes behind it."""
+"""Times that one press is deferred, so that it does not delay those behind it."""
 _COPIES = 20
-"""Open questions of others in one chat, so that whoever asks for much does not bury it."""
+"""Open questions of others in one chat, so that one user's many requests do not flood it."""
 _UNTOLD = 1.0
-"""Seconds in which a platform may show a message before it has told us so."""
+"""Seconds that a message may be visible before the platform has confirmed it."""
 
 
 class NoSuchQuestion(ToolcribError):
-    """No question is meant, or several are; its text is a line for people."""
+    """No question matches, or several do; its text is a line for users."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """An open ticket: the posts that show it, by the keys of their chats, and whether it was copied to who may settle it."""
+    """An open ticket: the posts that show it, by the keys of their chats, and whether approvers got copies."""
 
     shown: dict[str, str] = field(default_factory=dict)
     is_copied: bool = False
 
 
 class ChatQuestions:
-    """For one platform."""
+    """The questions of one platform."""
 
     def __init__(
         self, platform: str, store: Store, outbox: Outbox, approvals: ApprovalDesk, deciders: Deciders, traits: Traits
@@ -83,21 +83,22 @@ class ChatQuestions:
         return sum(map(len, self._open.values()))
 
     async def start(self, is_ours: Callable[[str], Awaitable[Chat | None]]) -> None:
-        """Show what was not shown, and settle what was settled meanwhile, after an ended process. Raises StoreFailed."""
+        """Show pending tickets and update decided ones, after an earlier process ended. Raises StoreFailed."""
         chats = RememberedChats(self._deciders.chats)
         for record in await self._store.tickets.pending():
             if (chat := await is_ours(record.session_id)) is not None:
                 await self.show(chat, record.ticket.id, chats)
         for post in await self._store.mail.questions(self._platform):
             record_now = await self._store.tickets.get(_ticket_in(post.key)) if post.body.get("buttons") else None
-            if record_now is not None:  # copies too, whoever would get one today
+            if record_now is not None:  # copies too, even if their chat would get none today
                 self._note(record_now, post.chat, post.key)
                 if record_now.state != "pending":
                     await self.refresh(record_now.session_id)
 
     async def show(self, chat: Chat, ticket_id: str, chats: DirectChats | None = None) -> None:
-        """Show a ticket in its chat, unless that was done, and to those who may settle it where its asker may not. A long one
-        takes several messages; the last one has the buttons. ``chats`` finds what ``Deciders.chats`` does.
+        """Show a ticket in its chat, once, and to its approvers if the asker may not decide it.
+
+        A long ticket takes several messages; the last one has the buttons. ``chats``: see ``Deciders.chats``.
         """
         record = await self._store.tickets.get(ticket_id)
         if record is None or record.state != "pending":
@@ -117,7 +118,7 @@ class ChatQuestions:
         asked.is_copied = True
 
     async def remind(self, ticket_id: str) -> None:
-        """Remind, wherever a ticket is shown, that it waits: as a reply to it. Raises StoreFailed."""
+        """Reply to each message that shows a ticket that it is still open. Raises StoreFailed."""
         record = await self._store.tickets.get(ticket_id)
         if record is None or record.state != "pending":
             return
@@ -125,12 +126,12 @@ class ChatQuestions:
         for chat, key in list(asked.shown.items()):
             if (post := await self._store.mail.get(self._platform, key)) is not None:
                 text = f"_A question still waits for an answer ({ticket_id[:SHOWN_ID]}): /approvals lists what waits._"
-                reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # of each time, one
+                reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # one for each time
                 body = body_of(chat_of(post.body["chat"]), text, reply_to=post.shown_as)
                 await self._outbox.put(chat, reminder, body, session_id=record.session_id)
 
     async def refresh(self, session_id: str) -> None:
-        """Show as settled what was settled of a session's tickets, here or elsewhere. Raises StoreFailed."""
+        """Update the messages of a session's tickets that were decided, here or elsewhere. Raises StoreFailed."""
         for ticket_id in list(self._open.get(session_id, ())):
             record = await self._store.tickets.get(ticket_id)
             if record is not None and record.state == "pending":
@@ -146,19 +147,19 @@ class ChatQuestions:
             self._open.pop(session_id, None)
 
     async def expired(self) -> None:
-        """Refresh the sessions with a ticket whose time is over. Raises StoreFailed."""
+        """Refresh all sessions, so that expired tickets are shown as such. Raises StoreFailed."""
         for session_id in list(self._open):
             await self.refresh(session_id)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
     async def shown_as(self, chat: Chat, message_id: str) -> str:
-        """Return the id of the ticket that a message of ours shows; "" for any other."""
+        """Return the id of the ticket that a message of the bot shows; "" for any other message."""
         post = await self._store.mail.shown(self._platform, chat.key, message_id)
         return _ticket_in(post.key) if post is not None and post.key.startswith(_KEY) else ""
 
     async def shown_soon(self, chat: Chat, message_id: str) -> str | None:
-        """Do as ``shown_as`` does, for a message that may be on its way: None where its id is still not known after a second."""
+        """Return like ``shown_as``, but None if a question is being sent and its message id is still unknown after a second."""
         for _ in range(_LOOKS):
             is_sending = await self._outbox.is_sending(chat.key, _KEY)
             if (ticket_id := await self.shown_as(chat, message_id)) or not is_sending:
@@ -167,7 +168,7 @@ class ChatQuestions:
         return None
 
     async def _sent(self, chat: Chat, key: str) -> Post | None:
-        """Return a post of ours; one that is on its way is waited for, as in ``shown_soon``: somebody may have read it by now."""
+        """Return a post; if it is being sent, wait for it as in ``shown_soon``, because a user may have read it already."""
         post = await self._store.mail.get(self._platform, key)
         for _ in range(_LOOKS):
             if post is None or post.state == "shown" or not await self._outbox.is_sending(chat.key, key):
@@ -190,15 +191,17 @@ class ChatQuestions:
         return list(self._open.get(session_id, ()))
 
     async def asker_in(self, session_id: str) -> Principal | None:
-        """Return whom the run is for that waits for a ticket of a session; None where none does."""
+        """Return the principal of a session's open ticket; None if there is no such ticket."""
         for ticket_id in self.open_in(session_id):
             if (record := await self._store.tickets.get(ticket_id)) is not None:
                 return await asked_of(self._store, record)
         return None
 
     async def find(self, message: Inbound, prefix: str, *, approves: bool = False) -> TicketRecord:
-        """Return the open ticket that a message means: of its chat, whose id begins so, the only one without. Raises
-        NoSuchQuestion, also where it ``approves`` one that it does not name, and was written before that was shown.
+        """Return the open ticket of the message's chat whose id starts with ``prefix``, or the only one for "".
+
+        Raises NoSuchQuestion; also if the message ``approves`` without naming the ticket, and was written before the ticket was
+        shown.
         """
         chat = message.chat
         found = [record for record in await self.waiting(chat) if record.ticket.id.startswith(prefix)]
@@ -214,17 +217,18 @@ class ChatQuestions:
         raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): say which one is meant.")
 
     async def _copied(self, chat: Chat, key: str) -> str:
-        """Return the id of the ticket that a post of a chat asks about, or did, "" for any other: a copy of a message whose
-        acknowledgement was lost is known by its key alone. A key of another chat's is nobody's.
+        """Return the id of the ticket in a post of this chat, "" for any other key.
+
+        If the acknowledgement of a message was lost, its copy is known by its key alone. Keys of other chats are ignored.
         """
         post = await self._store.mail.get(self._platform, key) if key.startswith(_KEY) else None
         return _ticket_in(key) if post is not None and post.chat == chat.key else ""
 
     async def pressed(self, press: Press, who: Admitted) -> str:
-        """Act on a button, and return a line for who pressed. What the button says counts for nothing but its letter, and its key
-        only on a message that is not known.
+        """Handle the press of a button, and return a line for the user. Only the button's letter counts, not its label.
 
-        Raises StoreFailed where it may be of a question whose message's id is not known yet: it is to be offered again.
+        Its key counts only if the message is unknown. Raises StoreFailed if the message id may still become known: the platform
+        must offer the press again.
         """
         choice, name, press_id = press.choice, press.name, press.press_id
         known = await self.shown_as(press.chat, press.message_id) or await self._copied(press.chat, press.key)
@@ -244,7 +248,7 @@ class ChatQuestions:
         return _NO_SUCH if payload is None else await self.answer(record, who, name, payload, press_id)
 
     def _later(self, press_id: str) -> str:
-        """Have the platform offer a press again, by StoreFailed, a few times. Return what is said then."""
+        """Defer a press by raising StoreFailed, a few times; then return the text to show."""
         if len(self._put_off) > 1_000:
             self._put_off.clear()
         self._put_off[press_id] += 1
@@ -253,7 +257,7 @@ class ChatQuestions:
         return _NOT_YET
 
     async def replied(self, message: Inbound, ticket_id: str, who: Admitted) -> str | None:
-        """Take a message that answers the one with a ticket; None where it says neither yes nor no to an approval."""
+        """Handle a reply to a message that shows a ticket; None if it neither approves nor denies an approval request."""
         record = await self._store.tickets.get(ticket_id)
         if record is None:
             return _NO_SUCH
@@ -271,9 +275,10 @@ class ChatQuestions:
         return await self.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
     async def said_alone(self, message: Inbound, session_id: str, who: Admitted) -> str | None:
-        """Take a message that replies to none of ours as the answer to the one question that the chat's own session waits for,
-        where it is one of its answers, and was written when that was shown, or says no; None for any other. For chats of one
-        person: in a room it may be said to somebody else.
+        """Handle a message that is no reply as the answer to the only open question of the chat's session; None if it is not one.
+
+        It counts if it is one of the possible answers and was written after the question was shown, or if it denies. Only for
+        chats with one user: in a group the message may be for another member.
         """
         asked = self._open.get(session_id, {})
         key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None
@@ -294,7 +299,7 @@ class ChatQuestions:
         return await self.replied(message, ticket_id, who) if is_answer else None
 
     async def denies(self, message: Inbound) -> bool:
-        """Return whether a message says no to a question of its chat. Raises StoreFailed."""
+        """Return whether a message denies a question of its chat. Raises StoreFailed."""
         if WORDS.get(message.text.strip().lower().rstrip(".")) is not ANSWERS[NO]:
             return False
         if message.reply_to or message.chat.is_group:
@@ -305,8 +310,9 @@ class ChatQuestions:
     async def answer(
         self, record: TicketRecord, who: Admitted, name: str, payload: Json, decision_id: str, *, is_written: bool = False
     ) -> str:
-        """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late. Who asked
-        may always say no. ``is_written``: by a message, which does not approve on every platform.
+        """Decide a ticket for a user, and return a line for them. Late and unauthorised answers are refused.
+
+        The user who asked may always deny. ``is_written``: the answer is a message, which can't approve on every platform.
         """
         request, principal = await self._approvals.request(record), who.principal(self._platform)
         rights, is_no = self._approvals.rights, is_denial(payload)
@@ -333,7 +339,7 @@ class ChatQuestions:
     def _how(self) -> str:
         return _HOW_PRESSED if self._traits.buttons or self._traits.reactions else _HOW_ELSEWHERE
 
-    # -- how it is shown -----------------------------------------------------------------------------------------
+    # -- how a question is shown ---------------------------------------------------------------------------------
 
     def _foot(self, record: TicketRecord) -> str:
         by_press = "" if self._traits.written_approvals else self._how
@@ -341,7 +347,7 @@ class ChatQuestions:
         return foot_of(record, ", ".join(roles), by_press)
 
     def _note(self, record: TicketRecord, chat: str, key: str) -> _Asked:
-        """Note which post shows an open ticket in a chat."""
+        """Record which post shows an open ticket in a chat."""
         asked = self._open.setdefault(record.session_id, {}).setdefault(record.ticket.id, _Asked())
         asked.shown[chat] = key
         return asked
@@ -349,8 +355,9 @@ class ChatQuestions:
     async def _outbox_parts(
         self, chat: Chat, record: TicketRecord, foot: str, buttons: Sequence[Button], key: str, origin: str = "", *, whole: bool
     ) -> None:
-        """Keep a ticket to be shown; deleted with the session that asks. ``origin`` says where that was, in copies. ``whole``:
-        with what is for those alone who may settle it.
+        """Queue the messages of a ticket; they are deleted with its session. ``origin`` is the line of copies about the asker.
+
+        ``whole``: include the part that only approvers may read.
         """
         given = record.ticket.parameters
         prompt = str((given.get("prompt_aside") if whole else "") or given.get("prompt") or record.ticket.message)
@@ -367,7 +374,7 @@ class ChatQuestions:
 
 
 def _is_after(message: Inbound, post: Post) -> bool:
-    """Return whether a message may have been written by somebody who saw a post: what came before it can't mean it."""
+    """Return whether a message may have been written after its writer saw a post; an earlier one can't refer to it."""
     return post.state == "shown" and message.at >= post.moved_at - _UNTOLD
 
 

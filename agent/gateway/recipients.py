@@ -1,4 +1,4 @@
-"""Chats that a message may be sent to, as ``send_message`` knows them: those of whoever sends it, and those of others."""
+"""Chats that ``send_message`` may send to: those of the sender, and those of others."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import Store
 
 _PAGE, _PAGES = 1_000, 10
-"""Chats that are looked through, the ones used last first."""
+"""Chats that are searched, the most recent ones first."""
 _SHOWN = 50
 NOBODY = "no chat that this session may write to"
-"""Name of a chat that is not known, or out of a session's reach, for whoever is asked to agree."""
+"""Name, for approvers, of a chat that is unknown or that the session may not reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A chat as a sender may name it. ``is_own``: it is the sender's. ``is_free``: nobody is asked."""
+    """A chat as a sender may name it. ``is_own``: it belongs to the sender. ``is_free``: sending needs no approval."""
 
     platform: str
     chat: Chat
@@ -41,12 +41,12 @@ class Recipient:
 
     @property
     def name(self) -> str:
-        """``PLATFORM/CHAT``, where CHAT is the beginning of a digest: it tells nobody's id."""
+        """``PLATFORM/CHAT``. CHAT is the beginning of a digest, so it reveals no id."""
         return f"{self.platform}/{chat_id(self.chat.key)}"
 
     @property
     def whom(self) -> str:
-        """The chat in words, for people. Its title is what others called it."""
+        """The chat described for users. Others chose its title."""
         title = f" “{one_line(self.chat.title)}”" if self.chat.title else ""
         if self.chat.is_group:
             return f"the group{title or f' {one_line(self.chat.id)}'} on {self.platform}"
@@ -54,28 +54,31 @@ class Recipient:
 
     @property
     def aside(self) -> str:
-        """The chat in words, for whoever is asked to agree, where the sender knows it by another name, or only guesses it."""
+        """The chat described for approvers, if the sender knows it by another name or only guesses it."""
         return f"{self.whom}, {self.name}"
 
 
 class Recipients:
-    """Looks chats up in ``store``, by ``config`` as it is then."""
+    """Finds chats in ``store``, by the current ``config``."""
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         self._config = config
 
     async def listed(self, sender: Principal) -> list[Recipient]:
-        """Return the chats that somebody may know of, their own first: for the owner the groups too, and for nobody the direct
-        chats of others, unless the operator allowed these. Raises StoreFailed.
+        """Return the chats that a sender may know of, their own first. Raises StoreFailed.
+
+        The owner also gets the groups. Direct chats of other users are listed only if the operator allowed it.
         """
         found = [one for one in await self._all(sender) if one.is_free or (is_owner(sender) and one.chat.is_group)]
         return sorted(found, key=lambda one: (not one.is_own, not one.is_free))[:_SHOWN]
 
     async def named(self, sender: Principal, name: str) -> Recipient | None:
-        """Return the chat that a name means: ``PLATFORM/CHAT`` with what ``listed`` shows or the platform's own id of the chat or
-        the person, or a platform on which the sender has one chat. None where there is no such one chat, or a group's session
-        does not reach it, and the sender may not know that. Raises NotFound and StoreFailed.
+        """Return the chat that a name refers to, or None. Raises NotFound and StoreFailed.
+
+        A name is ``PLATFORM/CHAT``, with a name from ``listed`` or the platform's own id of the chat or user, or a platform on
+        which the sender has one direct chat. None: there is not exactly one such chat, or a group's session may not reach it,
+        and the sender may not know that.
         """
         platform, _, given = name.strip().partition("/")
         every = [one for one in await self._all(sender) if one.platform == platform]
@@ -108,7 +111,7 @@ class Recipients:
 
 
 async def records_of(store: Store, platform: str = "") -> list[ChatRecord]:
-    """Return the chats of all platforms or one, the ones used last first. Raises StoreFailed."""
+    """Return the chats of all platforms or one, the most recent ones first. Raises StoreFailed."""
     found: list[ChatRecord] = []
     for page in range(_PAGES):
         records = await store.mail.chats(platform, limit=_PAGE, offset=page * _PAGE)
@@ -119,8 +122,9 @@ async def records_of(store: Store, platform: str = "") -> list[ChatRecord]:
 
 
 async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord]) -> Mapping[str, str]:
-    """Return by platform the one who is its owner today, by their id or by pairing, in a chat of their own; none where several
-    are: they may be different people. Raises StoreFailed.
+    """Return by platform the user who owns it today, by id or by pairing, and has a direct chat. Raises StoreFailed.
+
+    A platform with several owners is left out: they may be different people.
     """
     found: dict[str, set[str]] = {}
     for record in records:
@@ -135,7 +139,7 @@ async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord])
 
 
 def is_owner(sender: Principal) -> bool:
-    """Return whether a sender is whom the gateway belongs to, and speaks for themselves alone."""
+    """Return whether a sender is the gateway's owner, and not a speaker in a group."""
     return sender.is_local or (OWNER in sender.roles and not _is_room(sender))
 
 

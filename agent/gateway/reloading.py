@@ -1,4 +1,4 @@
-"""Another state of the configuration, taken up while people chat: what is wrong with it is refused, and the old one stays."""
+"""Reloads the configuration while users chat; an invalid one is refused, and the old one stays in force."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from agent.process import Crib
 
 RELOADED = "reloaded"
-"""Name of what came of the last reload, in the store."""
+"""Name in the store of the outcome of the last reload."""
 _AT_START = ("store", "gateway.logs")
-"""Keys that count from the next start on."""
+"""Keys that take effect at the next start."""
 
 
 async def taken_up(crib: Crib) -> list[str]:
-    """Have the crib go by its configuration's file as it is now, and return what there is to say about it.
+    """Apply the configuration file as it is now to the process, and return lines that describe the changes.
 
-    Raises ConfigError with file, line and key, and UnconfirmedConfig for what nobody agreed to: then everything is as it was.
+    Raises ConfigError with file, line and key, and UnconfirmedConfig for unconfirmed changes: then nothing changes.
     """
     before = crib.config
     now, data = await asyncio.to_thread(_read, crib)
@@ -41,7 +41,7 @@ async def taken_up(crib: Crib) -> list[str]:
 
 
 def pin(crib: Crib) -> None:
-    """Have the crib go by its configuration as it was read, for folders of later chats too, until another is taken up."""
+    """Make the process use its configuration as it was read, for folders of later chats too, until a reload."""
     with contextlib.suppress(OSError):
         data = crib.config.path.read_bytes()
         if hashlib.sha256(data).hexdigest() == crib.config.digest:
@@ -64,13 +64,13 @@ def _read(crib: Crib) -> tuple[Config, bytes]:
 
 
 def wanted(crib: Crib, named: Sequence[str] | None) -> list[str]:
-    """Return the platforms to run: those of enabled plugins, of which a person may have named some."""
+    """Return the platforms to run: those of enabled plugins, limited to ``named`` if given."""
     off = {platform for info in crib.plugins if info.name in _disabled(crib, crib.config) for platform in info.platforms}
     return [name for name in (crib.platforms if named is None else named) if name in crib.platforms and name not in off]
 
 
 def _disabled(crib: Crib, config: Config) -> list[str]:
-    """Return the plugins that were loaded and are not enabled now."""
+    """Return the plugins that are loaded but no longer enabled."""
     enabled = {canonical(name) for name in config.plugins.enabled}
     return [info.name for info in crib.plugins if info.loaded and canonical(info.name) not in enabled]
 

@@ -1,4 +1,4 @@
-"""A run in its chat: what is said while it goes on, and what it came to."""
+"""A run in its chat: the answer while it is written, and the final result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MORE = " …"
 _LOOKS = 32
-"""Times that an answer is cut into messages anew while it doubles its length."""
+"""Times that an answer is split into messages again while its length doubles."""
 _ENDS = {
     "interrupted": "(interrupted)",
     "ended": "(ended: something was refused that it could not go on without)",
@@ -52,22 +52,24 @@ _TYPING_EVERY = 4.0
 
 @dataclass(slots=True)
 class _Running:
-    """A run that goes on: its id, and the turn's number and text so far."""
+    """A run in progress: its id, and the number and text of its current turn."""
 
     run_id: str = ""
     turn: int = 0
     text: str = ""
     full: int = 0
-    """Messages of the turn that are full, and kept to be shown."""
+    """Messages of the turn that are full and queued."""
     looked_at: int = 0
-    """Characters from which on it is looked again whether another is full."""
+    """Minimum length of text for the next check for a full message."""
     is_shown_whole: bool = False
-    """True once as much is shown of the turn as is while it comes."""
+    """True once the turn shows as much as it may before it ends."""
 
 
 class Replies:
-    """For one platform. ``chat_of`` finds a session's chat, ``run_of`` the id of the run that goes on in it, and ``is_owners``
-    whether the owner alone reads it, who is told all that is known of a failure.
+    """Shows the answers of one platform's runs.
+
+    ``chat_of`` returns a session's chat, ``run_of`` the id of its current run, and ``is_owners`` whether only the owner reads
+    the chat, in which case failures are shown in full.
     """
 
     def __init__(
@@ -99,14 +101,14 @@ class Replies:
         self._work: dict[str, asyncio.Queue[Coroutine[Any, Any, None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_behind = False
-        """True where the store failed, and something may be left to show."""
+        """True if the store failed, so that some results may not be shown yet."""
 
     def begin(self, session_id: str, chat: Chat) -> None:
-        """Note the chat of a session, so that its first words need no look."""
+        """Record the chat of a session, so that its first text needs no look-up."""
         self._chats[session_id] = chat
 
     def watch(self, session_id: str, event: Event) -> None:
-        """Take an event of a session. Never waits."""
+        """Handle an event of a session. Never waits."""
         running = self._running.get(session_id)
         match event:
             case TurnStarted(number=number):
@@ -130,7 +132,7 @@ class Replies:
                 self._tell(session_id, event)
 
     def done(self, session_id: str, outcome: RunResult | Exception) -> None:
-        """Take what a run came to. Never waits."""
+        """Handle the outcome of a run. Never waits."""
         running = self._running.pop(session_id, None)
         if (typist := self._typists.pop(session_id, None)) is not None:
             typist.cancel()
@@ -138,7 +140,7 @@ class Replies:
         self._later(session_id, self._finish(session_id, run_id, outcome))
 
     async def catch_up(self, store: Store, platform: str) -> None:
-        """Show what runs came to that could not be kept to be shown, by an ended process or this one. Raises StoreFailed."""
+        """Show results that an ended process, or this one, could not store as posts. Raises StoreFailed."""
         self.is_behind = False
         try:
             for run in await ended_unseen(store, platform):
@@ -148,7 +150,7 @@ class Replies:
             raise
 
     async def finish(self, state: RunState) -> None:
-        """Show what a run came to that ended in an earlier process, as far as that was not shown. Raises StoreFailed."""
+        """Show what is not shown yet of a run that ended in an earlier process. Raises StoreFailed."""
         chat = await self._chat_of(state.session_id)
         if chat is None:
             return
@@ -161,17 +163,17 @@ class Replies:
             await self._final(chat, state.session_id, state.id, str(state.turn), state.text, state.stopped or "done")
 
     async def withdraw(self, chat: str) -> bool:
-        """Take back what is still to be shown of answers in a chat. Return whether there was any. Raises StoreFailed."""
+        """Withdraw the parts of answers that are not shown yet in a chat. Return whether there were any. Raises StoreFailed."""
         return await self._outbox.withdraw(chat, ANSWER)
 
     async def flush(self) -> None:
-        """Return once everything that was told is on its way."""
+        """Return when everything that was handed in is queued."""
         for typist in self._typists.values():
             typist.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # -- while it goes on ----------------------------------------------------------------------------------------
+    # -- while the answer is written -----------------------------------------------------------------------------
 
     def _show(self, session_id: str, running: _Running) -> None:
         chat = self._chats.get(session_id)
@@ -179,21 +181,21 @@ class Replies:
             return
         key, text = f"{ANSWER}{running.run_id}:{running.turn}", running.text.strip()
         if len(text) > self._most:
-            if not self._outbox.edits:  # what can't be changed is shown once it is whole
+            if not self._outbox.edits:  # a platform without edits shows the text when it is complete
                 return
-            running.looked_at = len(running.text) + len(text) // _LOOKS  # else the work would grow with the square of the length
+            running.looked_at = len(running.text) + len(text) // _LOOKS  # otherwise the work grows with the length squared
             *full, text = split(self._outbox.growing(text), self._most) or [""]
             if len(full) < running.full:
                 return
-            if len(full) >= MESSAGES - 1:  # the last one is for what its end says of the rest
+            if len(full) >= MESSAGES - 1:  # the last message is kept for the rest of the answer
                 full, text, running.text, running.is_shown_whole = full[: MESSAGES - 1], "", "", True
             if len(full) > running.full:
                 for number in range(running.full, len(full)):
                     self._later(session_id, self._fill(chat, f"{key}:{number}", full[number]))
                 running.full = len(full)
-        elif running.full:  # it was begun anew: what is shown of the first try is replaced in the end
+        elif running.full:  # the turn was retried: the final text replaces what the first try showed
             return
-        if text and (not running.full or session_id not in self._work):  # not before those that are full
+        if text and (not running.full or session_id not in self._work):  # full messages come first
             more = _MORE if running.full and len(text) + len(_MORE) <= self._most else ""
             self._outbox.show(chat.key, f"{key}:{running.full}", body_of(chat, text + more))
 
@@ -201,7 +203,7 @@ class Replies:
         await self._outbox.put(chat.key, key, body_of(chat, text))
 
     def _type(self, session_id: str) -> None:
-        """Show that an answer is being written, until the run comes to something."""
+        """Show that an answer is being written, until the run ends."""
         chat = self._chats.get(session_id)
         if self._typing is None or chat is None or session_id in self._typists:
             return
@@ -211,7 +213,7 @@ class Replies:
 
     @staticmethod
     async def _typist(chat: Chat, typing: Callable[[Chat, bool], Awaitable[None]]) -> None:
-        with contextlib.suppress(Exception):  # it is a courtesy
+        with contextlib.suppress(Exception):  # the typing indicator is optional
             try:
                 while True:
                     await typing(chat, True)
@@ -235,10 +237,10 @@ class Replies:
         key = f"note:{self._run_of(session_id)}:{type(event).__name__}:{hash(event)}"
         self._later(session_id, self._say(session_id, key, line, whole))
 
-    # -- what must be shown --------------------------------------------------------------------------------------
+    # -- posts that must be shown --------------------------------------------------------------------------------
 
     def _later(self, session_id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do it after what was begun before for this session."""
+        """Run ``work`` after all earlier work for this session."""
         queue = self._work.get(session_id)
         if queue is not None:
             queue.put_nowait(work)
@@ -261,14 +263,14 @@ class Replies:
         del self._work[session_id]
 
     async def _say(self, session_id: str, key: str, text: str, whole: str = "") -> None:
-        """Say something, to the owner the ``whole`` where there is more of it."""
+        """Post a text; the owner gets ``whole`` instead, if given."""
         chat = await self._chat_of(session_id)
         if chat is not None:
             text = whole if whole and await self._is_owners(session_id) else text
             await self._texts.put(chat, session_id, key, text.strip())
 
     async def _seen(self, key: str, text: str) -> str:
-        """Return of a text that was broken off the messages that people have seen something of, one at least."""
+        """Return the messages of an interrupted text that users have seen in part, at least the first."""
         parts = split(self._outbox.redact(text), self._most)
         seen = 1
         while seen < len(parts) and await self._outbox.is_begun(f"{key}:{seen}"):

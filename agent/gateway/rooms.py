@@ -1,4 +1,4 @@
-"""Sessions of chats: which one a chat has now, and when it gets another."""
+"""Sessions of chats: which session a chat has, and when it gets a new one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatRoom:
-    """A chat with the session that it has now."""
+    """A chat with its current session."""
 
     chat: Chat
     session_id: str
     is_new: bool = False
     busy: str = ""
-    """Setting of the chat for messages that come while a run is under way; "" for the platform's."""
+    """Setting of the chat for messages that arrive during a run; "" for the platform's."""
 
 
 class Rooms:
-    """For one platform. ``sessions`` ends what is left in the sessions that chats leave."""
+    """The rooms of one platform. ``sessions`` ends what is left in sessions that chats leave."""
 
     def __init__(
         self, platform: str, store: Store, config: PlatformConfig, requests: ChatRequests, sessions: HostedSessions
@@ -53,8 +53,9 @@ class Rooms:
         self.requests.use(config)
 
     async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long: with nothing
-        that runs, and nothing that waits for an answer.
+        """Return the chat's room for an admitted user; begin a new session if there is none, or if it was idle for too long.
+
+        A session with a current run or a waiting message is not idle.
         """
         record, now = await self._mail.chat(self._platform, chat.key), time.time()
         if record is None:
@@ -63,7 +64,7 @@ class Rooms:
         if self._is_anothers(record, chat, who):
             return await self._begin(chat, who, int(record.body["generation"]) + 1)
         rests = idle and now - record.used_at > idle and not await self._sessions.has_left(record.session_id)
-        if rests or not record.session_id:  # it was deleted
+        if rests or not record.session_id:  # an empty id: the session was deleted
             return await self.renew(chat, who)
         self.chats.add(record.session_id, chat)
         body = self._body(chat, who, int(record.body["generation"]), _busy_in(record))
@@ -72,19 +73,21 @@ class Rooms:
         return ChatRoom(chat, record.session_id, busy=_busy_in(record))
 
     async def busy(self, chat: Chat, who: Admitted) -> str:
-        """Return what a message in a chat does while a run is under way."""
+        """Return what a message in a chat does during a run."""
         return (await self.enter(chat, who)).busy or self._config.busy
 
     async def set_busy(self, chat: Chat, who: Admitted, mode: str) -> None:
-        """Set what a message in a chat does while a run is under way. A new session keeps it."""
+        """Set what a message in a chat does during a run. New sessions of the chat keep the setting."""
         await self.enter(chat, who)
         record = await self._mail.chat(self._platform, chat.key)
         if record is not None:
             await self._mail.enter(replace(record, body={**record.body, "busy": mode}))
 
     def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
-        """Return whether a chat's session is not for who speaks now: what somebody said alone is not for those who came later,
-        nor a room's words for one of them; and its tools are those of its own person, who is the owner, or is not.
+        """Return whether a chat's session must not continue for the user who speaks now.
+
+        A conversation with one user is not for others who join later, nor a group's for one of its members; and the session's
+        tools are those of its user, who is the owner or not.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:
@@ -92,13 +95,13 @@ class Rooms:
         return bool(record.body["user"] != who.user or (OWNER in record.body["roles"]) != who.is_owner)
 
     async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Begin a new session in a chat. What is left of the one that it had is ended."""
+        """Begin a new session in a chat, and end what is left in the previous one."""
         record = await self._mail.chat(self._platform, chat.key)
         generation = 1 if record is None else int(record.body["generation"]) + 1
         return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))
 
     async def _begin(self, chat: Chat, who: Admitted, generation: int, busy: str = "") -> ChatRoom:
-        """From the moment that the new session is kept, nothing goes on in the one before: see ``is_left``."""
+        """Begin a session in a chat. Once it is stored, nothing continues in the previous one: see ``is_left``."""
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
         before = await self._mail.chat(self._platform, chat.key)
         left = "" if before is None or before.session_id == session_id else before.session_id

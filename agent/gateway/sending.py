@@ -1,4 +1,4 @@
-"""Files for chats: those that a model sends by ``send_file``, and pictures that it makes. A copy stays until it was shown."""
+"""Files for chats: files that a model sends with ``send_file``, and pictures that it makes. A copy is kept until shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOOL = "send_file"
 _KEPT_SECONDS = 2 * 86_400.0
-"""Seconds that a copy is kept; what could not be shown within one day is given up."""
+"""Seconds that a copy is kept; a post that can't be shown within one day fails."""
 _MEDIA_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
@@ -55,7 +55,7 @@ def offer(tools: ToolRegistry) -> None:
 
 
 class ChatFiles:
-    """For one platform. ``chat_of`` gives the chat of a session."""
+    """Sends files on one platform. ``chat_of`` returns the chat of a session."""
 
     def __init__(self, platform: Platform, outbox: Outbox, chat_of: Callable[[str], Awaitable[Chat | None]]) -> None:
         self._most = platform.traits.max_file_bytes
@@ -64,8 +64,10 @@ class ChatFiles:
         self._folder = state_dir() / "outgoing" / platform.name
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {sent, bytes}. Raises NotFound, InvalidArguments for what is no file or too large, Denied where the session
-        is none of a chat, as a delegate's, and ExecutionFailed where it can't be kept.
+        """Send a file to the session's chat. ``data``: {sent, bytes}.
+
+        Raises NotFound; InvalidArguments if the path is not a file or the file is too large; Denied if the session has no chat,
+        such as a delegate's; and ExecutionFailed if no copy can be kept.
         """
         from tools.files.places import files_of, judged, missing, translate_file_errors, unmoved
 
@@ -88,7 +90,7 @@ class ChatFiles:
         name = one_line(path.rpartition("/")[2]) or "file"
         kind = _MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
         text = str(args.get("text", ""))
-        # A provider may give the id of a call again, in a run and in the next one: for another file.
+        # A provider may reuse a call id within a run or in the next one, for another file.
         what = hashlib.sha256(b"%b\0%b\0%b" % (*(one.encode("utf-8", "surrogatepass") for one in (path, text)), data)).hexdigest()
         key = f"file:{session_id}:{ctx.run_identity.run_id}:{ctx.call_id}:{what[:16]}"
         await self._post(chat, session_id, key, text, OutFile(Path(), name, kind), data)
@@ -96,12 +98,13 @@ class ChatFiles:
 
     @property
     def takes_files(self) -> bool:
-        """True where the platform takes files."""
+        """True if the platform accepts files."""
         return self._most > 0
 
     async def show_text(self, chat: Chat, session_id: str, key: str, text: str) -> bool:
-        """Show a text as a file, as much of it as the platform takes, and return whether that is all. Raises StoreFailed, and
-        ExecutionFailed where it can't be kept.
+        """Show a text as a file, cut to the platform's limit, and return whether it is complete.
+
+        Raises StoreFailed, and ExecutionFailed if no copy can be kept.
         """
         data = text.encode("utf-8", "replace")
         cut = data[: self._most].decode("utf-8", "ignore").encode() if len(data) > self._most else data
@@ -109,7 +112,7 @@ class ChatFiles:
         return cut == data
 
     async def show(self, session_id: str, run_id: str, image: Image) -> None:
-        """Show a picture that the model made in a run. One that is too large for the platform is told. Raises StoreFailed."""
+        """Show a picture that the model made in a run, or a line if it is too large for the platform. Raises StoreFailed."""
         chat = await self._chat_of(session_id)
         if chat is None:
             return
@@ -122,7 +125,7 @@ class ChatFiles:
         await self._post(chat, session_id, key, "", OutFile(Path(), name, image.media_type), image.data)
 
     async def _post(self, chat: Chat, session_id: str, key: str, text: str, file: OutFile, data: bytes) -> None:
-        """Keep a copy, and then that it is to be shown. The same key again is the same file."""
+        """Keep a copy of the file, then queue the post. Idempotent by ``key``."""
         path = self._folder / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
             await asyncio.to_thread(write_copy, path, data)
@@ -136,7 +139,7 @@ class ChatFiles:
             raise
 
     def sweep(self) -> None:
-        """Delete copies that were shown, or given up, long ago."""
+        """Delete copies whose post was shown or has failed long ago."""
         before = time.time() - _KEPT_SECONDS
         for file in self._folder.glob("*"):
             if file.stat().st_mtime < before:
@@ -144,7 +147,7 @@ class ChatFiles:
 
 
 def write_copy(path: Path, data: bytes) -> None:
-    """Write a file for its owner alone."""
+    """Write a file that only its owner can read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)

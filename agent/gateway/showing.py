@@ -1,4 +1,4 @@
-"""The look of a question in a chat: its prompt in pages, what may be answered, and what came of it."""
+"""The look of a question in a chat: its prompt in pages, the possible answers, and the outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcrib.contract.store import TicketRecord
 from tools.dispatch.gates import NOBODY
 
 SHOWN_ID = 8
-"""Characters of a ticket's id that people see."""
+"""Characters of a ticket's id that users see."""
 _SETTLED = {"approved": "✓ agreed", "denied": "✗ refused", "expired": "✗ nobody answered in time"}
 _TAKEN_BACK = "✗ taken back"
 _REASON = 300
@@ -23,13 +23,14 @@ _REASON = 300
 
 
 def pages_of(prompt: str, most: int) -> list[str]:
-    """Cut a prompt that is too long: nothing that a yes covers is left out."""
+    """Split a long prompt into pages: an approval covers all of it, so nothing is left out."""
     return split(prompt, most) or [prompt]
 
 
 def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
-    """Return the line below a prompt: how it is answered, and by which ``roles``. ``by_press``, where a message approves nothing,
-    says how else it is done.
+    """Return the line below a prompt: how to answer it, and the ``roles`` that may.
+
+    ``by_press``: how to approve if a message can't.
     """
     short = record.ticket.id[:SHOWN_ID]
     if record.ticket.resume_mode != "replay":
@@ -43,7 +44,7 @@ def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
 
 
 def numbers_of(record: TicketRecord) -> str:
-    """Return the numbers that answer a ticket, and what each says. A no is always 3."""
+    """Return the numbers that answer a ticket, and their meaning. A denial is always 3."""
     session = "2 for this session · " if "session" in scopes_of(record) else ""
     return f"1 yes, once · {session}3 no"
 
@@ -60,12 +61,12 @@ def buttons_of(record: TicketRecord) -> list[Button]:
 
 
 def outcome_of(record: TicketRecord) -> str:
-    """Return what came of a ticket, and by whom."""
+    """Return the outcome of a ticket, and who decided it."""
     answer = record.answer
-    if record.state == "expired" and answer is not None and answer.by == NOBODY:  # else its time was over, and there is no answer
+    if record.state == "expired" and answer is not None and answer.by == NOBODY:  # without an answer it expired
         return _TAKEN_BACK
     by = f" by {answer.by}" if answer is not None and answer.by else ""
-    if record.ticket.resume_mode != "replay" and record.state == "approved":  # of a tool's own question: a no may be the answer
+    if record.ticket.resume_mode != "replay" and record.state == "approved":  # answered a tool's question
         given = answer.payload if answer is not None and isinstance(answer.payload, str) else ""
         return f"✓ answered{by}{f': {one_line(given, _REASON)}' if given else ''}"
     payload = answer.payload if answer is not None and isinstance(answer.payload, Mapping) else {}
@@ -75,7 +76,7 @@ def outcome_of(record: TicketRecord) -> str:
 
 
 def origin_of(chat: Chat, asker: Principal | None) -> str:
-    """Return where a question was asked, and by whom, as a line: names that others chose are marked as theirs."""
+    """Return a line with the chat and the user of a question; names that others chose are quoted."""
     title = f' "{one_line(chat.title)}"' if chat.title else ""
     where = f"the chat {one_line(chat.id)}{title}" if chat.is_group else "a direct chat"
     return f"asked by {one_line(asker.person) if asker is not None else 'nobody known'} in {where}"

@@ -1,4 +1,4 @@
-"""Cutting a long answer into messages that a platform takes: between paragraphs, never within a block of code that fits."""
+"""Splits a long answer into messages that a platform accepts: between paragraphs, never within a code block that fits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toolcrib.contract.regex import Regex
 _FENCE = Regex(r" {0,3}(`{3,}|~{3,})[^\n`]*$")
 _BLANK = Regex(r"\s*")
 _LEAST = 200
-"""Characters that a message has at least, so that a tiny limit can't make hundreds of them."""
+"""Characters that a message has at least, so that a tiny limit does not produce hundreds of messages."""
 
 
 def split(text: str, most: int) -> list[str]:
-    """Return the text as messages of at most ``most`` characters (200 where it is less), without blank lines around them.
+    """Return the text as messages of at most ``most`` characters (at least 200), without blank lines around them.
 
-    Cuts are made between blocks (paragraphs, lists, whole blocks of code), else between lines, words, characters, whatever is the
-    best that fits. A block of code longer than a message is closed and opened again.
+    The text is cut between blocks (paragraphs, lists, whole code blocks) if possible, else between lines, words or characters.
+    A code block longer than a message is closed and reopened.
     """
     most = max(most, _LEAST)
     parts: list[str] = []
@@ -37,7 +37,7 @@ def split(text: str, most: int) -> list[str]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield paragraphs and blocks of code, without the blank lines between them."""
+    """Yield paragraphs and code blocks, without the blank lines between them."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -61,7 +61,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _pieces(block: str, most: int) -> list[str]:
-    """Cut a block that is too long; one that fits is returned as it is."""
+    """Split a block that is too long; one that fits is returned unchanged."""
     if len(block) <= most:
         return [block]
     mark = _FENCE.match(block.split("\n", 1)[0])
@@ -76,7 +76,7 @@ def _pieces(block: str, most: int) -> list[str]:
 
 
 def _cut(text: str, most: int, *, keep_indent: bool = False) -> Iterator[str]:
-    """Yield pieces of at most ``most`` characters, cut at line ends, else at blanks. The work grows with the length alone."""
+    """Yield pieces of at most ``most`` characters, cut at line ends, else at blanks. The work is linear in the length."""
     begin = 0
     while len(text) - begin > most:
         at = text.rfind("\n", begin + 1, begin + most + 1) - begin

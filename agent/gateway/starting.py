@@ -1,4 +1,4 @@
-"""Looks at a platform's configuration before it starts: what each chat would otherwise find out by itself."""
+"""Checks of a platform's configuration before it starts: problems that each chat would otherwise hit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_backend(config: Config, backends: Backends, platform: str) -> None:
-    """Raise ConfigError, with file, line and key, where the platform's chats are to run in a backend that there is not."""
+    """Raise ConfigError, with file, line and key, if the backend of the platform's chats does not exist."""
     wanted = config.platforms.get(platform, PlatformConfig()).backend
     try:
         backends.get(wanted)
@@ -26,7 +26,7 @@ def require_backend(config: Config, backends: Backends, platform: str) -> None:
 
 
 async def another_runs(crib: Crib, platforms: Sequence[str]) -> str:
-    """Return that another gateway has some of these platforms, and what to do, "" where none is known. Raises StoreFailed."""
+    """Return that another gateway runs some of these platforms, and what to do, "" if none is known. Raises StoreFailed."""
     told = {name: await told_status(crib.store, name) for name in platforms}
     theirs = {name: one for name, one in told.items() if one["is_fresh"]}
     if not theirs:
@@ -39,7 +39,7 @@ async def another_runs(crib: Crib, platforms: Sequence[str]) -> str:
 
 
 async def nobody_speaks(platform: str, admission: Admission) -> str:
-    """Return how to let people in where nobody may speak and no code waits to be said, "" else. Raises StoreFailed."""
+    """Return how to admit users if none may write and no pairing code is open, "" otherwise. Raises StoreFailed."""
     if await admission.lets_anybody_in():
         return ""
     return (

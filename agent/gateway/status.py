@@ -1,4 +1,4 @@
-"""State of a platform's line, as it is kept for other processes."""
+"""Status of a platform, as it is recorded for other processes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from toolcrib.contract.store import Store, TicketRecord
 from toolcrib.contract.types import Json
 
 STATUS = "status"
-"""Name of what a platform's line does, in the store."""
+"""Name in the store of a platform's status."""
 FRESH_SECONDS = 30.0
-"""Seconds after which a gateway that has not told what it does is taken for dead."""
+"""Seconds after which a gateway that has not updated its status counts as dead."""
 GATEWAY = "gateway"
-"""Owner of what a gateway tells in the store that is of none of its platforms."""
+"""Owner in the store of a gateway's records that belong to no platform."""
 _IDLE = "idle"
-"""Name of the process that runs without any platform, in the store."""
+"""Name in the store of the process that runs without any platform."""
 _ALIVE = "alive"
-"""Name of when the gateway was last seen to work, in the store."""
+"""Name in the store of the time when the gateway last worked."""
 _OVERLAP = 120.0
-"""Seconds before that within which runs may have ended whose answers were not kept to be shown."""
+"""Seconds before that time: runs may have ended then without their answers being stored as posts."""
 LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChatLineStatus:
-    """State of one platform. ``problem`` is why it does not run, "" where it does; ``retry_at`` when it is tried again, in Unix
-    seconds, 0 where it is not.
+    """Status of one platform.
+
+    ``problem`` is why it does not run, "" if it does; ``retry_at`` when it is retried, in Unix seconds, 0 if it is not.
     """
 
     name: str
@@ -50,7 +51,7 @@ class ChatLineStatus:
     figures: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON."""
+        """Return the status as JSON."""
         return {
             "name": self.name,
             "account": self.account,
@@ -69,9 +70,9 @@ class ChatLineStatus:
 
 
 async def told_status(store: Store, name: str) -> dict[str, Json]:
-    """Return what was told last of a platform, {} where nothing was. ``is_fresh``: its process told it a moment ago, and lives.
+    """Return the recorded status of a platform, {} if there is none. Raises StoreFailed.
 
-    Raises StoreFailed.
+    ``is_fresh``: its process updated it recently and is alive.
     """
     found = (await store.state.of("profile", f"gateway:{name}")).get(STATUS)
     told = dict(found.value) if found is not None and isinstance(found.value, dict) else {}
@@ -80,32 +81,33 @@ async def told_status(store: Store, name: str) -> dict[str, Json]:
 
 
 async def note_idle(store: Store, process: int) -> None:
-    """Keep that a process is a gateway without any platform now; 0 where there is none any more. Raises StoreFailed."""
+    """Record that a process is a gateway without any platform; 0 clears the record. Raises StoreFailed."""
     told: Json = told_by(process) if process else None
     await store.state.write([StateWrite("profile", GATEWAY, _IDLE, told)])
 
 
 async def told_idle(store: Store) -> int:
-    """Return the process that told a moment ago that it is a gateway without any platform, 0 for none. Raises StoreFailed."""
+    """Return the process that recently recorded that it is a gateway without platforms, 0 for none. Raises StoreFailed."""
     found = (await store.state.of("profile", GATEWAY)).get(_IDLE)
     told = found.value if found is not None and isinstance(found.value, dict) else {}
     return int(told["pid"]) if told and _is_fresh(told) else 0
 
 
 def told_by(process: int) -> dict[str, Json]:
-    """Return what says when something is told, and by which process, for ``is_fresh``."""
+    """Return the time and process that belong to a record, for ``_is_fresh``."""
     return {"pid": process, "owner": new_owner(), "at": time.time()}
 
 
 def _is_fresh(told: Mapping[str, Json]) -> bool:
-    """Return whether something was told a moment ago, by a process that is not known to have ended. What is told of a time to
-    come was told before the clock was set back.
+    """Return whether a record is recent and its process is not known to have ended.
+
+    A record with a future time was written before the clock was set back.
     """
     return abs(time.time() - float(told.get("at", 0.0))) < FRESH_SECONDS and not is_dead(str(told.get("owner", "")))
 
 
 async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:
-    """Return the questions that wait in chats of these platforms, with the platform, the oldest first. Raises StoreFailed."""
+    """Return the open questions in chats of these platforms, with the platform, the oldest first. Raises StoreFailed."""
     found = []
     for record in await store.tickets.pending():
         info = await store.sessions.get(record.session_id)
@@ -115,12 +117,12 @@ async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, Tick
 
 
 async def note_alive(store: Store, platform: str) -> None:
-    """Keep that the platform's line works now. Raises StoreFailed."""
+    """Record that the platform works now. Raises StoreFailed."""
     await store.state.write([StateWrite("profile", f"gateway:{platform}", _ALIVE, time.time())])
 
 
 async def ended_unseen(store: Store, platform: str) -> list[RunState]:
-    """Return the runs whose process ended before what they came to was kept to be shown. Raises StoreFailed."""
+    """Return the runs whose process ended before it stored their results as posts. Raises StoreFailed."""
     found = (await store.state.of("profile", f"gateway:{platform}")).get(_ALIVE)
     since = (float(found.value) if found is not None else time.time()) - _OVERLAP
     records = [await store.runs.get(run_id) for run_id in await store.mail.unposted(platform, since)]

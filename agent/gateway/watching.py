@@ -1,4 +1,4 @@
-"""Figures and health on a port, for Prometheus and whatever starts the gateway again."""
+"""Figures and health on a port, for Prometheus and for the service manager that restarts the gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JSON = "application/json"
 _SHARE = 0.05
-"""Part of the open files that its connections may take: the rest is for platforms."""
+"""Share of the open files that its connections may use: the rest is for platforms."""
 
 
 class Watch:
@@ -34,7 +34,7 @@ class Watch:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError without the extra, and where the address can't be had."""
+        """Listen. Raises ConfigError if the extra is not installed or the address is unavailable."""
         try:
             from starlette.routing import Route
 
@@ -55,7 +55,7 @@ class Watch:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """Answer what is under way, and close. May be called twice."""
+        """Finish open requests, and close. May be called twice."""
         server, self._server = self._server, None
         if server is not None and self._serving is not None:
             server.should_exit = True
@@ -81,7 +81,7 @@ def _answering(page: Callable[[], tuple[int, str, bytes]]) -> Callable[[Request]
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there. Raises ConfigError."""
+    """Return a socket that listens at the address. Raises ConfigError."""
     from agent.http_server import listening_at
 
     try:
