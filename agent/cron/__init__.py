@@ -1,22 +1,22 @@
-"""Jobs that run by a schedule, each as its creator and in a session of its own.
+"""Jobs that run on a schedule, each as its creator and in its own session.
 
-``plan`` is what a job is to do, ``service`` what a principal may do with jobs, ``handler`` the tool ``cronjob`` over it.
-``runner`` claims times that are due, one process each, and ``once`` does so by hand; ``rights`` says who the creator is today
-and opens the session, ``recovery`` begins it and looks after what other processes left. ``stopping`` ends what is under way.
-``running`` tells whether somebody runs jobs, ``messages`` words the result of a run; agent/gateway/jobs.py sends it. Schedules
-themselves are in tools/schedules, what is stored in toolcrib/contract/cron.py.
+``plan`` is the content of a job, ``service`` the actions of a principal on jobs, ``handler`` the tool ``cronjob`` over it.
+``runner`` claims due times, each for one process, and ``once`` runs a job by hand; ``rights`` finds the creator's current
+rights and builds the session's request, ``recovery`` begins runs and takes over those of ended processes. ``stopping`` ends
+runs. ``running`` checks whether any process runs jobs, ``messages`` words the result of a run; agent/gateway/jobs.py sends it.
+Schedules are in tools/schedules, stored records in toolcrib/contract/cron.py.
 """
 
 PLATFORM = "cron"
-"""Platform of jobs' sessions, whose toolset bounds what any job may do."""
+"""Platform of jobs' sessions; its toolset limits every job."""
 CHANGED = "cron:changed"
 """Topic of the signal that jobs were added or changed."""
 
 
 REMIND = "cron:remind:"
-"""Beginning of the topic of the signal that a ticket of a job still waits, before the ticket's id."""
+"""Prefix of the topic of the signal that a job's ticket is still open; the ticket's id follows."""
 
 
 def news_of(platform: str) -> str:
-    """Return the topic of the signal that a run has something to tell, or to ask, on a platform."""
+    """Return the topic of the signal that a run has a result or a question for a platform."""
     return f"cron:news:{platform}"

@@ -25,7 +25,7 @@ _SHOWN_TIMES = 5
 
 
 class JobTool:
-    """For the session ``session_id``, which works in ``folder`` and on the backend that was chosen for it, "" for the usual."""
+    """The handler for a session, its folder, and its chosen backend, "" for the default."""
 
     def __init__(self, store: Store, config: Config, session_id: str, folder: str, backend: str) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class JobTool:
         self._maker = Maker(session_id, folder=folder, backend=backend)
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {job} as ``job_json`` has it, {jobs} or {history}, and ``note`` where nobody runs jobs now.
+        """Run an action on jobs. ``data``: {job} (see ``job_json``), {jobs} or {history}, with ``note`` if no process runs jobs.
 
         Raises InvalidArguments, NotFound, and Denied in a job.
         """
@@ -45,7 +45,7 @@ class JobTool:
         if action == "list":
             return ToolResult.success(ctx.tool_name, {"jobs": [job_json(job) for job in await book.list()], **await self._note()})
         if action in (CREATES, CHANGES):
-            wanted = next(one for one in ctx.effects if isinstance(one, SchedulesJob))  # as it was agreed to
+            wanted = next(one for one in ctx.effects if isinstance(one, SchedulesJob))  # as the user approved it
             keep = book.add if action == CREATES else book.change
             job = await keep(wanted, args["schedule"], args.get("to") or HERE, maker)
             return ToolResult.success(ctx.tool_name, {"job": job_json(job), **await self._note()})
@@ -65,7 +65,7 @@ class JobTool:
 
 
 def job_json(job: CronJob) -> dict[str, Any]:
-    """Return a job as a model and programs read it; of a removed one, that it was."""
+    """Return a job as models and programs read it; of a removed one only its state."""
     if job.state == "removed":
         return {"id": job.id, "state": job.state}
     try:
@@ -89,14 +89,14 @@ def job_json(job: CronJob) -> dict[str, Any]:
 
 
 def _times(job: CronJob, schedule: Schedule, now: float) -> list[float]:
-    """Return the next times of an active job, the one that is due first among them."""
+    """Return the next times of an active job, beginning with the due one."""
     if job.next_at is None:
         return []
     return [job.next_at, *schedule.times(max(now, job.next_at), _SHOWN_TIMES - 1)]
 
 
 def run_json(run: CronRun, zone: str) -> dict[str, Any]:
-    """Return a time that a job was due as a model and programs read it."""
+    """Return a run as models and programs read it."""
     shown = {"due": time_words(run.due_at, zone), "state": run.state, "session": run.session_id[:12], "note": run.note}
     return {
         key: value for key, value in shown.items() if value and not (key == "session" and run.state in ("skipped", "refused"))

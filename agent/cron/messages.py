@@ -1,4 +1,4 @@
-"""Words for what a run of a job came to: for its history, and for its chat."""
+"""Texts for the results of jobs: for a job's history, and for its chat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.schedules.schedule import time_words
 
 _NOTE_CHARS = 300
 STOPPED = "it was stopped"
-"""Note of a run that a person stopped."""
+"""Note of a run that a user stopped."""
 _STOPPED = {
     "interrupted": "it was interrupted",
     "ended": "something was refused that it could not go on without",
@@ -28,7 +28,7 @@ def noted(text: str) -> str:
 
 
 def ended_as(state: RunState) -> tuple[CronRunState, str]:
-    """Return what a run that has ended came to, and the line that says so."""
+    """Return the final state of an ended run, and its line for the history."""
     try:
         state.raise_error()
     except ToolcribError as error:
@@ -39,7 +39,7 @@ def ended_as(state: RunState) -> tuple[CronRunState, str]:
 
 
 async def asked_by(store: Store, session_id: str) -> str:
-    """Return which job asks in a session, and for when, as a line; "" for the session of no job. Raises StoreFailed."""
+    """Return a line with the job that asks in a session and its due time; "" if the session is no job's. Raises StoreFailed."""
     run = await store.cron.run_of(session_id)
     job = None if run is None else await store.cron.get(run.job_id)
     if run is None or job is None:
@@ -53,7 +53,7 @@ async def asked_by(store: Store, session_id: str) -> str:
 
 
 async def answer_of(store: Store, plan: JobPlan, run: CronRun) -> str:
-    """Return what the job's chat is told of a run that has ended. Raises StoreFailed."""
+    """Return the message for a job's chat about an ended run. Raises StoreFailed."""
     head = f"⏰ {plan.title or 'a job that was removed'}"
     if run.note == STOPPED:
         return f"{head}\n\n{STOPPED.capitalize()}."
@@ -73,5 +73,5 @@ async def answer_of(store: Store, plan: JobPlan, run: CronRun) -> str:
 
 
 def settled(run: CronRun, state: CronRunState, note: str) -> CronRun:
-    """Return the run as it has ended."""
+    """Return the run with its final state and note."""
     return replace(run, state=state, note=noted(note))

@@ -1,4 +1,4 @@
-"""A run of a job by hand, in this process, for a person who waits for it."""
+"""A manual run of a job in this process, for a user who waits for it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 _LOOKS_EVERY = 0.2
 _ENDS_IN = 5.0
-"""Seconds that a run has for its end once it was stopped."""
+"""Seconds that a stopped run has to end."""
 
 
 async def run_once(crib: Crib, job: CronJob, choice: ModelChoice | None) -> tuple[CronRun, str]:
-    """Return the run, and what it answered, once it has ended, or waits for somebody: then ``ended_at`` is None. No other job is
-    run here. Raises ToolcribError where one is under way, and StoreFailed.
+    """Run a job, and return the run with its answer once it has ended or parked; a parked run has no ``ended_at``.
+
+    Runs no other job. Raises ToolcribError if the job is running already, and StoreFailed.
     """
     await crib.start()
     runner = CronRunner(crib, choice=choice)

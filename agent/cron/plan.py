@@ -1,4 +1,4 @@
-"""Plan of a job, the body of its record: what it is to do, and for whom."""
+"""Plan of a job, the body of its record: its task, its schedule and its principal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class ChatPlace:
-    """A chat: its platform, its key there, and the chat as agent.gateway.forms has it."""
+    """A chat: its platform, its key there, and its JSON form (see agent.gateway.forms)."""
 
     platform: str
     key: str
@@ -28,16 +28,17 @@ class ChatPlace:
 
     @property
     def label(self) -> str:
-        """The chat as people name it in ``to``."""
+        """The chat as users name it in ``to``."""
         return f"{self.platform}:{self.chat.get('id', '')}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """``creator`` is as they were when they made it: their roles are looked up anew. ``said`` is the schedule in their words.
+    """The plan of a job.
 
-    ``made_in`` is the chat that it was made in, None for a terminal; ``to`` where its answers go, None for a session alone.
-    ``folder`` is where the local person's job runs, ``backend`` the backend that they chose for it, "" for the configured one.
+    ``creator`` is the principal at creation; its roles are looked up at each run. ``said`` is the schedule as the user wrote
+    it. ``made_in`` is the chat of origin, None for a terminal; ``to`` receives the answers, None to keep them in the session
+    only. ``folder`` is where a local user's job runs, ``backend`` the chosen backend, "" for the configured one.
     """
 
     creator: Principal
@@ -52,12 +53,12 @@ class JobPlan:
     folder: str = ""
     backend: str = ""
     session_id: str = ""
-    """The session that it was made in, "" for a command."""
+    """The session that created it, "" for a command."""
     made_at: float = 0.0
 
     @property
     def platform(self) -> str:
-        """The platform where its answers are told, "" for none."""
+        """The platform that receives its answers, "" for none."""
         return "" if self.to is None else self.to.platform
 
     @property
@@ -66,12 +67,12 @@ class JobPlan:
         return self.name or " ".join(self.task.split())[:NAME_CHARS]
 
     def message(self, due_at: float) -> str:
-        """Return what its session is told at that time."""
+        """Return the message that its session receives at that time."""
         head = f"It is {time_words(due_at, self.schedule.zone)}, when this was to be done ({self.said}):"
         return f"{head}\n\n{self.task}"
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON."""
+        """Return the plan as JSON."""
         return {
             "creator": self.creator.to_json(),
             "said": self.said,
@@ -90,7 +91,7 @@ class JobPlan:
 
     @classmethod
     def of(cls, job: CronJob) -> JobPlan:
-        """Read a job's body. Raises ToolcribError for one that a newer version wrote, or that is damaged."""
+        """Return the plan of a job. Raises ToolcribError if a newer version wrote it, or it is damaged."""
         data: Mapping[str, Any] = job.body
         try:
             return cls(
@@ -113,7 +114,7 @@ class JobPlan:
 
 
 def session_of(job_id: str, due_at: float) -> str:
-    """Return the id of the session in which a job runs that is due then: the same in every process."""
+    """Return the id of a job's session for that due time: the same in every process."""
     return session_id_of(PLATFORM, f"{job_id}\0{due_at!r}")
 
 

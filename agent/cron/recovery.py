@@ -1,4 +1,4 @@
-"""Runs that were begun, here or by a process that has ended: each goes on, or is said to be lost; none is begun twice."""
+"""Runs that were claimed, here or by an ended process: each is begun once, resumed, or marked as lost."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _SESSIONS = 1_000_000
 _AT_ONCE = 100
-"""Sessions that are deleted before others get their turn."""
+"""Sessions that are deleted before other work gets its turn."""
 _SETTLES = 5.0
-"""Seconds that a living process may take between a claim and its session's first message, before another does that for it."""
+"""Seconds between a claim and its session's first message before another process begins the run."""
 
 
 class BegunRuns:
-    """Begins what was claimed, and settles what has ended. ``manager`` drives the sessions."""
+    """Begins claimed runs, and settles ended ones. ``manager`` drives the sessions."""
 
     def __init__(self, crib: Crib, requests: JobRequests, manager: HostedSessions) -> None:
         self._crib = crib
@@ -39,7 +39,7 @@ class BegunRuns:
         self._manager = manager
 
     async def begin(self, run: CronRun, plan: JobPlan) -> None:
-        """Tell the run's session what to do, once: however often this is done, and in whichever process. Raises StoreFailed."""
+        """Send a run's task to its session, once, even if several processes try. Raises StoreFailed."""
         try:
             standing = await standing_of(self._crib, plan)
         except StoreFailed:
@@ -66,13 +66,13 @@ class BegunRuns:
             self._requests.forget(run)
 
     async def _spent(self, standing: Standing) -> str:
-        """Return why a creator has nothing left for a run today, "" where they have. Raises StoreFailed."""
+        """Return why a creator's quota allows no run today, "" if it does. Raises StoreFailed."""
         who = standing.principal
         return "" if is_owner(who) else await self._requests.quotas_of(who.platform).spent(who)
 
     async def _refuse(self, run: CronRun, why: str) -> None:
         await self._store.cron.finish_run(settled(run, "refused", why))
-        await self._store.cron.mark_delivered(run)  # whoever may not speak is told nothing
+        await self._store.cron.mark_delivered(run)  # a creator without access gets no message
         entry = AuditEntry(time.time(), "", "", TOOL, "refused", "cron", {"job": run.job_id, "reason": why})
         await self._store.audit.record(entry)
 
@@ -87,11 +87,11 @@ class BegunRuns:
             await self._store.signals.send(news_of(run.platform))
 
     async def done(self, session_id: str, outcome: RunResult | Exception) -> None:
-        """Take what a run came to here. Raises StoreFailed."""
+        """Handle the outcome of a run in this process. Raises StoreFailed."""
         run = await self._store.cron.run_of(session_id)
         if run is None:
             return
-        if isinstance(outcome, StoreFailed):  # the store's own trouble, or another process has it: it is not over
+        if isinstance(outcome, StoreFailed):  # the store failed, or another process has the run: it is not over
             return
         if not isinstance(outcome, Exception) and outcome.stopped == "parked":
             if run.platform:
@@ -106,9 +106,7 @@ class BegunRuns:
             await self.finish_run(run, "failed", str(outcome))
 
     async def sweep(self, before: float) -> None:
-        """Forget what ended before then (Unix seconds), and sessions of jobs that were not used since, but for those with a tag.
-        Raises StoreFailed.
-        """
+        """Delete runs that ended before a time (Unix seconds), and untagged sessions of jobs unused since. Raises StoreFailed."""
         infos = await self._store.sessions.list(_SESSIONS, platform=PLATFORM)
         old = [info.id for info in infos if info.updated_at < before and not info.tags]
         for start in range(0, len(old), _AT_ONCE):
@@ -116,15 +114,13 @@ class BegunRuns:
         await self._store.cron.sweep(before)
 
     async def end_stopped(self, session_id: str) -> None:
-        """End a session's run here where a person stopped it. Raises StoreFailed."""
+        """End a session's run here if a user stopped it. Raises StoreFailed."""
         if await self._requests.was_stopped(session_id):
             self._requests.platforms.pop(session_id, None)
             await self._manager.end(session_id)
 
     async def recover_runs(self) -> None:
-        """Settle what has ended without being settled, and begin what was claimed and not begun. What was begun is taken over by
-        the manager. Raises StoreFailed.
-        """
+        """Settle ended runs, and begin claimed runs that were not begun; the manager resumes the others. Raises StoreFailed."""
         for session_id in list(self._requests.platforms):  # the signal may have been lost
             await self.end_stopped(session_id)
         await self._manager.end_again()
@@ -140,7 +136,7 @@ class BegunRuns:
     async def _begin_again(self, run: CronRun) -> None:
         info = await self._store.sessions.get(run.session_id)
         if info is not None and info.host and await self._store.leases.holder(info.host) is not None:
-            return  # somebody has it
+            return  # another process has it
         job = await self._store.cron.get(run.job_id)
         try:
             if job is None or not job.body.get("task"):

@@ -1,4 +1,4 @@
-"""What the sessions of jobs are opened with: what a job's creator may do now."""
+"""Requests that open the sessions of jobs, with the current rights of each job's creator."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 
 
 class JobRequests:
-    """For one process that runs jobs. ``choice`` is the model that their sessions ask."""
+    """The requests of one process that runs jobs. ``choice``: the model of their sessions."""
 
     def __init__(self, crib: Crib, choice: ModelChoice | None) -> None:
         self._crib = crib
         self._store = crib.store
         self._choice = choice
         self._expected: dict[str, tuple[CronRun, JobPlan, Standing]] = {}
-        """Runs that were just claimed, by their sessions: the first opening need not look for them."""
+        """Runs that were just claimed, by session: opening the session needs no look-up."""
         self._quotas: dict[str, Quotas] = {}
         self.platforms: dict[str, str] = {}
-        """Platforms that the outcome is sent to, by the sessions that are open here."""
+        """Platforms that receive the outcome, by the sessions that are open here."""
 
     def expect(self, run: CronRun, plan: JobPlan, standing: Standing) -> None:
-        """Know what the session of a run is opened with, until ``forget``."""
+        """Remember the run that a session is opened for, until ``forget``."""
         self._expected[run.session_id] = run, plan, standing
 
     def forget(self, run: CronRun) -> None:
-        """Look for the run in the store if its session is opened."""
+        """Forget a run; its session now needs a look-up in the store to be opened."""
         self._expected.pop(run.session_id, None)
 
     async def request(self, session_id: str) -> SessionRequest:
-        """Return what a run's session is opened with: what its creator may do now. Raises MayNotRun if that is nothing,
-        ToolcribError for a session of no job, ConfigError and StoreFailed.
+        """Return the request that opens a run's session, with the current rights of the job's creator.
+
+        Raises MayNotRun if the creator has none, ToolcribError for a session of no job, ConfigError and StoreFailed.
         """
         known = self._expected.pop(session_id, None)
         if known is None:
@@ -55,7 +56,7 @@ class JobRequests:
             job = None if run is None else await self._store.cron.get(run.job_id)
             if run is None or job is None:
                 raise ToolcribError(f"no job has the session {session_id[:12]}")
-            plan = JobPlan.of(job)  # of one that was removed meanwhile too: its session knows what to do
+            plan = JobPlan.of(job)  # also if the job was removed meanwhile: its session already has the task
             try:
                 known = run, plan, await standing_of(self._crib, plan)
             except MayNotRun as error:
@@ -74,19 +75,19 @@ class JobRequests:
         return found
 
     def _sender(self, standing: Standing) -> MessageSender:
-        """Return the handler of send_message: what jobs send in an hour is bounded as what their creator sends."""
+        """Return the handler of send_message, which counts a job's messages as its creator's."""
         crib, who = self._crib, standing.principal
         count = self.quotas_of(who.platform).why_over
         return MessageSender(self._store, lambda: crib.config, crib.redactor().text, count)
 
     async def was_stopped(self, session_id: str) -> bool:
-        """Return whether a person stopped the run of a session. Raises StoreFailed."""
+        """Return whether a user stopped the run of a session. Raises StoreFailed."""
         run = await self._store.cron.run_of(session_id)
         return run is not None and is_stopped(run)
 
 
 async def end_run(store: Store, session_id: str, error: Exception) -> None:
-    """End what can't go on, such as a parked run whose creator may speak no more: nobody shall answer it either."""
+    """End a run that can't continue, such as a parked one whose creator lost access, and withdraw its questions."""
     record = await store.runs.current(session_id)
     if record is not None:
         state = RunState.of(record)

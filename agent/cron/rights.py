@@ -1,4 +1,4 @@
-"""Who a job's creator is today, and the session that they get for it: theirs, within the toolset of jobs."""
+"""Current rights of a job's creator, and the request for the job's session, limited to the toolset of jobs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _KEPT = "The answer is kept for the person to read later."
 
 
 class MayNotRun(ToolcribError):
-    """A job's creator may do nothing now; its text says why."""
+    """A job's creator has no rights now; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Rights of a creator now: as whom the job runs, where, on which backend, and which tools it never has there."""
+    """Current rights of a creator: principal, workspace and backend of the job, and the tools that it never has there."""
 
     principal: Principal
     here: Workspace
@@ -53,8 +53,9 @@ class Standing:
 
 
 async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
-    """Return what a job's creator may do today. Raises MayNotRun with the reason for which it does not, ConfigError for a
-    platform whose settings are wrong, and StoreFailed.
+    """Return the current rights of a job's creator.
+
+    Raises MayNotRun with the reason if there are none, ConfigError if a platform's settings are wrong, and StoreFailed.
     """
     who = plan.creator
     if who.is_local:
@@ -68,7 +69,7 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
     config = crib.config.platforms.get(who.platform, PlatformConfig())
     chat = chat_of(plan.made_in.chat)
     admission = Admission(who.platform, config, Pairings(crib.store, who.platform), crib.store)
-    # A role that a platform alone vouches for is not known now: then it does not count.
+    # Roles that only the platform reports are unknown now, so they do not count.
     found = await admission.admit(chat, who.person, ())
     if not isinstance(found, Admitted):
         raise MayNotRun(f"its creator may not speak {'there' if found == 'group' else f'on {who.platform}'} any more")
@@ -78,13 +79,15 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
 
 
 def _never(here: Workspace) -> frozenset[str]:
-    """Return the tools that no job has: it makes no jobs, and nobody reads along."""
+    """Return the tools that no job has: jobs make no jobs, and no user follows them."""
     return frozenset({SEND_FILE, *(one.name for one in here.registry.entries() if one.interactive or one.needs == "jobs")})
 
 
 async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
-    """Return why the chat of a job may not read today what comes of it, "" where it may: it is the creator's, who may speak
-    there; of the local person that of the platform's one owner. Raises StoreFailed.
+    """Return why the chat of a job may not read its result, "" if it may. Raises StoreFailed.
+
+    It may if it is the creator's and the creator may write there; for the local user, if it belongs to the platform's only
+    owner.
     """
     to, who = plan.to, plan.creator
     record = None if to is None else await store.mail.chat(to.platform, to.key)
@@ -103,8 +106,9 @@ async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
 def request_for(
     standing: Standing, plan: JobPlan, session_id: str, choice: ModelChoice | None, handlers: Mapping[str, Handler]
 ) -> SessionRequest:
-    """Return what a job's session is opened with, new or left by another process. ``handlers`` run tools, by name. Raises
-    ConfigError for a missing rule set.
+    """Return the request that opens a job's session, new or taken over. ``handlers`` run tools, by name.
+
+    Raises ConfigError for a missing rule set.
     """
     from agent.workspaces import rules_with
 

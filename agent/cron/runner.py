@@ -1,7 +1,7 @@
-"""Running jobs: one timer for all of them, and a claim in the store for each time, so that of several processes one begins it.
+"""Runs jobs: one timer for all, and a claim in the store for each due time, so that only one process begins a run.
 
-Time is the wall clock's, which may be set, and goes on while a laptop is suspended: the timer looks again every half minute.
-What is due after a jump ahead was missed, and caught up or skipped by setting. After a jump back nothing that was begun is begun
+Times are wall-clock times; the clock may be set, and it runs on while a laptop is suspended. So the timer checks again every
+half minute. After a jump ahead, times that were missed are caught up or skipped, by setting. After a jump back no run is begun
 again, since its time is claimed, and the next times are counted anew.
 """
 
@@ -43,22 +43,24 @@ _LOOKS_EVERY = 30.0
 _RENEWS_EVERY = 10.0
 _STORE_PAUSE = 5.0
 _JUMP = 2.0
-"""Seconds that the wall clock may fall behind the other one between two looks before it counts as set back."""
+"""Seconds that the wall clock may lose against the monotonic one between two checks before it counts as set back."""
 _AT_ONCE = 200
-"""Jobs that are looked at before others get their turn."""
+"""Jobs that are handled before other work gets its turn."""
 _SWEEPS_EVERY = 86_400.0
 _STARTS = 16
-"""Runs that are on the way to their model's first turn at the same time: all at once would each wait for all others, and for what
-the first of them finds out for all.
+"""Runs that may be on their way to the model's first turn at the same time.
+
+If all began at once, each would wait for all others, and for work that the first one does for all of them.
 """
 _START_SECONDS = 2.0
-"""Seconds after which a run that is still on that way holds up no other."""
+"""Seconds after which a starting run no longer delays others."""
 _TOPIC = topic_of("")
 
 
 class CronRunner:
-    """Runs the jobs of a store in this process and event loop. ``choice`` is the model that their sessions ask, ``prepare`` is
-    given each of them, ``wall`` tells the time.
+    """Runs the jobs of a store in this process and event loop.
+
+    ``choice`` is the model of their sessions, ``prepare`` is called with each session, ``wall`` returns the time.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class CronRunner:
         self.begun = BegunRuns(crib, self.requests, self.manager)
         self._jobs: dict[str, CronJob] = {}
         self._due: list[tuple[float, str]] = []
-        """A heap of times and jobs; one whose job has another time by now means nothing."""
+        """A heap of times and jobs; an entry is void if its job has another time by now."""
         self._seen = 0
         """Number of the last change of a job that is known here."""
         self._wake = asyncio.Event()
@@ -97,16 +99,16 @@ class CronRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starts = asyncio.Semaphore(_STARTS)
         self._starting: dict[str, asyncio.Event] = {}
-        """Sessions that are on the way to their first turn, each with what is set when it is there."""
+        """Sessions on their way to the first turn, each with the event that is set then."""
         self._forget: Callable[[], None] = lambda: None
         self._draining = False
         self.lateness: Callable[[CronJob, CronRun], None] = lambda job, run: None
-        """Told of each run that was claimed here."""
+        """Called with each run that was claimed here."""
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- starting and stopping -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to run jobs, at once or as soon as the store can be used."""
+        """Begin to run jobs, at once or as soon as the store works."""
         self._spawn(self._live())
 
     async def _live(self) -> None:
@@ -131,12 +133,12 @@ class CronRunner:
             await self._wait(pause)
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing more, and return once what is under way has ended, or that time is over."""
+        """Begin nothing more, and return when the current runs have ended or ``seconds`` have passed."""
         self._draining = True
         await self.manager.drain(seconds)
 
     async def stop(self) -> None:
-        """End. What is under way goes on in the next process that runs jobs."""
+        """Stop. The next process that runs jobs resumes the current runs."""
         self._forget()
         for task in list(self._tasks):
             task.cancel()
@@ -145,7 +147,7 @@ class CronRunner:
         if self._lease is not None:
             try:
                 await self._store.leases.release(self._lease)
-            except StoreFailed as error:  # it lapses by itself
+            except StoreFailed as error:  # the lease expires by itself
                 _log.debug("%s", error)
 
     async def _wait(self, seconds: float) -> None:
@@ -167,11 +169,11 @@ class CronRunner:
     # -- times ---------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> float:
-        """Begin what is due, and return the seconds until the next look."""
+        """Begin due jobs, and return the seconds until the next check."""
         now, skew = self._wall(), self._wall() - time.monotonic()
         back = self._skew - skew if self._seen and skew < self._skew - _JUMP else 0.0
         self._skew = skew
-        known = list(self._jobs.values())  # what is read now another process may have counted anew
+        known = list(self._jobs.values())  # another process may have recounted the jobs that are read now
         if self._is_stale:
             await self._read()
         if back:
@@ -189,18 +191,18 @@ class CronRunner:
             for start in range(0, len(due), _AT_ONCE):
                 claimed += await asyncio.gather(*(self._claim(job, now) for job in due[start : start + _AT_ONCE]))
         except BaseException:
-            for job in due:  # those that were claimed have another time by now
+            for job in due:  # claimed jobs have another time by now
                 if self._jobs.get(job.id) is job and job.next_at is not None:
                     heapq.heappush(self._due, (job.next_at, job.id))
             raise
-        finally:  # only now: what begins keeps the loop busy, and a claim is what counts between processes
+        finally:  # begin only after all claims: runs keep the loop busy, and claims matter to other processes
             for begins in filter(None, claimed):
                 self._spawn(self._begin(*begins))
         ahead = self._due[0][0] - self._wall() if self._due else _LOOKS_EVERY
         return min(max(ahead, 0.0), _LOOKS_EVERY)
 
     async def _read(self) -> None:
-        """Read what changed of the jobs. What was read first may have been counted by a clock that was wrong."""
+        """Read changed jobs. Their times are checked on the first read, as a wrong clock may have counted them."""
         self._is_stale, is_first = False, not self._seen
         try:
             changed = await self._store.cron.changed(self._seen)
@@ -221,8 +223,10 @@ class CronRunner:
         heapq.heappush(self._due, (job.next_at, job.id))
 
     async def _count_anew(self, jobs: Sequence[CronJob], now: float, back: float = 0.0) -> None:
-        """Bring jobs forward whose next time is later than their schedule's: it was counted while the clock was ahead, by
-        ``back`` seconds where that is known. Elapsed time goes on from now: at the times that come again it was begun before.
+        """Bring forward jobs whose next time is later than their schedule's, as the clock was ahead when it was counted.
+
+        ``back``: how many seconds it was ahead, if known. Intervals are counted from now. Times that come a second time are
+        claimed.
         """
         for number, job in enumerate(jobs):
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -241,7 +245,7 @@ class CronRunner:
                     self._know(moved)
 
     async def _claim(self, job: CronJob, now: float) -> tuple[CronRun, JobPlan] | None:
-        """Claim the time that a job is due, the last of several; return what is to begin, None where it is not, or not here."""
+        """Claim a job's due time, the last of several, and return the run to begin; None if there is none for this process."""
         plan = self._plan(job)
         if plan is None or job.next_at is None:
             self._jobs.pop(job.id, None)
@@ -271,7 +275,7 @@ class CronRunner:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     async def run_now(self, job: CronJob) -> CronRun | None:
-        """Begin a job now, besides its times; None where it was begun in this very moment. Raises StoreFailed."""
+        """Begin a job now, in addition to its times; None if it was begun at this very moment. Raises StoreFailed."""
         now, plan = self._wall(), JobPlan.of(job)
         kept = await self._store.cron.claim(CronRun(job.id, now, session_of(job.id, now), platform=plan.platform))
         if kept is not None and kept.state == "running":
@@ -279,7 +283,7 @@ class CronRunner:
         return kept
 
     async def _begin(self, run: CronRun, plan: JobPlan) -> None:
-        """Begin a run in its turn, and let the next one begin once its model is asked."""
+        """Begin a run in its turn; the next one may begin once its model is asked."""
         async with self._starts:
             is_there = self._starting[run.session_id] = asyncio.Event()
             try:
@@ -318,7 +322,7 @@ class CronRunner:
             self._spawn(self._store.signals.send(news_of(platform)))
 
     async def _look_after(self) -> None:
-        """Show that jobs are run here, and look after what other processes left and what signals did not tell."""
+        """Hold the runners' lease, take over runs of other processes, and handle missed signals, periodically."""
         swept = looked = float("-inf")
         owner = new_owner()
         while True:

@@ -1,4 +1,4 @@
-"""Sign that somebody runs jobs: a lease that one of the processes which do holds."""
+"""The lease that one of the processes that run jobs holds."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ SECONDS = 30.0
 
 
 async def whether_run(store: Store) -> str:
-    """Return the owner of the process that runs jobs, "" where there is none. Raises StoreFailed."""
+    """Return the owner of the process that runs jobs, "" if there is none. Raises StoreFailed."""
     return await store.leases.holder(RUNNER) or ""

@@ -1,4 +1,4 @@
-"""Actions of a principal on jobs: on its own ones, and nobody else's."""
+"""Create, change and remove jobs. A principal sees only its own jobs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 TOOL = "cronjob"
 _LOCAL_TIMES = 10
-"""The local person, who could raise the limit, may have so many times more jobs."""
+"""Factor for the local user's limit: that user could raise the limit anyway."""
 _BY_COMMAND = "paused_by_command"
-"""Key in the body of a paused job: True where a person did that at a terminal, which nobody in a chat undoes, _BY_CHAT where one
-did in a chat; no model undoes that unasked.
+"""Key in the body of a paused job: who paused it.
+
+True: a user at a terminal; no chat can resume it. _BY_CHAT: a user in a chat; no model resumes it on its own.
 """
 _BY_CHAT = "chat"
 _SHOWN_CHATS = 10
@@ -41,9 +42,7 @@ _WHICH = "at a terminal: of a platform's owner, where one alone is that today"
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Origin of a job: the session, "" for a command, with the call; the folder, and the backend that was chosen there.
-    ``is_person``: a person typed it in a chat.
-    """
+    """Origin of a job: session ("" for a command), call, folder, chosen backend. ``is_person``: a user typed it in a chat."""
 
     session_id: str = ""
     call_id: str = ""
@@ -53,8 +52,9 @@ class Maker:
 
 
 class JobBook:
-    """Jobs of one principal. Every method raises StoreFailed, and NotFound for a job that is not theirs. ``everybodys``: the
-    operator, at a terminal, finds those of others too.
+    """Jobs of one principal. Every method raises StoreFailed, and NotFound for a job of another principal.
+
+    ``everybodys``: for the operator at a terminal, who also finds the jobs of others.
     """
 
     def __init__(self, store: Store, config: Config, who: Principal, *, everybodys: bool = False) -> None:
@@ -64,7 +64,7 @@ class JobBook:
         self._who = who
 
     async def add(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
-        """Keep a new job, and return it. Raises Denied where there are too many or the maker is a job, and InvalidArguments."""
+        """Store and return a new job. Raises Denied if there are too many or a job makes it, and InvalidArguments."""
         plan = await self._plan(wanted, said, to, maker)
         job = CronJob(secrets.token_hex(4), self._who.key, plan.to_json(), next_at=_first(plan))
         most = self._most(self._who.is_local)
@@ -75,7 +75,7 @@ class JobBook:
         return kept
 
     async def change(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
-        """Put another job in the place of one; one that is over counts anew. Raises as ``add``."""
+        """Replace a job; its times are counted anew, even if it was finished. Raises like ``add``."""
         job = await self.find(wanted.replaces)
         plan = await self._plan(wanted, said, to, maker)
         if plan.backend != JobPlan.of(job).backend and not maker.backend:
@@ -83,7 +83,7 @@ class JobBook:
         return await self._changed(replace(job, body=plan.to_json(), state="active", next_at=_first(plan)), "changed", maker)
 
     async def pause(self, job_id: str, maker: Maker) -> CronJob:
-        """Let a job wait until it is resumed. What waits of it for an answer is taken back; what is at work goes on."""
+        """Pause a job until it is resumed. Withdraws its open questions; a run in progress continues."""
         job = await self.find(job_id)
         if job.state == "done":
             raise InvalidArguments(f"the job {job.id} is over: no time of it is left")
@@ -95,8 +95,9 @@ class JobBook:
         return paused
 
     async def resume(self, job_id: str, maker: Maker) -> CronJob:
-        """Go on with a job that was paused, from its next time on. Raises Denied for a session, where a person paused it,
-        and where there are too many.
+        """Resume a paused job, from its next time on.
+
+        Raises Denied if there are too many jobs, or if a user paused the job and a session resumes it.
         """
         job = await self.find(job_id)
         if job.state == "active":
@@ -110,7 +111,7 @@ class JobBook:
         return await self._changed(replace(job, state="active", next_at=next_at), "resumed", maker)
 
     async def remove(self, job_id: str, maker: Maker) -> CronJob:
-        """Remove a job, and end what is under way of it: of what it was to do nothing is kept."""
+        """Remove a job and its task text, and end its current runs."""
         job = await self.find(job_id)
         body = {**job.body, "task": ""}
         removed = await self._changed(replace(job, body=body, state="removed", next_at=None), "removed", maker)
@@ -118,29 +119,30 @@ class JobBook:
         return removed
 
     async def stop(self, job_id: str, maker: Maker) -> CronJob:
-        """End what is under way of a job, in whichever process, and keep the job. Raises InvalidArguments where nothing is."""
-        job = await self.find(job_id, removed=True)  # the store may have failed between its removal and that
+        """End a job's current runs, in any process, and keep the job. Raises InvalidArguments if there are none."""
+        job = await self.find(job_id, removed=True)  # a failure of the store may have left runs of a removed job
         if not await stop_runs(self._store, job.id):
             raise InvalidArguments(f"nothing of the job {job.id} is under way; pause keeps it from its next times")
         await self._note(job, "stopped", maker)
         return job
 
     async def list(self) -> Sequence[CronJob]:
-        """Return the jobs that there are, the oldest first."""
+        """Return the existing jobs, the oldest first."""
         return await self._store.cron.jobs(self._who.key)
 
     async def removed(self) -> Sequence[CronJob]:
-        """Return the jobs that were removed and still have a history, the first removed first."""
+        """Return the removed jobs that still have a history, in the order of their removal."""
         known = await self._store.cron.changed(0)
         return [job for job in known if job.state == "removed" and (self._everybodys or job.owner == self._who.key)]
 
     async def history(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
-        """Return the last times that a job was due, the latest first."""
+        """Return the latest runs of a job, the latest first."""
         return await self._store.cron.runs((await self.find(job_id, removed=True)).id, limit)
 
     async def find(self, prefix: str, *, removed: bool = False) -> CronJob:
-        """Return the job whose id begins so, or whose name it is; with ``removed`` also one that was removed, where no other is
-        meant. Raises NotFound, and InvalidArguments for several.
+        """Return the job with this id prefix or name. Raises NotFound, and InvalidArguments for several.
+
+        ``removed``: also find removed jobs, if no existing one matches.
         """
         own = await self._store.cron.jobs(None if self._everybodys else self._who.key)
         whole = await self._store.cron.get(prefix)
@@ -157,7 +159,7 @@ class JobBook:
             raise NotFound(f"there is no job {prefix!r}; there is {there}")
         return found[0]
 
-    # -- its parts -------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------
 
     async def _plan(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> JobPlan:
         if maker.session_id and await is_jobs(self._store, maker.session_id):
@@ -194,7 +196,7 @@ class JobBook:
         return None if record is None else _place(record)
 
     async def _other_chat(self, to: str, made_in: ChatPlace | None) -> ChatPlace:
-        """Return a chat that the principal has. Raises InvalidArguments, and names those that there are."""
+        """Return a chat of the principal. Raises InvalidArguments, which lists the possible ones."""
         platform, _, chat_id = to.partition(":")
         known = [made_in] if made_in is not None else []
         known += [_place(record) for record in await self._own_chats()]
@@ -206,7 +208,7 @@ class JobBook:
         return found[0]
 
     async def _own_chats(self) -> Sequence[ChatRecord]:
-        """Return the chats that are the principal's alone: of the local person those of each platform's one owner of today."""
+        """Return the principal's direct chats; for the local user, those of each platform's only owner."""
         who = self._who
         records = await records_of(self._store, "" if who.is_local else who.platform)
         records = [one for one in records if one.body.get("user") and not one.body["chat"]["is_group"]]
@@ -235,7 +237,7 @@ class JobBook:
 
 
 async def is_jobs(store: Store, session_id: str) -> bool:
-    """Return whether a session is a job's, or of a delegate below one."""
+    """Return whether a session belongs to a job, or to a delegate of one."""
     return await store.cron.run_of(await persons_session(store, session_id)) is not None
 
 

@@ -1,4 +1,4 @@
-"""End of what is under way of a job, in whichever process: its run is marked in the store first, and whoever has it ends it."""
+"""Ends the runs of a job in any process: a run is first marked in the store, then the process that runs it ends it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tools.dispatch.gates import NOBODY
 
 
 def is_stopped(run: CronRun) -> bool:
-    """Return whether a person stopped a run: then nothing of it goes on, in no process."""
+    """Return whether a user stopped a run, so that no process continues it."""
     return run.state == "failed" and run.note == STOPPED
 
 
 async def stop_runs(store: Store, job_id: str, *, only_waiting: bool = False) -> int:
-    """End what is under way of a job, or only what waits for somebody, and return how many runs that are. Raises StoreFailed.
+    """End the current runs of a job, or only parked ones, and return how many. Raises StoreFailed.
 
-    Their questions are taken back at once, also where nobody runs jobs now: a later yes has nothing run.
+    Their questions are withdrawn at once, even if no process runs jobs now, so that a later approval has no effect.
     """
     stopped = 0
     for run in [run for run in await store.cron.under_way() if run.job_id == job_id]:
@@ -29,7 +29,7 @@ async def stop_runs(store: Store, job_id: str, *, only_waiting: bool = False) ->
         if only_waiting and (record is None or record.status != "parked"):
             continue
         if not await store.cron.finish_run(settled(run, "failed", STOPPED)):
-            continue  # it ended just now
+            continue  # it has just ended
         stopped += 1
         await _take_back(store, run.session_id)
         await store.signals.send(topic_of(run.session_id))
@@ -39,7 +39,7 @@ async def stop_runs(store: Store, job_id: str, *, only_waiting: bool = False) ->
 
 
 async def _take_back(store: Store, session_id: str) -> None:
-    """Withdraw what a session asks, and what its delegates ask by it."""
+    """Withdraw the questions of a session, and those of its delegates that they relay."""
     for record in await store.tickets.pending(session_id):
         known: set[str] = set()
         ticket_id = record.ticket.id

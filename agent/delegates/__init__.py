@@ -1,10 +1,10 @@
-"""Delegates: sessions to which a session's model hands tasks by ``delegate_task``.
+"""Delegates: sessions that work on tasks for a session's model, which begins them with ``delegate_task``.
 
-``interface`` is what a session sees of its delegates; ``delegates`` adds the handler that begins them, from a
-``starting_point``. ``starting`` opens a delegate's session and has it work; ``background`` are those that work beside the runs
-(``waiting`` keeps which), also where an ended process left them. ``delegate`` is one of them, from its task to its outcome;
-``task`` is what it was told, ``budget`` what it may use.
-``relaying`` brings its questions to whoever answers those of its parent, ``sharing`` gives it the parent's journal and undo.
+``interface`` is a session's view of its delegates; ``delegates`` adds the handler that begins them, from a ``starting_point``.
+``starting`` opens a delegate's session and runs it; ``background`` handles delegates that run beside their session's runs
+(``waiting`` records which), also after their process ended. ``delegate`` is one delegate, from its task to its outcome;
+``task`` is its task, ``budget`` its limits. ``relaying`` brings its questions to those who answer its parent's, ``sharing``
+gives it the parent's journal and undo.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from toolcrib.contract.state import StateKey
 
 TOOL, SEARCH = "delegate_task", "session_search"
 CHARGED = frozenset({TOOL, SEARCH})
-"""Tools whose results say what a model below the run used."""
+"""Tools whose results state the usage of a model below the run."""
 BACKGROUND = StateKey("delegates", list)
-"""Ids of the sessions of delegates in the background whose end was not delivered yet."""
+"""Session ids of background delegates whose end was not delivered yet."""

@@ -1,4 +1,4 @@
-"""Delegates in the background: at work beside their session's runs, from process to process, until their ends are delivered."""
+"""Background delegates: run beside their session's runs, across processes, until their ends are delivered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundDelegates:
-    """``starter`` sets them to work."""
+    """The background delegates of one session. ``starter`` starts them."""
 
     def __init__(self, starter: DelegateStarter) -> None:
         self._starter = starter
@@ -41,22 +41,22 @@ class BackgroundDelegates:
         self._store = starter.store
         self._at_work: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
-        """Delegates whose end this process knows to be delivered."""
+        """Delegates whose end was delivered, as far as this process knows."""
         self._closing = False
         self.in_front = False
-        """True where whoever runs the session waits for them: then an interrupt of the session ends them too."""
+        """True if the session's caller waits for them: then an interrupt of the session ends them too."""
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
-        """Those that work now, the first that began first."""
+        """The running delegates, in the order of their start."""
         return list(self._at_work.values())
 
     def is_told(self, session_id: str) -> bool:
-        """Return True where this process knows that a delegate's end was delivered."""
+        """Return whether this process knows that a delegate's end was delivered."""
         return session_id in self._told
 
     async def begin(self, session_id: str, order: Order) -> None:
-        """Keep a delegate's task before anybody is told that it works, and have it work. Raises as Crib.open."""
+        """Store a delegate's task before its start is reported, and start it. Raises like Crib.open."""
         delegate, allowance = self._starter.new(session_id, order)
         child = await self._starter.open(delegate, allowance)
         try:
@@ -87,22 +87,22 @@ class BackgroundDelegates:
                 ended = await self._deliver(session_id, order, outcome)
         finally:
             del self._at_work[session_id]
-        if ended is not None:  # whoever is told finds it at work no more
+        if ended is not None:  # after the removal, so that listeners no longer find it running
             self._session.watch(ended)
 
     async def _ended(self, session_id: str, order: Order) -> DelegateOutcome | None:
-        """Return what came of it; None where that is for another process to tell."""
+        """Return the outcome of a delegate; None if another process must report it."""
         delegate, allowance = self._starter.new(session_id, order)
         try:
             outcome = await self._through(delegate, allowance)
         except asyncio.CancelledError:
             told = self._at_work[session_id].is_stopped or (self.in_front and self._session.scope.cancelled)
-            if not (told or delegate.outcome is not None or self._closing):  # the loop ends: the next process goes on with it
+            if not (told or delegate.outcome is not None or self._closing):  # the loop is closing: the next process resumes it
                 raise
             if delegate.outcome is not None and delegate.outcome.ended == "parked" and not told:
-                return None  # it waits for an answer, and goes on in the next process
+                return None  # it waits for an answer; the next process resumes it
             outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
-        except LeaseLost:  # another process has it, and delivers its end
+        except LeaseLost:  # another process runs it, and delivers its end
             return None
         except ToolcribError as error:
             outcome = DelegateOutcome(type(error).__name__, problem=str(error))
@@ -112,14 +112,14 @@ class BackgroundDelegates:
         return outcome
 
     async def _through(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
-        """Have it work to its end; what it asks meanwhile is parked under the session."""
+        """Run a delegate to its end; its questions are parked under the session."""
         while True:
             outcome = await self._starter.run(delegate, allowance)
             records = [record for ticket in outcome.tickets if (record := await self._store.tickets.get(ticket)) is not None]
             if outcome.ended != "parked":
                 return outcome
             waiting = [record for record in records if record.state == "pending"]
-            if not waiting:  # somebody was quicker than it could be put under the session
+            if not waiting:  # decided before they could be parked under the session
                 continue
             allowance.stop()
             try:
@@ -140,7 +140,7 @@ class BackgroundDelegates:
             self._session.watch(TicketOpened(ticket.id, ticket.call))
 
     async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> DelegateEnded | None:
-        """Put its end into the parent's inbox, once: the next turn reads it, or the next run. None where that can't be now."""
+        """Put a delegate's end into the parent's inbox, once, for its next turn or run. None if the store fails."""
         from agent.conversation.answers import topic_of
         from agent.events import DelegateEnded
 
@@ -158,17 +158,17 @@ class BackgroundDelegates:
             return None
         self._told.add(session_id)
         problem, tokens = self._session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
-        with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
+        with contextlib.suppress(StoreFailed):  # the next process finds that it has ended
             await record_waiting(self._store.state, self._session.scope, session_id, waits=False)
         return DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens)
 
     async def go_on(self) -> None:
-        """Go on with those that an ended process left. For who holds the session's lease."""
+        """Resume the delegates that an ended process left. The caller holds the session's lease."""
         for session_id in self._session.scope.state.get(BACKGROUND.name) or ():
             if session_id in self._at_work or session_id in self._told:
                 continue
             info = await self._store.sessions.get(session_id)
-            if info is None or info.parent != self._session.id:  # of the session that this is a fork of
+            if info is None or info.parent != self._session.id:  # a delegate of the session that this one was forked from
                 self._told.add(session_id)
                 continue
             try:
@@ -184,7 +184,7 @@ class BackgroundDelegates:
         await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
 
     async def settled(self, turn_id: str, call_id: str) -> None:
-        """See Delegates.settled, for one call."""
+        """Handle a settled call, see Delegates.settled."""
         session_id = delegate_id(self._session.id, turn_id, call_id)
         if session_id not in self._at_work and session_id not in self._told:
             await self._settle(session_id, turn_id, call_id)
@@ -211,10 +211,10 @@ class BackgroundDelegates:
                 await child.close()
 
     async def close(self) -> None:
-        """End those that still work, and return when their ends are delivered. From any event loop."""
+        """End running delegates, and return when their ends are delivered. From any event loop."""
         self._closing = True
         for one in self.at_work:
-            with contextlib.suppress(RuntimeError):  # its loop closes just now
+            with contextlib.suppress(RuntimeError):  # its loop is closing
                 one.cancel()
         give_up = time.monotonic() + _CLOSE_SECONDS
         while time.monotonic() < give_up:  # they may run in loops of other threads

@@ -1,4 +1,4 @@
-"""A delegate that works in the background, as its session knows it."""
+"""A delegate that runs in the background, as its session knows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.delegates.task import Order
 
 
 class BackgroundDelegate:
-    """``since`` is in Unix seconds: when this process sent it off."""
+    """A background delegate. ``since``: when this process started it, in Unix seconds."""
 
     def __init__(self, session_id: str, order: Order, work: asyncio.Task[None]) -> None:
         self.session_id = session_id
@@ -17,20 +17,20 @@ class BackgroundDelegate:
         self.task = order.shown
         self.since = time.time()
         self.is_stopped = False
-        """True once it was stopped by itself, and its session goes on."""
+        """True once it was stopped on its own, while its session continues."""
         self.work = work
 
     @property
     def is_lost(self) -> bool:
-        """True where the event loop in which it worked has closed: the next process goes on with it."""
+        """True if its event loop has closed: the next process resumes it."""
         return self.work.get_loop().is_closed()
 
     def stop(self) -> None:
-        """Have it end, from any thread; its session is told once it has."""
+        """Stop it, from any thread; its session is informed when it has ended."""
         self.is_stopped = True
         self.cancel()
 
     def cancel(self) -> None:
-        """Have it leave off with its process, from any thread: one that waits for an answer goes on in the next."""
+        """Cancel its work as its process ends, from any thread: the next process resumes one that waits for an answer."""
         if not self.is_lost:
             self.work.get_loop().call_soon_threadsafe(self.work.cancel)

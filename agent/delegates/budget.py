@@ -1,4 +1,4 @@
-"""Budget of a delegate: turns and seconds of its own, and a share of the tokens and the money that its parent's run has left."""
+"""Budget of a delegate: its own turns and seconds, and a share of the tokens and money that its parent's run has left."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Share(NamedTuple):
 
 
 def share_of(run: RunState | None, limits: RunLimits, taken: Sequence[Share], slots: int, used_up: Sequence[Share] = ()) -> Share:
-    """Return the share of a delegate that begins now. ``taken`` are those of the delegates at work, of at most ``slots``: the
-    shares of all never exceed what the run has left. ``limits`` are those where no run is under way, ``used_up`` is what others
-    used that is not on the run's account yet. Raises Denied where nothing is left.
+    """Return the share of a delegate that begins now. Raises Denied if nothing is left.
+
+    ``taken`` are the shares of running delegates, of at most ``slots``: together they never exceed what the run has left.
+    ``limits`` apply if no run is in progress. ``used_up``: usage of delegates that the run does not count yet.
     """
     limits = limits if run is None else run.limits
     free = max(slots - len(taken), 1)
@@ -48,7 +49,7 @@ def share_of(run: RunState | None, limits: RunLimits, taken: Sequence[Share], sl
 
 
 class RunBudget:
-    """Shares of the delegates of one session, and what those used that have ended in the present turn of its run."""
+    """Shares of one session's delegates, and the usage of delegates that ended in the current turn of its run."""
 
     def __init__(self) -> None:
         self._taken: list[Share] = []
@@ -56,7 +57,7 @@ class RunBudget:
 
     @contextmanager
     def share(self, run: RunState | None, limits: RunLimits, slots: int) -> Iterator[Share]:
-        """Set a delegate's share aside, as ``share_of`` says. Raises Denied."""
+        """Set a delegate's share aside, see ``share_of``. Raises Denied."""
         used_up = [used for turn, used in self._used.values() if run is not None and turn == run.turn_id]
         share = share_of(run, limits, self._taken, slots, used_up)
         self._taken.append(share)
@@ -66,7 +67,7 @@ class RunBudget:
             self._taken.remove(share)
 
     def used(self, delegate: str, turn: str, usage: Mapping[str, Any], cost: float | None) -> None:
-        """Count what a delegate used in all: it is on the run's account only once this turn has ended."""
+        """Record a delegate's total usage: the run counts it only when this turn has ended."""
         self._used[delegate] = turn, Share(tokens_in(usage), cost)
 
 
@@ -81,13 +82,13 @@ def _check(left: float, limit: str) -> None:
 
 
 def limits_of(order: Order, settings: DelegatesConfig, parent: RunLimits, share: Share) -> RunLimits:
-    """Return the limits of the delegate's run: at its last turn it is always asked for its answer."""
+    """Return the limits of the delegate's run: in its last turn it is always asked for its answer."""
     turns = settings.max_turns if order.turns is None else min(order.turns, settings.max_turns)
     return replace(parent, max_turns=turns, on_max_turns="final_answer", max_tokens=share.tokens, max_cost=share.cost)
 
 
 class Allowance:
-    """Seconds that a delegate has, less those in which a person is asked. ``clock`` counts seconds."""
+    """Seconds that a delegate has, not counting the time that a user takes to answer. ``clock`` counts seconds."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._left = seconds
@@ -101,17 +102,17 @@ class Allowance:
         return self._left if self._asking else self._left - (self._clock() - self._since)
 
     def stop(self) -> None:
-        """Stop the clock while a person is asked; several may be at once."""
+        """Stop the clock while a user is asked; several questions may be open at once."""
         self._left, self._asking = self.left, self._asking + 1
 
     def go_on(self) -> None:
-        """Let it run again once the last of them was answered."""
+        """Restart the clock once the last question is answered."""
         self._asking -= 1
         self._since = self._clock()
 
 
 def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what others used for these calls: their delegates, and models that summarised what was found."""
+    """Return the run plus the usage of these calls: that of delegates, and of models that summarised search results."""
     for one in executed:
         data = one.result.data
         used = data.get("summary") if one.call.name == SEARCH and isinstance(data, Mapping) else data

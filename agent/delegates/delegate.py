@@ -1,4 +1,4 @@
-"""A delegate: a session of its own, driven from its task to its outcome, or as far as a question lets it."""
+"""A delegate: a session of its own, which runs from its task to its outcome, or until it is parked."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, "float | None"], object]
 MOST_ANSWER = 12_000
-"""Characters of an answer that the parent's model reads; of a longer one the beginning, and how to read all of it."""
+"""Characters of an answer that the parent's model reads; a longer one is cut, with a note on how to read the rest."""
 _END_SECONDS = 10.0
-"""Seconds that a delegate may take to end when it is stopped; commands get two."""
+"""Seconds that a stopped delegate has to end; commands get two."""
 _ID_CHARS, _ARGS_CHARS = 12, 100
 
 
 @dataclass(frozen=True, slots=True)
 class DelegateOutcome:
-    """Outcome of a delegate. ``ended`` is a RunResult's reason, ``time``, or the kind of the error that is the ``problem``.
+    """Outcome of a delegate. ``ended`` is a RunResult's reason, ``time``, or the class of the error in ``problem``.
 
-    ``place`` is that of its answer in its session. ``tickets`` are those that it waits for.
+    ``place`` is the position of the answer in its session. ``tickets``: the ids of the tickets that it waits for.
     """
 
     ended: str
@@ -50,7 +50,7 @@ class DelegateOutcome:
     tickets: Sequence[str] = ()
 
     def clipped(self, session_id: str, *, searches: bool) -> str:
-        """Return the answer as the parent's model reads it, which may search in sessions or not."""
+        """Return the answer for the parent's model, cut to length. ``searches``: that model can read the rest."""
         if len(self.answer) <= MOST_ANSWER:
             return self.answer
         how = f'; session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1, 2 and so on reads them'
@@ -71,9 +71,10 @@ class DelegateOutcome:
 
 
 class Delegate:
-    """``session_id`` is that of its session, the same each time. ``report`` is told in a line what it does, and how far that is:
-    from 0 to 1, None where the call does not say. ``grants`` are the store's. ``watch`` receives the events of the delegate that
-    the parent's user sees.
+    """One delegate. ``session_id`` is that of its session, the same each time.
+
+    ``report`` receives a line about its current work, and the share done from 0 to 1, None if unknown. ``grants`` are the
+    store's. ``watch`` receives the events that the parent's user sees.
     """
 
     def __init__(
@@ -88,18 +89,18 @@ class Delegate:
         self.id = session_id
         self.order = order
         self.outcome: DelegateOutcome | None = None
-        """Outcome of its work, once it has ended; also where its end was awaited in vain."""
+        """Outcome of its work, once it has ended; also if the caller was cancelled meanwhile."""
         self._allowance = allowance
         self._grants = grants
         self._watch = watch
         self._report = report
         self._does: dict[str, str] = {}
-        """Doings of its calls at work, in a line each, by their ids."""
+        """Lines about its running calls, by call id."""
         self._last = f"{order.name}: begins"
 
     @contextlib.contextmanager
     def waiting(self, why: str) -> Iterator[None]:
-        """Report that it waits, and then again what it did before."""
+        """Report that it waits, and afterwards its previous line again."""
         self._report(f"{self.order.name}: {why}", None)
         try:
             yield
@@ -107,8 +108,9 @@ class Delegate:
             self._report(self._last, None)
 
     async def run(self, child: Session, limits: RunLimits) -> DelegateOutcome:
-        """Do the task, or go on with it where an ended process left it. Where this is cancelled, the delegate is stopped and its
-        end awaited first: it never works on unseen. The session is closed then. Raises StoreFailed.
+        """Run the task to its outcome, or resume it after its process ended, and close the session. Raises StoreFailed.
+
+        If the caller is cancelled, the delegate is stopped and its end awaited first, so that it never runs on unseen.
         """
         child.watch = self._seen
         work = asyncio.create_task(self._drive(child, limits))
@@ -135,7 +137,7 @@ class Delegate:
                 await child.close()
         self.outcome = await self._outcome(child, work, late=late)
         if self.outcome.ended != "parked":
-            await end_session_grants(self._grants, self.id)  # nobody but the delegate works there
+            await end_session_grants(self._grants, self.id)  # no other session uses its grants
         return self.outcome
 
     async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
@@ -160,7 +162,7 @@ class Delegate:
         if result is not None:
             ended, answer, tickets = result.stopped, result.text, tuple(result.tickets)
         elif not problem and run is None and answer:
-            ended = "done"  # by a process that ended before it could tell
+            ended = "done"  # by a process that ended before it could report
         turns, usage, cost = await self._used(child, run)
         if late and ended == "interrupted":
             ended, problem = "time", "it had no more time; what it did stays done"
@@ -197,7 +199,7 @@ def _about(args: Any) -> str:
 
 
 async def _ended(work: asyncio.Task[Any]) -> None:
-    """Wait until the work has ended, for some seconds, also where whoever waits is cancelled once more."""
+    """Wait some seconds for the work to end, even if the waiter is cancelled again."""
     give_up = time.monotonic() + _END_SECONDS
     while not work.done() and (left := give_up - time.monotonic()) > 0:
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""A session's delegates: the handler of ``delegate_task``, and what the session knows of those in the background."""
+"""A session's delegates: the handler of ``delegate_task``, and the delegates that run in the background."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Delegates(SessionDelegates):
-    """``start`` is where the session stands. What the first delegate needs is loaded with it."""
+    """The delegates of a session, which begin at ``start``. Their modules are loaded with the first delegate."""
 
     def __init__(self, start: StartingPoint, *, alone: bool = False) -> None:
         super().__init__(alone=alone)
@@ -44,9 +44,10 @@ class Delegates(SessionDelegates):
         return () if self._background is None else self._background.at_work
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput | ToolResult:
-        """``data``: {delegate, name, ended, answer, problem?, turns, usage, cost?}, or {delegate, name, ended: "works on", note}
-        for one in the background. PENDING while it waits for an answer. Raises InvalidArguments, Denied, and ExecutionFailed
-        where it could not begin.
+        """Run a delegate, or begin one in the background. PENDING while it waits for an answer.
+
+        ``data``: {delegate, name, ended, answer, problem?, turns, usage, cost?}, or {delegate, name, ended: "works on", note}
+        in the background. Raises InvalidArguments, Denied, and ExecutionFailed if it could not begin.
         """
         from agent.delegates.task import Order, delegate_id
 
@@ -78,7 +79,7 @@ class Delegates(SessionDelegates):
                 records = [record for ticket in outcome.tickets if (record := await store.tickets.get(ticket)) is not None]
                 waiting = next((record.ticket for record in records if record.state == "pending"), None)
                 if outcome.ended != "parked" or waiting is not None:
-                    break  # else somebody was quicker than it could be put under the session
+                    break  # otherwise the tickets were decided before they could be shown
         except asyncio.CancelledError as error:
             what = "" if delegate.outcome is None else f"; turns that it had: {delegate.outcome.turns}"
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")

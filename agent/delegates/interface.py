@@ -11,31 +11,31 @@ if TYPE_CHECKING:
 
 
 class SessionDelegates:
-    """The delegates of a session that begins none; see Delegates for one that does."""
+    """The delegates of a session that can't begin any; see Delegates for one that can."""
 
     def __init__(self, *, alone: bool = False) -> None:
         self.alone = alone
-        """True where nobody will read a message that comes after the run: then no delegate works in the background."""
+        """True if no user reads messages after the run: then no delegate runs in the background."""
         self.asks_at_once = False
-        """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
+        """True if a user can be asked between runs too; else a background delegate's questions wait for the next run."""
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
-        """Delegates that work in the background, the first that began first."""
+        """Delegates that run in the background, in the order of their start."""
         return ()
 
     async def resume_background(self) -> None:
-        """Go on with delegates in the background that an ended process left, and wait for them where that is done for others too.
+        """Resume background delegates that an ended process left, and wait for them if this session waits for delegates.
 
-        For who holds the session's lease.
+        The caller holds the session's lease.
         """
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
-        """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
+        """Handle delegates whose calls are settled without them. Called before the results are stored.
 
-        One is ended whose call was given up, interrupted or told lost; one in the background, of which the model is told that it
-        works, goes on where the process that said so has ended.
+        A delegate is ended if its call was cancelled, interrupted or lost. A background delegate whose process ended after its
+        call succeeded is resumed.
         """
 
     async def close(self) -> None:
-        """End those that still work, and return when their ends are delivered. From any event loop."""
+        """End running delegates, and return when their ends are delivered. From any event loop."""

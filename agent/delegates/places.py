@@ -1,4 +1,4 @@
-"""Places at which a session's delegates work: so many at once, the others wait."""
+"""Slots for a session's delegates: only so many run at once, the others wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 
 
 class Places:
-    """``count`` places. They belong to the event loop of those who use them."""
+    """``count`` slots. They belong to the event loop of their users."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -18,7 +18,7 @@ class Places:
 
     @asynccontextmanager
     async def taken(self, waiting: Callable[[], AbstractContextManager[None]]) -> AsyncIterator[None]:
-        """Wait for a place, and hold it; ``waiting`` is entered where none is free."""
+        """Wait for a slot, and hold it; ``waiting`` is entered if none is free."""
         if not self._users or self._slots is None:
             self._slots = asyncio.Semaphore(self._count)
         self._users += 1

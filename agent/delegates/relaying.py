@@ -1,4 +1,4 @@
-"""A delegate's questions, brought to whoever answers its parent's: asked there now, or parked under the parent's session."""
+"""Relays a delegate's questions to those who answer its parent's: asks now, or parks them under the parent's session."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Waiting: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
 class Relay:
-    """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
+    """An asker (see CallScope) that uses the parent's asker, and adds the delegate's name and task.
 
-    A delegate in the background asks while its parent is at work; between its runs too where a person sits at the prompt
-    (``SessionDelegates.asks_at_once``), else nobody expects a question then.
+    If no user can be asked, the call is denied. A background delegate asks while its parent runs. If a user sits at the prompt
+    (``SessionDelegates.asks_at_once``), it may ask between runs too; otherwise no user expects a question then.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class Relay:
         allowance: Allowance,
         waiting: Waiting,
     ) -> None:
-        """``asker`` returns the parent's asker. ``expects`` returns True while a question may be asked there. ``waiting`` is
-        entered while somebody is asked, with what the delegate waits for.
+        """Keep the parts of a relay.
+
+        ``asker`` returns the parent's asker. ``expects`` returns whether a question may be asked now. ``waiting`` is entered
+        with the reason while the delegate waits for an answer.
         """
         self._asker = asker
         self._expects = expects
@@ -75,7 +77,7 @@ class Relay:
         return given
 
     async def _waited(self, ticket_id: str) -> Answer | None:
-        """Wait until somebody can be asked; an answer that came from elsewhere meanwhile is returned."""
+        """Wait until a user can be asked; return an answer that arrives from elsewhere meanwhile, else None."""
         while not self._expects():
             record = await self._tickets.get(ticket_id)
             if record is not None and record.answer is not None:
@@ -85,7 +87,7 @@ class Relay:
 
 
 def add_delegate(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
-    """Return the ticket with the delegate's name and task in what is shown of it."""
+    """Return the ticket with the delegate's name and task in its message."""
     if ABOUT in ticket.parameters:
         return ticket
     message = f"{about['name']} (a delegate, for: {about['task']}) asks: {ticket.message}"
@@ -93,7 +95,7 @@ def add_delegate(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTic
 
 
 def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
-    """Return the ticket that stands for a delegate's parked one under the parent's session; it binds that one's id."""
+    """Return a ticket of the parent's session that stands for a delegate's parked one, and is bound to its id."""
     shown, call = add_delegate(ticket, about), ticket.call
     asks: dict[str, Json] = {} if call is None else {"call": {"name": call.name, "args": call.args}}
     return SuspendTicket(
@@ -108,7 +110,7 @@ def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
 
 
 async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answer | None]) -> None:
-    """Settle the delegate's own tickets by what was answered to those that stand for them. ``answer_to`` takes their ids."""
+    """Answer the delegate's tickets as the tickets that stand for them were; ``answer_to`` takes a ticket id."""
     for record in await store.tickets.pending(session_id):
         answer = answer_to(record.ticket.id)
         if answer is not None:
@@ -116,7 +118,7 @@ async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answ
 
 
 async def answer_delegate_ticket(store: Store, ticket_id: str, answer: Answer) -> None:
-    """Answer the delegate's ticket as the one that stands for it was; one that was settled before stays as it is."""
+    """Record an answer for the delegate's ticket; a ticket that was decided before stays as it is."""
     try:
         await record_answer(store, replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}"))
     except (Denied, NotFound):
@@ -126,9 +128,9 @@ async def answer_delegate_ticket(store: Store, ticket_id: str, answer: Answer) -
 async def answered_under(
     store: Store, parent: str, records: Sequence[TicketRecord], about: Mapping[str, Json], said: Callable[[SuspendTicket], None]
 ) -> None:
-    """Park the delegate's questions under the parent's session, and return once one of them was settled, its own with it.
+    """Park a delegate's questions under the parent's session, and return once one of them is decided in both places.
 
-    For a delegate that no call of its parent's waits for.
+    For a delegate that no call of its parent waits for.
     """
     known = {one.ticket.relays: one.ticket.id for one in await store.tickets.pending(parent) if one.ticket.relays}
     waiting: dict[str, str] = {}
@@ -136,7 +138,7 @@ async def answered_under(
         own = record.ticket.id
         if own not in known:
             ticket, call = stand_in(record.ticket, about), record.ticket.call or ToolCall("", "?", {})
-            ticket = replace(ticket, call=replace(call, id=f"{record.session_id}:{call.id}"))  # no id of a call of the parent's
+            ticket = replace(ticket, call=replace(call, id=f"{record.session_id}:{call.id}"))  # not a parent's call id
             await store.tickets.put(replace(record, ticket=ticket, session_id=parent))
             known[own] = ticket.id
             said(ticket)

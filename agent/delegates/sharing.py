@@ -1,4 +1,4 @@
-"""The parent's journal, undo and folder, as a delegate's session uses them: what one of them downloads or writes, both know."""
+"""The parent's journal, undo and folder for a delegate's session: both know the files that either downloads or writes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 def folder_of(location: Location, opened: Environment | None, project_dir: Path) -> Location:
-    """Return where a delegate's commands begin: in the folder that its parent's are in now. Outside of the project it is where
-    the parent began: another project has instructions and notes of its own.
+    """Return the location of a delegate's commands: the parent's current folder if it is in the project.
+
+    Otherwise it is where the parent began, as another project has its own instructions and notes.
     """
     if opened is None:
         return location
@@ -34,9 +35,9 @@ def folder_of(location: Location, opened: Environment | None, project_dir: Path)
 
 
 class SharedFiles(SessionFiles):
-    """Origins of files: those of the session ``shared_id``, which ``shared`` knows, whoever asks or adds.
+    """Origins of files of the session ``shared_id``, from ``shared``, whichever session asks or adds.
 
-    Variables of the shell alone are the delegate's own, kept by ``own``: it has a shell of its own.
+    Only shell variables are the delegate's own, kept by ``own``: it has its own shell.
     """
 
     def __init__(self, shared: SessionFiles, shared_id: str, own: SessionFiles) -> None:
@@ -46,12 +47,12 @@ class SharedFiles(SessionFiles):
         self._own = own
 
     def known(self, session_id: str) -> Origins | None:
-        """Return what is known without asking the store; None where it has to be asked."""
+        """Return the origins that are known without asking the store; None if it must be asked."""
         shared, own = self._shared.known(self._shared_id), self._own.known(session_id)
         return None if shared is None or own is None else replace(shared, made=own.made)
 
     async def of(self, session_id: str) -> Origins:
-        """Return what is known. Never raises."""
+        """Return the known origins. Never raises."""
         own = await self._own.of(session_id)
         return replace(await self._shared.of(self._shared_id), made=own.made)
 
@@ -62,19 +63,19 @@ class SharedFiles(SessionFiles):
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
-        """Add to what both know. Raises StoreFailed: what is not remembered must not happen."""
+        """Add origins that both sessions know. Raises StoreFailed: then the command must not run."""
         await self._shared.remember(self._shared_id, taints, copies)
         if made is not None:
             await self._own.remember(session_id, {}, {}, made)
 
     def forget(self, session_id: str) -> None:
-        """Let go of what was read; the store still knows."""
+        """Drop the cached origins; the store keeps them."""
         self._shared.forget(self._shared_id)
         self._own.forget(session_id)
 
 
 class SharedUndo:
-    """Keeps old contents in the parent's log, at the parent's turn: undoing that turn takes the delegate's changes back too."""
+    """Keeps old contents in the parent's log, at the parent's turn: undoing that turn reverts the delegate's changes too."""
 
     def __init__(self, log: UndoLog) -> None:
         self._log = log
@@ -86,10 +87,10 @@ class SharedUndo:
 
     @turn.setter
     def turn(self, number: int) -> None:
-        """Leave it as it is."""
+        """Do nothing: the parent sets its turn."""
 
     def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
-        """Keep these files as UndoLog.changing does."""
+        """Keep these files like UndoLog.changing."""
         return self._log.changing(ctx, paths)
 
 

@@ -1,4 +1,4 @@
-"""Sessions of delegates: opened with no more than their parent has, and set to work where there is room for it."""
+"""Sessions of delegates: opened with no more rights than their parent has, and run when a slot is free."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class DelegateStarter:
         self._budget = RunBudget()
 
     def tools_for(self, order: Order) -> list[str]:
-        """Return the tools that the order's delegate has. Raises InvalidArguments for one that its parent does not have."""
+        """Return the tools of the order's delegate. Raises InvalidArguments for one that its parent lacks."""
         deeper = self._start.depth + 1 < self._settings.max_depth
         return allowed_tools(order, self.session.entries, asks=self.session.scope.asker is not None, delegates=deeper)
 
     def new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
-        """Return a delegate that has not begun, and the seconds that it has."""
+        """Return a delegate that has not begun, and its allowance of time."""
         most = self._settings.seconds
         seconds = most if order.seconds is None else min(order.seconds, most)
         allowance = Allowance(seconds)
         return Delegate(session_id, order, allowance, self.session.store.grants, self._watched, report), allowance
 
     async def run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
-        """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
+        """Run a delegate when a slot is free, and return its outcome. Raises like ``open``, and asyncio.CancelledError."""
         session = self.session
         async with self._places.taken(partial(_waiting, delegate, allowance)):
             with self.share() as share:
@@ -62,7 +62,7 @@ class DelegateStarter:
                 return outcome
 
     def share(self) -> AbstractContextManager[Share]:
-        """Set a part of what the session's run has left aside. Raises Denied."""
+        """Set aside a share of the rest of the session's budget. Raises Denied."""
         session = self.session
         run = session.run if session.turnstile.is_taken else None
         return self._budget.share(run, session.limits, self._settings.at_once)
@@ -73,7 +73,7 @@ class DelegateStarter:
         return limits_of(order, self._settings, self.session.limits if run is None else run.limits, share)
 
     async def open(self, delegate: Delegate, allowance: Allowance) -> Session:
-        """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
+        """Open the delegate's session, new or left by an ended process. Raises like Crib.open."""
         from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
         from agent.desk.request import SessionRequest
         from agent.model_choice.models import ModelChoice
@@ -93,7 +93,7 @@ class DelegateStarter:
                 user=who.user,
                 roles=who.roles,
                 asker=None if scope.asker is None else self._relay(delegate, allowance),
-                smart=scope.asker is not None,  # if nobody is asked above, no model approves below
+                smart=scope.asker is not None,  # if no user is asked above, no model approves below
                 suspends=scope.suspends,
                 named=delegate.id,
                 handlers=self._start.handlers,
@@ -122,7 +122,7 @@ class DelegateStarter:
         return child
 
     def _relay(self, delegate: Delegate, allowance: Allowance) -> Relay:
-        """Return what brings the delegate's questions to whoever answers the session's."""
+        """Return the relay that brings the delegate's questions to those who answer the session's."""
         from agent.delegates.relaying import Relay
 
         session, order = self.session, delegate.order
@@ -138,7 +138,7 @@ class DelegateStarter:
 
 @contextlib.contextmanager
 def _waiting(delegate: Delegate, allowance: Allowance) -> Iterator[None]:
-    """Wait for a place: that is not the delegate's time."""
+    """Wait for a slot without using up the delegate's time."""
     allowance.stop()
     try:
         with delegate.waiting("waits for its place"):

@@ -1,4 +1,4 @@
-"""Starting point of delegates: what a session gives the delegates that it begins."""
+"""Starting point of delegates: what a session passes to the delegates that it begins."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """What a session gives its delegates. ``depth`` counts the delegates between it and a person's session.
+    """What a session passes to its delegates. ``depth`` counts the delegates between it and a user's session.
 
-    ``open`` opens sessions in the session's workspace, whose store is ``store``. ``location`` and ``handlers`` are the session's
+    ``open`` opens sessions in the session's workspace, which uses ``store``. ``location`` and ``handlers`` are the session's
     own.
     """
 

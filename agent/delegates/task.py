@@ -1,4 +1,4 @@
-"""A delegate's task: as the model gave it, as its session keeps it, and as the delegate reads it."""
+"""A delegate's task: as the model gave it, as its session stores it, and as the delegate reads it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _BEHIND = "\n\nWhat the agent that gives you the task knows already:\n\n"
 
 
 class Order(NamedTuple):
-    """``tools`` are the names that the model asked for, None for all that it has. ``turns`` and ``seconds`` are None where it
-    left them open. ``task`` is the beginning of the text in an order that was stored.
+    """A task for a delegate.
+
+    ``tools`` are the names that the model asked for, None for all that it has. ``turns`` and ``seconds`` are None if it set no
+    limit. In an order read from the store, ``task`` is only the beginning of the text.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Order(NamedTuple):
 
     @classmethod
     def of(cls, args: Mapping[str, Any], principal: Principal) -> Order:
-        """Read the arguments of a call. Raises InvalidArguments for a task without words."""
+        """Return the order in a call's arguments. Raises InvalidArguments for an empty task."""
         task = str(args["task"]).strip()
         if not task:
             raise InvalidArguments("task: empty; say what is to be done, and what to answer")
@@ -63,15 +65,15 @@ class Order(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The task in one line, for people."""
+        """The task in one line, for users."""
         return _line(self.task, _SHOWN_CHARS)
 
     def about(self) -> dict[str, Json]:
-        """Return what a person who is asked for the delegate is told of it."""
+        """Return the delegate's name and task, for the user who approves it."""
         return {"name": self.name, "task": self.shown}
 
     def to_text(self) -> str:
-        """Return the order as its session keeps it: the whole task is its first message."""
+        """Return the order as its session stores it: the first message there is the whole task."""
         tools = None if self.tools is None else list(self.tools)
         return json.dumps(
             {
@@ -87,19 +89,20 @@ class Order(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> Order:
-        """Read what ``to_text`` wrote. Raises ValueError, KeyError and TypeError for anything else."""
+        """Return the order that ``to_text`` wrote. Raises ValueError, KeyError and TypeError for any other text."""
         data = json.loads(text)
         return cls(**data | {"principal": Principal.from_json(data["principal"])})
 
 
 def delegate_id(parent: str, turn: str, call: str) -> str:
-    """Return the id of the session that a call begins: the same each time, so that none is begun twice."""
+    """Return the id of the session that a call begins: always the same, so that no delegate is begun twice."""
     return hashlib.sha256(f"{parent}\0{turn}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def allowed_tools(order: Order, entries: Sequence[ToolEntry], *, asks: bool, delegates: bool) -> list[str]:
-    """Return the delegate's tools, of those of who delegates: never one more. ``asks``: a person can be asked now; ``delegates``:
-    it may have delegates of its own. Raises InvalidArguments for a tool that who delegates does not have.
+    """Return the delegate's tools, which are always among its parent's. Raises InvalidArguments if the order names others.
+
+    ``asks``: a user can be asked now; ``delegates``: it may have delegates of its own.
     """
     names = [entry.name for entry in entries]
     if order.tools is not None and (more := [name for name in order.tools if name not in names]):
@@ -109,7 +112,7 @@ def allowed_tools(order: Order, entries: Sequence[ToolEntry], *, asks: bool, del
 
 
 def delivered(name: str, session_id: str, ended: str, answer: str) -> str:
-    """Word the end of a delegate in the background for its parent's model: nothing in the answer ends the quotation."""
+    """Return the message about a background delegate's end for its parent's model; the answer can't end the quotation."""
     digest = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()
     while digest[:12] in answer:
         digest = hashlib.sha256(digest.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Delegates in the background for which a session waits, in its state: whichever process looks there next goes on with them."""
+"""Background delegates that a session waits for, in its state, so that the next process resumes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.dispatch.scope import CallScope
 
 
 async def record_waiting(states: StateStore, scope: CallScope, delegate: str, *, waits: bool) -> None:
-    """Write down whether the session of ``scope`` waits for a delegate, by its id. Raises StoreFailed."""
+    """Record whether the session of ``scope`` waits for a delegate, by its id. Raises StoreFailed."""
     name, session_id = BACKGROUND.name, scope.identity.session_id
     while True:
         found = (await states.of("session", session_id)).get(name, StateValue(None, 0))

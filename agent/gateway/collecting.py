@@ -1,7 +1,7 @@
 """Garbage collection in a process that only runs a gateway.
 
-Python's collector pauses the whole process while it visits every object: a third of a second with a thousand open chats, in
-each of which objects are created. Here a full collection happens when no user waits for an answer.
+Python's collector pauses the whole process while it visits every object: a third of a second with a thousand busy chats. Here a
+full collection happens when no user waits for an answer.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
 
 async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
-    may_withdraw = who.is_owner or not message.chat.is_group  # nobody knows whose answer it is
+    may_withdraw = who.is_owner or not message.chat.is_group  # in a group the answer may be for another user
     if not here.questions.open_in(room.session_id) and not await here.manager.has_left(room.session_id):
         is_withdrawn = may_withdraw and await here.withdraw(message.chat.key)
         return "Stopped: the rest of the answer is not shown." if is_withdrawn else "Nothing runs here."

@@ -68,8 +68,8 @@ class _Running:
 class Replies:
     """Shows the answers of one platform's runs.
 
-    ``chat_of`` returns a session's chat, ``run_of`` the id of its current run, and ``is_owners`` whether only the owner reads
-    the chat, in which case failures are shown in full.
+    ``chat_of`` returns a session's chat, ``run_of`` the id of its current run, and ``is_owners`` whether only the owner reads the
+    chat: the owner sees failures in full.
     """
 
     def __init__(
