@@ -1,15 +1,13 @@
-"""Sources of turns: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
+"""Sources of turns: model servers, and a user who types calls. No HTTP library is loaded before it is used.
 
-A provider that speaks a wire that there is takes a row of ``rows.PROVIDERS``, and nothing else. A wire is three modules, and a
-row of ``rows.WIRES`` that names them: its session over ``_http_session`` (which says what a wire gives: headers, forced calls,
-answers by a schema, the list of models), ``_NAME_messages`` (the conversation as it goes back, over ``_history``; some wires
-call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). ``text`` is for models without
-native calls, ``manual`` for no model, ``plugin`` for a plugin's provider; ``abilities`` asks what a session can do besides.
-
-Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``, and
-``local_servers``, a row for each program that serves models on people's own machines. Below every wire: ``http`` over
-``clients``, ``_pace`` (what bounds a reply), ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``,
-``_names``, ``_images``.
+A provider on an existing wire needs only a row of ``rows.PROVIDERS``. A wire is three modules and a row of ``rows.WIRES`` that
+names them: its session over ``_http_session`` (headers, forced calls, answers by a schema, the list of models),
+``_NAME_messages`` (the conversation to send, over ``_history``; some wires name it contents or items) and ``_NAME_reader``
+(from a reply to a turn, over ``_events``). ``text`` is for models without native calls, ``manual`` for no model, ``plugin`` for
+a plugin's provider; ``abilities`` queries optional abilities of a session. ``endpoint`` and ``factory`` choose server, model
+and key. ``discover``, ``listing`` and ``local_servers`` (a row for each program that serves models locally) ask servers for
+their models. Below every wire: ``http`` over ``clients``, ``_pace`` (limits of a reply), ``sse``, ``_reply``, ``_faults`` (a
+server's errors as ours), ``_calls``, ``_names``, ``_images``.
 """
 
 from __future__ import annotations

@@ -12,16 +12,16 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.namedtuple import NamedTuple
 
 BREAKPOINT = {"type": "ephemeral"}
-"""Marks the end of what the server is to keep in its prompt cache."""
+"""Marks the end of the part that the server should keep in its prompt cache."""
 _LOOKBACK = 20
-"""Blocks before a breakpoint among which the server looks for what it has kept."""
+"""Blocks before a breakpoint that the server searches for cached content."""
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _OURS = frozenset({"text", "tool_use"})
 
 
 class _Breakpoint(NamedTuple):
-    """The end of a request's messages: the message's place and blocks, how many of these there were, and how many in all."""
+    """The end of a request's messages: the last message's place and blocks, its number of blocks, and the total number."""
 
     place: int
     blocks: Sequence[Mapping[str, Any]]
@@ -30,10 +30,10 @@ class _Breakpoint(NamedTuple):
 
 
 class AnthropicMessages(History):
-    """The conversation in Anthropic's form. Each message is encoded once; only the last, which has the breakpoint, each time.
+    """The conversation in Anthropic's form. Each message is encoded once, except the last one, which has the breakpoint.
 
-    Where so much was added at once that the server would not find what it kept of the last request, that one's breakpoint stays
-    for a request. With those of tools and system these are four, the most that the wire takes.
+    If so much was added that the server would not find the last request's cached content, that request's breakpoint stays for
+    one more request. With those of tools and system this makes four, the wire's maximum.
     """
 
     wire = "anthropic"
@@ -47,10 +47,10 @@ class AnthropicMessages(History):
         self.ids: set[str] = set()  # of all calls so far
         self._count = 0  # of all blocks so far
         self._marked: tuple[_Breakpoint | None, _Breakpoint | None] = (None, None)  # the last request's, and this one's
-        self._open: dict[str, str] = {}  # calls without a result: their own id, and what the wire calls them
+        self._open: dict[str, str] = {}  # calls without a result: their own id and their id on the wire
 
     def system(self, text: str) -> None:
-        """Set the system prompt at the beginning; later, which the wire does not know, add it as something said."""
+        """Set the system prompt at the beginning; later, add it as a user message, as the wire has no other way."""
         if self._role:
             self.user(text)
         else:
@@ -62,7 +62,7 @@ class AnthropicMessages(History):
             self._add("user", blocks)
 
     def assistant(self, message: Mapping[str, Any]) -> None:
-        """Take the native message."""
+        """Add a native message."""
         self._close_calls()
         content = _acceptable(message.get("content") or [])
         if not content:
@@ -71,9 +71,9 @@ class AnthropicMessages(History):
         self._expect({block["id"]: block["id"] for block in content if block.get("type") == "tool_use"})
 
     def results(self, results: Iterable[tuple[str, str, bool]], shown: Pictured = NO_IMAGES) -> None:
-        """(call id, what the model reads, whether it is an error) of the last message's calls; one block each, in one message.
+        """Add the results of the last message's calls, (call id, text for the model, is an error), as one message.
 
-        An error is text alone: the wire refuses more (004-21).
+        An error is only text: the wire refuses more (004-21).
         """
         texts = {call_id: (text, is_error) for call_id, text, is_error in results}
         blocks: list[dict[str, Any]] = []
@@ -86,7 +86,7 @@ class AnthropicMessages(History):
             self._add("user", blocks)
 
     def joined(self) -> bytes:
-        """``"messages":[...]`` and, where there is one, ``"system":[...],`` before it: fields of a request, with breakpoints."""
+        """Return the fields ``"system"``, if there is one, and ``"messages"`` of a request as JSON text, with breakpoints."""
         self._close_calls()
         messages = list(self._closed)
         if self._last:
@@ -109,7 +109,7 @@ class AnthropicMessages(History):
         message = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "anthropic" else None
         if isinstance(message, Mapping) and isinstance(message.get("content"), list):
             if not self._is_ours(record):
-                # One model's signatures, and what only its server knows, are refused by another.
+                # Another model refuses these signatures, and blocks that only this model's server knows.
                 message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
             self.assistant(message)
             return
@@ -129,9 +129,9 @@ class AnthropicMessages(History):
     # -- breakpoints -------------------------------------------------------------------------------------------------
 
     def _mark(self, messages: list[bytes]) -> None:
-        """Note this request's breakpoint; put the last request's into ``messages`` too, where it is too far from this one."""
+        """Record this request's breakpoint; keep the last request's in ``messages`` too if it is too far from this one."""
         before, now = self._marked
-        if now is None or now.total != self._count:  # a request that is sent again has the same
+        if now is None or now.total != self._count:  # a repeated request has the same one
             before, now = self._marked = now, _Breakpoint(len(self._closed), self._last, len(self._last), self._count)
         if before is not None and before.place < len(messages) and now.total - before.total >= _LOOKBACK:
             messages[before.place] = encode({"role": "user", "content": _with_breakpoint(before.blocks, before.end)})
@@ -159,7 +159,7 @@ def _with_breakpoint(blocks: Sequence[Mapping[str, Any]], end: int) -> list[Mapp
 
 
 def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
-    """Blocks, what is seen before what is said of it; an empty text is refused."""
+    """Return the blocks, images before text; the wire refuses an empty text."""
     blocks: list[dict[str, Any]] = []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
@@ -168,7 +168,7 @@ def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Drop content that no server takes back: empty or blank text, and at the end thinking that led to nothing."""
+    """Drop content that no server accepts back: empty or blank text, and thinking at the end without a result."""
     blocks = [block for block in content if isinstance(block, dict) and (block.get("type") != "text" or block.get("text"))]
     while blocks and blocks[-1].get("type") in _THINKING:
         blocks.pop()

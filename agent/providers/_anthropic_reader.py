@@ -1,7 +1,7 @@
-"""An Anthropic Messages reply, streamed or whole, read into one ProviderTurn.
+"""Reads an Anthropic Messages reply, streamed or whole, into one ProviderTurn.
 
-Blocks are kept as they came and in their order: signatures, what the server's own tools did (never ours to run) and kinds that
-are not known here go back unchanged. Whole blocks may be in message_start already (X-6).
+Blocks are kept unchanged and in order: signatures, results of the server's own tools (never run here) and unknown kinds go back
+as they came. message_start may contain whole blocks already (X-6).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARTS_KEY = {"text": "text", "thinking": "thinking"}
 
 
 class _Block:
-    """A block as it comes. ``call_id`` and ``shown`` (the tool's own name) are those of a call of ours, else ""."""
+    """A block that is being received. ``call_id`` and ``shown`` (the tool's own name) are set for a call of ours, else ""."""
 
     __slots__ = ("call_id", "head", "kind", "open", "parts", "shown")
 
@@ -40,7 +40,7 @@ class _Block:
         self.call_id = self.shown = ""
 
     def raw_input(self) -> str:
-        """The input as JSON text: of the deltas, else of the block as it began, where "" and {} mean that there is none."""
+        """Return the input as JSON text: from the deltas, else from the block's start, where "" and {} mean none."""
         raw = whole(self.parts)
         given = self.head.get("input")
         if raw.strip() or not given:
@@ -58,7 +58,7 @@ class _Block:
 
 
 class AnthropicReader(EventReader):
-    """See EventReader. ``usage["input"]`` is all of the input: of it, the cache gave ``cached`` and took in ``cache_written``."""
+    """See EventReader. ``usage["input"]`` is the whole input, including ``cached`` and ``cache_written``."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -78,7 +78,7 @@ class AnthropicReader(EventReader):
         return self.done or self._stopped
 
     def read_body(self, body: Any) -> None:
-        """Take a whole reply, as parsed JSON."""
+        """Read a whole reply, as parsed JSON."""
         if not isinstance(body, dict) or not isinstance(body.get("content"), list):
             if isinstance(body, dict) and ("error" in body or body.get("type") == "error" or "detail" in body):
                 self._raise_error(body)
@@ -87,7 +87,7 @@ class AnthropicReader(EventReader):
         self.done = True
 
     def finish(self) -> ProviderTurn:
-        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
+        """Return the turn. Raises StreamBroken if the stream ended before the reply did: none of its calls may run."""
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
@@ -103,12 +103,12 @@ class AnthropicReader(EventReader):
             if len(calls) >= MAX_CALLS:
                 cut = TOO_MANY
             if block.open and finish != "tool_calls" and not block.raw_input().strip():
-                cut = cut or CUT_OFF  # X-8: of no arguments nobody can say whether more were to come
+                cut = cut or CUT_OFF  # X-8: without arguments, the call may have been cut off
             call = _call(block, cut)
             calls.append(call)
             content.append({**block.head, "id": call.id, "name": block.head.get("name") or "unnamed", "input": call.args})
         if calls and finish == "stop":
-            finish = "tool_calls"  # X-5: the calls say whether there are calls
+            finish = "tool_calls"  # X-5: the calls themselves decide whether there are calls
         message = {"role": "assistant", "content": content}
         return ProviderTurn(self.text, held_back(calls, self.held), message, self.usage, finish, self.model, self.reasoning)
 
@@ -178,7 +178,7 @@ class AnthropicReader(EventReader):
         if kind == "text_delta":
             text = delta.get("text")
             if type(text) is str and text.isascii() and text and block.kind == "text" and not self._half["assistant_delta"]:
-                block.parts.append(text)  # what _add_text does with nearly all of them
+                block.parts.append(text)  # the usual case of _add_text, inlined
                 self._text.append(text)
                 self._on_event(new_event(StreamEvent, ("assistant_delta", text, "", "")))
             else:
@@ -194,7 +194,7 @@ class AnthropicReader(EventReader):
         elif kind == "citations_delta":
             cited = block.head.get("citations")
             block.head["citations"] = [*(cited if isinstance(cited, list) else ()), delta.get("citation")]
-        else:  # signature_delta, and kinds to come: their fields are the block's
+        else:  # signature_delta, and future kinds: their fields go into the block
             block.head.update({key: value for key, value in delta.items() if key != "type"})
 
     def _add_text(self, block: _Block, text: Any) -> None:
@@ -223,7 +223,7 @@ class AnthropicReader(EventReader):
             cache_written=found.get("cache_creation_input_tokens") or None,
             reasoning=(details.get("thinking_tokens") or None) if isinstance(details, dict) else None,
         )
-        if "input" in found_counts:  # the wire leaves the cached part out of it
+        if "input" in found_counts:  # the wire excludes the cached part from the input
             found_counts["input"] += found_counts.get("cached", 0) + found_counts.get("cache_written", 0)
         self.usage = found_counts
 

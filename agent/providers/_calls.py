@@ -1,4 +1,4 @@
-"""Tool calls of a Chat Completions reply, put together from deltas that no two servers send alike (X-2, X-3, X-8)."""
+"""Tool calls of a Chat Completions reply, assembled from deltas that differ between servers (X-2, X-3, X-8)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toolcrib.contract.session import StreamEvent
 from toolcrib.contract.types import ToolCall
 
 UNREADABLE = "INVALID_JSON"
-"""The one argument of a call whose arguments could not be read: their raw text."""
+"""The only argument of a call with unreadable arguments: their raw text."""
 
 CUT_OFF = (
     "cut off: the reply reached its token limit inside this call, so it was not run. "
     "Call again with less in one call, for instance a long file in several parts"
 )
 MAX_CALLS = 128
-"""Calls of one reply that may run. One more is kept, and answered: by its result the model reads that the rest did not."""
+"""Calls of one reply that may run. One more is kept, and its result explains that the rest did not run."""
 
 TOO_MANY = (
     f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
@@ -28,15 +28,16 @@ TOO_MANY = (
 _SOUND = frozenset({"stop", "tool_calls", "length"})
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
-"""StreamEvent of its four fields, in half the time: there is one for each token."""
+"""StreamEvent from its four fields, in half the time: there is one for each token."""
 scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs want a scanner to make one of
-"""(the JSON value that begins at a place, where it ends): ``JSONDecoder.raw_decode`` without the call around it, for the same
-reason. Raises what that does, and StopIteration where no value begins.
+"""Return the JSON value at a position, and its end.
+
+``JSONDecoder.raw_decode`` without its wrapper, for speed. Raises the same, and StopIteration if no value begins there.
 """
 
 
 class OpenCall:
-    """A call as it comes. ``id`` never changes; ``wire_id`` is the server's name for it, "" until it came."""
+    """A call that is being received. ``id`` never changes; ``wire_id`` is the server's id for it, "" until it arrives."""
 
     __slots__ = ("extra", "id", "name", "parts", "shown", "wire_id")
 
@@ -53,19 +54,19 @@ class OpenCall:
         return "".join(self.parts)
 
     def complete(self) -> bool:
-        """True where the arguments so far are one whole JSON object: nothing can be added to them."""
+        """Return whether the arguments so far are a complete JSON object, so that none can follow."""
         if not self.parts or not self.parts[-1].rstrip().endswith("}"):
             return False
         return read_arguments(self.raw)[1] is None
 
 
 class CallReader:
-    """``feed`` the tool_calls of each delta; ``calls`` are in the order of their first delta."""
+    """``feed`` it the tool_calls of each delta; ``calls`` are in the order of their first delta."""
 
     def __init__(
         self, on_event: Callable[[StreamEvent], None], name_of: Callable[[str], str], taken: Collection[str] = ()
     ) -> None:
-        """``taken`` are the ids of calls before, which a server may give out again."""
+        """Begin with no calls. ``taken`` are the ids of earlier calls, which a server may reuse."""
         self.calls: list[OpenCall] = []
         self._on_event = on_event
         self._name_of = name_of
@@ -73,12 +74,12 @@ class CallReader:
         self._by_id: dict[str, OpenCall] = {}
         self._ids = set(taken)
         self._spare = OpenCall("", "")
-        """Stands for every call that is one too many: nothing of it is kept."""
+        """Takes the deltas of every call above the limit, which are dropped."""
         self.last: OpenCall | None = None
 
     @property
     def size(self) -> int:
-        """Return how many characters of names and arguments have come."""
+        """Return how many characters of names and arguments have arrived."""
         return sum(len(call.name) + sum(map(len, call.parts)) for call in self.calls)
 
     def feed(self, deltas: list[Any]) -> None:
@@ -90,7 +91,7 @@ class CallReader:
             if type(function) is not dict:
                 function = {}
             elif len(function) == 1 and len(delta) == 2 and type(index := delta.get("index")) is int:
-                # The usual one, of which a long call has thousands: a piece of arguments and no more.
+                # The usual delta, thousands in a long call: just a piece of arguments.
                 call, arguments = self._by_index.get(index), function.get("arguments")
                 if call is not None and type(arguments) is str:
                     self.last = call
@@ -123,7 +124,7 @@ class CallReader:
             call.parts.append(arguments)
         for key, value in delta.items():
             if value is not None and key not in ("id", "index", "function", "type", "custom"):
-                call.extra[key] = value  # Gemini's thought signature: refused without it
+                call.extra[key] = value  # Gemini's thought signature: the call is refused without it
         self._on_event(StreamEvent("tool_call_delta", arguments, call.id, call.shown))
 
     def _without_index(self, wire_id: str, name: str, arguments: str, touched: list[OpenCall]) -> OpenCall:
@@ -138,7 +139,7 @@ class CallReader:
 
     @staticmethod
     def _is_next(call: OpenCall, wire_id: str, name: str, arguments: str) -> bool:
-        """A delta for a place that is taken: does it begin another call? Only what brings a name can."""
+        """Return whether a delta for a taken index begins another call. Only a delta with a name can."""
         if not name:
             return False
         if wire_id and call.wire_id:
@@ -157,7 +158,7 @@ class CallReader:
         return call
 
     def finish(self, *, truncated: bool) -> tuple[list[ToolCall], list[dict[str, Any]]]:
-        """(the calls, with their faults; the same as the wire's tool_calls). ``truncated``: the token limit ended the reply."""
+        """Return the calls, with their faults, and the wire's tool_calls for them. ``truncated``: the token limit was hit."""
         calls, native = [], []
         for place, call in enumerate(self.calls):
             raw = call.raw
@@ -171,7 +172,7 @@ class CallReader:
             if fault is not None:
                 args = {UNREADABLE: raw}
             calls.append(ToolCall(call.id, call.shown, args, fault))
-            # What is not JSON goes back wrapped: servers that read old calls would refuse the whole conversation for it.
+            # Invalid JSON goes back wrapped: servers that read old calls would refuse the whole conversation.
             arguments = (raw if raw.strip() else "{}") if fault is None else json.dumps(args, ensure_ascii=False)
             function = {"name": call.name or "unnamed", "arguments": arguments}
             native.append({"id": call.id, "type": "function", "function": function, **call.extra})
@@ -179,16 +180,16 @@ class CallReader:
 
 
 def bounded(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return the calls that may run and, where there are more, one that says so in its fault."""
+    """Return the calls that may run, plus one more, if there are more, whose fault explains the limit."""
     if len(calls) <= MAX_CALLS:
         return tuple(calls)
     return (*calls[:MAX_CALLS], replace(calls[MAX_CALLS], fault=TOO_MANY))
 
 
 def fault_of_end(finish: str, word: str) -> str | None:
-    """Return the fault that every call of a reply has by how the reply ended, None if its calls may run.
+    """Return the fault that a reply's end gives to all its calls, None if they may run.
 
-    ``finish`` is the end as ProviderTurn has it, ``word`` the server's own. Calls run only after an end that is known to be good.
+    ``finish`` is the end as in ProviderTurn, ``word`` the server's own. Calls run only after an end that is known to be good.
     """
     if finish in _SOUND:
         return None
@@ -198,12 +199,12 @@ def fault_of_end(finish: str, word: str) -> str | None:
 
 
 def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, ...]:
-    """Return the calls, each with ``fault`` if there is one: such a call never runs, and the model reads why."""
+    """Return the calls, each with ``fault`` if there is one: such a call never runs, and the model reads the reason."""
     return tuple(calls if fault is None else (replace(call, fault=call.fault or fault) for call in calls))
 
 
 def read_arguments(raw: str) -> tuple[Any, str | None]:
-    """(arguments, None), or (None, what is wrong with them). Strict JSON: nothing is repaired. No text at all means {}."""
+    """Return (arguments, None), or (None, the problem). Strict JSON, without repairs; empty text means {}."""
     if not raw.strip():
         return {}, None
     try:

@@ -1,4 +1,4 @@
-"""A conversation as Chat Completions messages, each kept as the JSON text that is sent: small, and the same bytes every time."""
+"""A conversation as Chat Completions messages, each stored as the JSON text to send: small, and always the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ChatMessages(History):
     def __init__(self, names: WireNames, model: str) -> None:
         super().__init__(names, model)
         self._sent: list[bytes] = []
-        self._reasoned: dict[int, bytes] = {}  # the messages since the person last spoke, with their reasoning
+        self._reasoned: dict[int, bytes] = {}  # messages since the user's last one, with their reasoning
         self._open: list[str] = []
         self.ids: set[str] = set()  # of all calls so far
 
@@ -34,7 +34,7 @@ class ChatMessages(History):
         self._add({"role": "user", "content": chat_content(text, images)})
 
     def assistant(self, message: Mapping[str, Any]) -> None:
-        """Take the native message. Its reasoning goes back only where the server insists (see ``joined``)."""
+        """Add a native message. Its reasoning is sent back only if the server requires it (see ``joined``)."""
         self._close_calls()
         bare = {key: value for key, value in message.items() if key not in _REASONING}
         calls = bare.get("tool_calls") or []
@@ -47,9 +47,9 @@ class ChatMessages(History):
         self.ids.update(self._open)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
-        """(call id, what the model reads) of the last message's calls; in the order of the calls, one each.
+        """Add the results of the last message's calls, (call id, text for the model): one for each call, in the calls' order.
 
-        Their images follow them all, in a message of the user's (004-21).
+        Their images follow in one user message (004-21).
         """
         texts = dict(results)
         for call_id in self._open:
@@ -59,7 +59,7 @@ class ChatMessages(History):
             self._add({"role": "user", "content": chat_from_tools(shown)})
 
     def joined(self, *, with_reasoning: bool) -> bytes:
-        """The messages as a JSON list. ``with_reasoning``: what the model thought since the person last spoke goes back too."""
+        """Return the messages as a JSON list. ``with_reasoning``: include the model's reasoning since the user's last message."""
         self._close_calls()
         if with_reasoning and self._reasoned:
             return b"[" + b",".join([self._reasoned.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
@@ -88,7 +88,7 @@ class ChatMessages(History):
 
 
 def _common(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the fields that every server takes: other servers refuse one model's signatures."""
+    """Keep the fields that every server accepts: other servers refuse one model's signatures."""
     common: dict[str, Any] = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
         common["tool_calls"] = [{key: call[key] for key in ("id", "type", "function")} for call in calls]

@@ -1,7 +1,7 @@
-"""A Chat Completions reply, streamed or whole, read into one ProviderTurn.
+"""Reads a Chat Completions reply, streamed or whole, into one ProviderTurn.
 
-What servers send differs in almost everything but the names (X-3 to X-5, X-8), so each rule here stands for some server's
-recorded answer. Whether there are calls is decided by the calls, never by the finish reason; that decides if they may run.
+Servers differ in almost everything but the names (X-3 to X-5, X-8), so each rule here comes from some server's recorded answer.
+The calls themselves decide whether there are calls, never the finish reason; that decides whether they may run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN = frozenset({"role", "content"})
 
 
 class ChatReader(EventReader):
-    """See EventReader. Calls keep the server's ids where these are new: some servers count from 0 in each reply."""
+    """See EventReader. Calls keep the server's ids if they are new: some servers count from 0 in each reply."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -48,7 +48,7 @@ class ChatReader(EventReader):
         return self.done or bool(self._finish)
 
     def read_body(self, body: Any) -> None:
-        """Take a whole reply, as parsed JSON."""
+        """Read a whole reply, as parsed JSON."""
         if not isinstance(body, dict) or ("choices" not in body and not body.get("error")):
             if isinstance(body, dict) and (body.get("object") == "error" or "detail" in body):
                 self._raise_error(body)
@@ -57,12 +57,12 @@ class ChatReader(EventReader):
         self.done = True
 
     def finish(self) -> ProviderTurn:
-        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
+        """Return the turn. Raises StreamBroken if the stream ended before the reply did: none of its calls may run."""
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
         finish = _FINISH.get(self._finish, "other")
-        self.held = fault_of_end(finish, self._finish) if self._finish else None  # some servers leave it out (X-5)
+        self.held = fault_of_end(finish, self._finish) if self._finish else None  # some servers omit it (X-5)
         calls, native = self._calls.finish(truncated=finish == "length")
         text = self.text
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -99,7 +99,7 @@ class ChatReader(EventReader):
                 elif (content is None or len(delta) > 1) and not _PLAIN.issuperset(delta):
                     self._rest(delta)
             elif (message := choice.get("message")) is not None and not (self._text or self._calls.calls):
-                self._take({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream with all of it
+                self._take({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream, with all of it
             if choice.get("finish_reason"):
                 self._ended(choice)
                 self._head(chunk)
@@ -107,7 +107,7 @@ class ChatReader(EventReader):
             self._head(chunk)
 
     def _ours(self, choices: Any) -> dict[str, Any]:
-        """The one choice that was asked for, out of more; {} where a chunk has only others."""
+        """Return the requested choice; {} if a chunk has only others."""
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
             raise self._broken("sent choices that are no list of objects", json.dumps(choices))
         return next((one for one in choices if not one.get("index")), {})
@@ -135,7 +135,7 @@ class ChatReader(EventReader):
         if details := delta.get("reasoning_details"):
             self._details.extend(details if isinstance(details, list) else [details])
         if type(images := delta.get("images")) is list:
-            self._images += [one for one in images if one not in self._images]  # the last piece may have all of them again
+            self._images += [one for one in images if one not in self._images]  # the last piece may repeat all of them
         if tool_calls := delta.get("tool_calls"):
             self._calls.feed(tool_calls if isinstance(tool_calls, list) else [tool_calls])
         refusal = delta.get("refusal")
@@ -143,7 +143,7 @@ class ChatReader(EventReader):
             self._emit("assistant_delta", refusal)
 
     def _content(self, content: Any) -> None:
-        """Text that is not plain ASCII, or a list of parts: text, and thinking (Mistral)."""
+        """Read text that is not plain ASCII, or a list of parts: text and thinking (Mistral)."""
         if isinstance(content, str):
             self._emit("assistant_delta", content)
             return
@@ -156,7 +156,7 @@ class ChatReader(EventReader):
                 else:
                     self._emit("assistant_delta", _part_text(part.get("text") or part.get("refusal")))
 
-    # -- its end -------------------------------------------------------------------------------------------------
+    # -- the end of the reply ------------------------------------------------------------------------------------
 
     def _ended(self, choice: dict[str, Any]) -> None:
         if error := choice.get("error"):

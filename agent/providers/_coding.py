@@ -1,4 +1,4 @@
-"""The content coding of a reply, undone in pieces of a bounded size: a few bytes of gzip may stand for gigabytes."""
+"""Decodes the content coding of a reply in pieces of bounded size: a few bytes of gzip may expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from agent.providers._faults import UnreadableReply
 
 ACCEPTED = "gzip, deflate"
-"""The codings that a server may choose from. They are all that are read: other decoders do not bound what they return."""
+"""The accepted codings. No others are decoded, as other decoders do not bound their output."""
 
 _PIECE = 256 * 1024
 """Bytes of decoded body that are held at a time."""
 
 _HEADER = 2
-"""Bytes by which zlib's header is known."""
+"""Bytes that are needed to recognise zlib's header."""
 
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
 def decoded(raw: AsyncIterator[bytes], coding: str, server: str) -> AsyncIterator[bytes]:
-    """Return the body in pieces as they come. ``coding`` is the reply's Content-Encoding.
+    """Return the body in pieces as they arrive. ``coding`` is the reply's Content-Encoding.
 
-    Reading it raises UnreadableReply for another coding than ACCEPTED, for more than one at once, and for bytes not in it.
+    Reading it raises UnreadableReply for a coding outside ACCEPTED, for several codings, and for invalid bytes.
     """
     named = [name for one in coding.lower().split(",") if (name := one.strip()) not in ("", "identity")]
     return _decoded(raw, named, server) if named else raw
@@ -45,7 +45,7 @@ async def _decoded(raw: AsyncIterator[bytes], named: Sequence[str], server: str)
 
 
 class _Decoder:
-    """Decompress one body, at most _PIECE bytes at a time."""
+    """Decompresses one body, at most _PIECE bytes at a time."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -59,7 +59,7 @@ class _Decoder:
             data = self._zlib.unconsumed_tail
             if part:
                 yield part
-            while len(part) == _PIECE and not data:  # zlib has taken all of the input and may hold some of its output
+            while len(part) == _PIECE and not data:  # zlib has consumed all input and may still hold output
                 part = self._zlib.decompress(b"", _PIECE)
                 if part:
                     yield part
@@ -77,5 +77,5 @@ class _Decoder:
         except zlib.error:
             if self._window != zlib.MAX_WBITS:
                 raise
-            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send deflate without the header of zlib
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send deflate without zlib's header
             return self._zlib.decompress(data, _PIECE)

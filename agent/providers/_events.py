@@ -1,4 +1,4 @@
-"""Parts that the readers of all wires' replies share: text as it comes, errors in it, and the naming of a broken one."""
+"""Parts that the readers of all wires share: streamed text, errors within it, and the wording of a broken reply."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MANY_VALUES = 500_000
 
 
 class EventReader:
-    """Feed it ``read_events`` (of a stream) or ``read_body`` (a whole reply), then take ``finish()``.
+    """Reads one reply: call ``read_events`` (for a stream) or ``read_body`` (for a whole reply), then ``finish``.
 
-    Deltas reach ``on_event`` as they come. ``name_of`` turns a tool's name on the wire into its own; ``taken`` are the ids of
-    calls before, which some servers give out again. The read methods raise the ProviderError kind that an error object in the
-    reply means, and StreamBroken for what is no such reply; both with the text so far.
+    ``on_event`` receives deltas as they arrive. ``name_of`` maps a tool's name on the wire to its own; ``taken`` are the ids of
+    earlier calls, which some servers reuse. The read methods raise the ProviderError kind of an error object in the reply, and
+    StreamBroken for an invalid reply; both carry the text so far.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class EventReader:
         self._ids = set(taken)
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._half: dict[_Kind, str] = {"assistant_delta": "", "thinking_delta": ""}  # a surrogate whose other half is to come
+        self._half: dict[_Kind, str] = {"assistant_delta": "", "thinking_delta": ""}  # unpaired half surrogates
         self.usage: dict[str, int] = {}
         self.model = ""
         self.begun = False
         self.done = False
         self.held: str | None = None
-        """Why none of the reply's calls runs, also of those in its text; None if they may. ``finish`` sets it."""
+        """Why none of the reply's calls runs, including those in its text; None if they may. Set by ``finish``."""
 
     @property
     def text(self) -> str:
@@ -59,16 +59,16 @@ class EventReader:
 
     @property
     def size(self) -> int:
-        """Return how many characters of the reply have come; what it is made of in other ways counts as one."""
+        """Return how many characters of the reply have arrived; each part that is not text counts as one."""
         return sum(map(len, self._text)) + sum(map(len, self._reasoning))
 
     @property
     def ended(self) -> bool:
-        """True once the server said that the reply is whole."""
+        """True once the server reported that the reply is complete."""
         return self.done
 
     def read_events(self, events: Sequence[SseEvent]) -> None:
-        """Take the events of a stream. ``begun`` is true from the first, ``done`` once the server said that it is the last."""
+        """Read the events of a stream. ``begun`` is true from the first one, ``done`` once the server marked the last one."""
         if events:
             self.begun = True
         for name, data in events:
@@ -88,18 +88,18 @@ class EventReader:
             self._take(event)
 
     def read_body(self, body: Any) -> None:
-        """Take a whole reply, as parsed JSON."""
+        """Read a whole reply, as parsed JSON."""
         raise NotImplementedError
 
     def finish(self) -> ProviderTurn:
-        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
+        """Return the turn. Raises StreamBroken if the stream ended before the reply did: none of its calls may run."""
         raise NotImplementedError
 
     def _take(self, event: dict[str, Any]) -> None:
         raise NotImplementedError
 
     def _emit(self, kind: _Kind, text: Any) -> None:
-        """Emit a delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
+        """Emit a delta. JSON may escape a non-BMP character as two halves, and servers split them over two deltas."""
         if type(text) is not str:
             return
         if not text.isascii() or self._half[kind]:
@@ -116,14 +116,14 @@ class EventReader:
             self._on_event(new_event(StreamEvent, (kind, text, "", "")))
 
     def _call_id(self, wire_id: Any) -> str:
-        """Return the server's id for a call where it is a usable name and still free (X-1, X-2), else a new one."""
+        """Return the server's id for a call if it is valid and unused (X-1, X-2), else a new one."""
         usable = isinstance(wire_id, str) and wire_id and wire_id not in self._ids
         call_id = str(wire_id) if usable else ToolCall.new_id()
         self._ids.add(call_id)
         return call_id
 
     def _end_text(self) -> None:
-        """Half a character at the very end has no other half to wait for."""
+        """Emit a half character at the very end, as its other half can't follow any more."""
         for kind, half in self._half.items():
             if half:
                 self._emit(kind, "")
@@ -154,13 +154,13 @@ class EventReader:
 
 
 def check_values(text: bytes, server: str) -> None:
-    """Raises EndlessReply for JSON of so many values that reading it would fill the memory; long strings are no such."""
+    """Raise EndlessReply for JSON with so many values that parsing it would fill the memory; long strings are fine."""
     if len(text) > _MANY_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > _MANY_VALUES:
         raise EndlessReply(f"{server} sent one piece of more than {_MANY_VALUES:,} values; it does not speak this protocol")
 
 
 def whole(parts: Sequence[str]) -> str:
-    """The parts as one text; a character whose halves came in two parts is put together, half a one becomes U+FFFD."""
+    """Return the parts as one text; halves of a character are joined, and a lone half becomes U+FFFD."""
     text = "".join(parts)
     if text.isascii():
         return text
@@ -172,9 +172,9 @@ def whole(parts: Sequence[str]) -> str:
 
 
 def counts(**found: Any) -> dict[str, int]:
-    """Keep the token counts that the server gave."""
+    """Return the token counts that the server gave."""
     return {name: count for name, count in found.items() if type(count) is int}
 
 
 def _nobody(event: StreamEvent) -> None:
-    """Ignore an event: nobody watches."""
+    """Ignore an event: there is no listener."""

@@ -1,4 +1,4 @@
-"""Translation of a server's refusal: a status, headers and an error object become one ProviderError kind."""
+"""Translates a server's refusal: a status, headers and an error object become one ProviderError kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolcrib.contract.errors import (
 from toolcrib.contract.regex import Regex
 
 MAX_SHOWN = 2000
-"""Characters of a server's words in an error."""
+"""Characters of a server's text in an error."""
 
 _TOO_LONG = Regex(
     r"context[_ ](length|window|size|limit)|context_overflow|maximum prompt length|prompt is too long|input is too long"
@@ -38,25 +38,25 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class QuotaSpent(RateLimited):
-    """A 429 that no waiting mends: the account has nothing left."""
+    """A 429 that waiting does not fix: the account's quota is used up."""
 
     retryable = False
 
 
 class NoReply(ConnectionFailed):
-    """Nothing of a reply came in all the time that there is for it: another attempt would take as long."""
+    """No part of a reply arrived within the time limit: a retry would take as long."""
 
     retryable = False
 
 
 class EndlessReply(StreamBroken):
-    """A reply reached a bound on its time or its size: another attempt would take as long, and show it all again."""
+    """A reply reached its limit of time or size: a retry would take as long, and show it all again."""
 
     retryable = False
 
 
 class UnreadableReply(StreamBroken):
-    """A reply is in a form that this process does not read: another attempt would bring the same."""
+    """A reply is in a form that this process does not read: a retry would return the same."""
 
     retryable = False
 
@@ -64,14 +64,14 @@ class UnreadableReply(StreamBroken):
 def from_status(
     status: int, body: str, headers: Mapping[str, str] | None = None, *, server: str = "the server", key: str = ""
 ) -> ProviderError:
-    """The error for a response that is not 2xx. ``server`` names it; ``key`` says which key was sent, for the auth message."""
+    """Return the error for a response that is not 2xx. ``server`` is its name; ``key`` describes the key that was sent."""
     fields = error_fields(_parsed(body))
     said = _message(fields) or body.strip()
     return _error(status, fields, said, body, headers or {}, server, key)
 
 
 def from_object(error: Any, *, text: str = "", server: str = "the server") -> ProviderError:
-    """The error for an error object inside a reply that began with status 200. ``text`` is what of the reply had come."""
+    """Return the error for an error object inside a reply with status 200. ``text`` is the part of the reply that arrived."""
     fields = error_fields(error) or {"message": str(error)}
     status = _status_in(fields)
     body = json.dumps(error, ensure_ascii=False, default=str)
@@ -81,7 +81,7 @@ def from_object(error: Any, *, text: str = "", server: str = "the server") -> Pr
 
 
 def error_fields(parsed: Any) -> dict[str, Any]:
-    """The object that says what went wrong, out of the shapes that servers wrap it in; {} where there is none."""
+    """Return the error object from the shapes that servers wrap it in; {} if there is none."""
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
     if not isinstance(parsed, dict):
@@ -96,14 +96,14 @@ def error_fields(parsed: Any) -> dict[str, Any]:
 
 
 def retry_after(headers: Mapping[str, str], body: str = "", *, now: datetime | None = None) -> float | None:
-    """Seconds that the server asks to wait: from its headers (seconds, milliseconds, a date), else from its words."""
+    """Return the seconds that the server asks to wait: from its headers (seconds, milliseconds, a date), else from its text."""
     named = {name.lower(): value.strip() for name, value in headers.items()}
     if "retry-after-ms" in named and (milliseconds := _number(named["retry-after-ms"])) is not None:
         return milliseconds / 1000
     if "retry-after" in named:
         if (seconds := _number(named["retry-after"])) is not None:
             return seconds
-        from email.utils import parsedate_to_datetime  # costs what starting may not
+        from email.utils import parsedate_to_datetime  # too slow to import at start-up
 
         try:
             at = parsedate_to_datetime(named["retry-after"])
@@ -173,7 +173,7 @@ def _status_in(fields: Mapping[str, Any]) -> int:
 def _message(fields: Mapping[str, Any]) -> str:
     message = fields.get("message") or fields.get("msg") or ""
     detail = fields.get("metadata")
-    raw = detail.get("raw") if isinstance(detail, Mapping) else None  # OpenRouter: what the server behind it said
+    raw = detail.get("raw") if isinstance(detail, Mapping) else None  # OpenRouter: the text of the server behind it
     words = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
     return f"{words}: {raw}" if isinstance(raw, str) and raw else words
 

@@ -1,4 +1,4 @@
-"""Arguments that come in pieces, each with the JSON path of the value that it belongs to (X-7)."""
+"""Arguments that arrive in pieces, each with the JSON path of its value (X-7)."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _ABSENT = object()
 
 
 class BadPiece(Exception):
-    """A piece that fits nowhere; says why."""
+    """A piece that does not fit; the text is the reason."""
 
 
 class PartialArgs:
-    """``feed`` the pieces; ``value`` is what they make, and the texts that ``feed`` and ``close`` gave are its JSON.
+    """Assembles arguments: ``feed`` it the pieces; ``value`` is the result, and ``feed`` and ``close`` return its JSON text.
 
-    The cost is linear in the pieces. Where a server goes back to a value that it had left, no more text is given: only ``value``
-    is right then.
+    The cost is linear in the pieces. If a server returns to a value that it had left, no more text is returned: then only
+    ``value`` is right.
     """
 
     def __init__(self, start: Mapping[str, Any] | None = None) -> None:
         self._value: dict[str, Any] = dict(start or {})
         self._strings: dict[Path, list[str]] = {}
-        self._at: Path = ()  # what was written last
+        self._at: Path = ()  # path of the last written value
         self._in_string = False
-        self._open: list[str] = []  # the pieces of the string that is being written, and its path as it comes
+        self._open: list[str] = []  # the pieces of the current string; its path is in _open_at
         self._open_at: Any = _ABSENT
         self._in_order = not self._value
         self._whole = True
 
     @property
     def whole(self) -> bool:
-        """False while a string is to go on."""
+        """False while a string is unfinished."""
         return self._whole
 
     @property
@@ -57,7 +57,7 @@ class PartialArgs:
         return self._value
 
     def more(self, place: Any, text: Any, goes_on: Any) -> str | None:
-        """Take a piece as ``feed`` does if it only continues the string being written; return None, untaken, for others."""
+        """Handle a piece like ``feed`` if it only continues the current string; otherwise do nothing and return None."""
         if place != self._open_at or type(text) is not str or not text or not goes_on:
             return None
         self._open.append(text)
@@ -67,7 +67,7 @@ class PartialArgs:
         """Return the JSON text that the piece adds. Raises BadPiece."""
         text, place = piece.get("stringValue"), piece.get("jsonPath")
         if place == self._open_at and type(text) is str:
-            self._open.append(text)  # more of the string that is being written, which is nearly all that comes
+            self._open.append(text)  # the usual case: more of the current string
             if piece.get("willContinue"):
                 return _escaped(text)
             self._open_at, self._in_string, self._whole = _ABSENT, False, True
@@ -95,7 +95,7 @@ class PartialArgs:
         return written
 
     def close(self) -> str:
-        """The end of the JSON text."""
+        """Return the end of the JSON text."""
         self._open_at = _ABSENT
         if not self._in_order:
             return ""
@@ -103,7 +103,7 @@ class PartialArgs:
         return ('"' if self._in_string else "") + (self._closing(0) + "}" if self._at else "{}")
 
     def _place(self, path: Path, value: Any) -> int:
-        """Put the value where it belongs; how many steps of the path were there already."""
+        """Put the value at its path; return how many steps of the path existed already."""
         holder: Any = self._value
         known = 0
         for place, key in enumerate(path):
@@ -156,7 +156,7 @@ class PartialArgs:
         return "".join(out)
 
     def _closing(self, shared: int) -> str:
-        """The brackets that end what is open below ``shared`` steps."""
+        """Return the brackets that close the values below ``shared`` steps."""
         return "".join("]" if isinstance(key, int) else "}" for key in reversed(self._at[shared + 1 :]))
 
 
@@ -171,11 +171,11 @@ def _get(holder: Any, key: str | int) -> Any:
 
 
 def _parsed(path: Any) -> Path:
-    """ "$.a[0]['b c']" as ("a", 0, "b c")."""
+    """Return the steps of a JSON path: ("a", 0, "b c") for "$.a[0]['b c']"."""
     return _steps(path if isinstance(path, str) else "")
 
 
-@lru_cache(maxsize=64)  # a long text comes in thousands of pieces for one place
+@lru_cache(maxsize=64)  # a long text arrives in thousands of pieces with the same path
 def _steps(text: str) -> Path:
     steps: list[str | int] = []
     at = 1
@@ -191,14 +191,14 @@ def _steps(text: str) -> Path:
 
 
 def _as_double(found: re.Match[str]) -> str:
-    """Translate a character between single quotes to one between double quotes."""
+    """Return a character of a single-quoted text as a double-quoted text has it."""
     if found[0] == '"':
         return '\\"'
     return "'" if found[1] == "'" else found[0]
 
 
 def _unquoted(text: str) -> str:
-    """The text between double quotes."""
+    """Return the text between double quotes."""
     try:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
@@ -206,7 +206,7 @@ def _unquoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape text for the inside of a JSON string: most pieces need no change."""
+    """Return text escaped for the inside of a JSON string: most pieces need no change."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return encode_basestring(text)[1:-1]

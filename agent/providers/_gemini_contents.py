@@ -1,4 +1,4 @@
-"""A conversation as Gemini contents, each kept as the JSON text that is sent: small, and the same bytes every time."""
+"""A conversation as Gemini contents, each stored as the JSON text to send: small, and always the same bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex
 
 RESULTS_ROLE = "user"
-"""Role of a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
+"""Role of a content with results (004-15): Gemini also accepts "tool" and "function"; its own clients send this."""
 
 NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
-"""Thought signature for a call that another model made: base64 of the vendor's skip_thought_signature_validator."""
+"""Thought signature for a call of another model: base64 of the vendor's skip_thought_signature_validator."""
 
 _WITHOUT_SIGNATURES = Regex(r"gemini-(1|2)\b")
 
@@ -47,9 +47,9 @@ class GeminiContents(History):
         self._add({"role": "user", "parts": [*map(_inline, images), *said]})
 
     def model_content(self, content: Any, call_ids: Sequence[str]) -> None:
-        """Take the model's own content, unchanged. ``call_ids`` are ours, in the order of its calls.
+        """Add the model's own content, unchanged. ``call_ids`` are our ids, in the order of its calls.
 
-        Raises BadRequest where there is no such content to send back.
+        Raises BadRequest if there is no such content to send back.
         """
         self._close_calls()
         calls = _calls_in(content)
@@ -64,7 +64,7 @@ class GeminiContents(History):
         ]
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
-        """(call id, what the model reads) of the last content's calls; one part each, in the order of the calls (004-15).
+        """Add the results of the last content's calls, (call id, text for the model): one part each, in order (004-15).
 
         Their images follow in the same content (004-21).
         """
@@ -77,11 +77,11 @@ class GeminiContents(History):
         self._open = []
 
     def expects(self, call_ids: Iterable[str]) -> bool:
-        """True where the last content asked for all of these."""
+        """Return whether the last content contains all of these calls."""
         return {call.id for call in self._open}.issuperset(call_ids)
 
     def fields(self) -> bytes:
-        """The body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
+        """Return the body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
         self._close_calls()
         contents = b'"contents":[' + b",".join(self._sent) + b"]"
         if not self._system:
@@ -108,7 +108,7 @@ class GeminiContents(History):
         self.model_content({"role": "model", "parts": parts}, [call["id"] for call in calls])
 
     def _has_answered(self, name: str) -> bool:
-        """The server says which version answered; an alias ("latest") says nothing of that."""
+        """Return whether the model may have answered under a name. An alias ("latest") does not determine the version."""
         return super()._has_answered(name) or "latest" in self._model
 
     def _add(self, content: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ def _inline(image: Image) -> dict[str, Any]:
 
 
 def _response(call: _OpenCall, text: str) -> dict[str, Any]:
-    """Gemini takes an object as a result; what is none becomes its ``result``. The id goes back where there was one."""
+    """Return the part for a result, with the call's wire id if it had one. A result that is no object is put in ``result``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""A Gemini reply, streamed or whole, read into one ProviderTurn.
+"""Reads a Gemini reply, streamed or whole, into one ProviderTurn.
 
-The model's content is kept as it came, part for part: its thought signatures count only in their place. Only what a stream cut
-up is joined: neighbouring plain texts, and a call whose arguments came in pieces. Whether there are calls is decided by the
-calls, never by the finish reason (X-5, X-7); that decides if they may run.
+The model's content is kept part for part, because thought signatures are valid only in their place. Only pieces that a stream
+split are joined: neighbouring plain texts, and the arguments of a call. The calls themselves decide whether there are calls,
+never the finish reason (X-5, X-7); that decides whether they may run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COUNTS = (
 
 
 class _Call:
-    """A call as it comes; ``part`` goes back to the server for it."""
+    """A call that is being received; ``part`` is sent back to the server."""
 
     __slots__ = ("args", "fault", "id", "name", "open", "part", "shown", "texts")
 
@@ -50,17 +50,17 @@ class _Call:
         self.name = name  # on the wire
         self.shown = shown  # the tool's own
         self.part = part
-        self.args: PartialArgs | None = None  # None where they came whole
+        self.args: PartialArgs | None = None  # None if they came whole
         self.open = False
         self.fault: str | None = None
         self.texts: list[str] = []
 
 
 class GeminiReader(EventReader):
-    """See EventReader. A prompt that was refused raises BadRequest.
+    """See EventReader. Raises BadRequest if the server refused the prompt.
 
-    ``usage["output"]`` holds ``reasoning`` and ``usage["input"]`` holds ``tool_input`` (of tools that Google runs), which Gemini
-    counts apart.
+    ``usage["output"]`` includes ``reasoning`` and ``usage["input"]`` includes ``tool_input`` (of tools that Google runs);
+    Gemini counts both separately.
     """
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -86,11 +86,11 @@ class GeminiReader(EventReader):
 
     @property
     def ended(self) -> bool:
-        """True once the server said why the reply ends."""
+        """True once the server gave the reason for the reply's end."""
         return bool(self._finish)
 
     def read_body(self, body: Any) -> None:
-        """Take a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` is."""
+        """Read a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` sends."""
         for one in body if isinstance(body, list) and body else [body]:
             if type(one) is not dict:
                 raise self._broken("sent something that is no reply of Gemini", json.dumps(one, default=str))
@@ -99,10 +99,10 @@ class GeminiReader(EventReader):
         self.done = self.begun = True
 
     def finish(self) -> ProviderTurn:
-        """The turn; its ``assistant_turn`` is the content to send back.
+        """Return the turn; its ``assistant_turn`` is the content to send back.
 
-        Raises StreamBroken where the stream ended before the reply did, and where the server could not read what the model
-        wrote as a call (its words are in ``failed_generation``): nothing of it is to be run.
+        Raises StreamBroken if the stream ended before the reply did, or if the server could not parse the model's call (its
+        text is in ``failed_generation``): none of its calls may run.
         """
         if not self._finish:
             raise self._broken("ended the connection before the reply was complete")
@@ -116,7 +116,7 @@ class GeminiReader(EventReader):
             error.failed_generation = self._finish_message
             raise error
         finish = _FINISH.get(self._finish, "other")
-        if self._finish != _UNDECLARED:  # such a call names no tool of ours, which the dispatcher says in better words
+        if self._finish != _UNDECLARED:  # such a call names an unknown tool, and the dispatcher's message is better
             self.held = fault_of_end(finish, self._finish)
         calls = held_back(calls, self.held)
         if calls and finish == "stop":
@@ -141,7 +141,7 @@ class GeminiReader(EventReader):
             if (names := [*usage]) != self._usage_names:
                 self._count()
                 self._usage_names = names
-            self._last_usage = usage  # summed up at the end: there is one in each piece
+            self._last_usage = usage  # every piece has one; they are summed up at the end
         model = chunk.get("modelVersion")
         if model != self.model and type(model) is str and model:
             self.model = model
@@ -163,7 +163,7 @@ class GeminiReader(EventReader):
         return totals | parts if found else {}
 
     def _known(self, chunk: dict[str, Any]) -> bool:
-        """True for a piece that may have no candidates. Raises for a prompt that was refused."""
+        """Return whether a piece may lack candidates. Raises BadRequest if the prompt was refused."""
         feedback = chunk.get("promptFeedback")
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
         if reason:
@@ -192,7 +192,7 @@ class GeminiReader(EventReader):
             self._finish_message = str(candidate.get("finishMessage") or "")
 
     def _goes_on(self, candidates: Any) -> bool:
-        """Take more of the text that is being written, and nothing else, as nearly every piece is. False: nothing taken."""
+        """Handle a piece that only continues the current text, as nearly all do, and return True; otherwise do nothing."""
         try:
             (candidate,) = candidates
             content = candidate["content"]
@@ -210,10 +210,7 @@ class GeminiReader(EventReader):
         return True
 
     def _grows(self, args: PartialArgs, candidates: Any) -> bool:
-        """Take more of the string that is being written in an open call, and nothing else: nearly every piece of a long one.
-
-        False, with nothing taken, for any other.
-        """
+        """Handle a piece that only continues the current string of an open call, and return True; otherwise do nothing."""
         try:
             (candidate,) = candidates
             (part,) = candidate["content"]["parts"]
@@ -231,7 +228,7 @@ class GeminiReader(EventReader):
         return True
 
     def _ours(self, candidates: Any) -> dict[str, Any]:
-        """The one that was asked for, out of more; {} where there are only others."""
+        """Return the requested candidate; {} if there are only others."""
         if type(candidates) is not list or not all(type(one) is dict for one in candidates):
             raise self._broken("sent candidates that are no list of objects", json.dumps(candidates))
         return next((one for one in candidates if not one.get("index")), {})
@@ -239,7 +236,7 @@ class GeminiReader(EventReader):
     def _part(self, part: dict[str, Any]) -> None:
         text = part.get("text")
         if text and self._run_kind == "assistant_delta" and len(part) == 1 and type(text) is str:
-            self._run.append(text)  # more of a text, as nearly all of them are
+            self._run.append(text)  # the usual case: more of the text
             self._emit("assistant_delta", text)
             return
         call = part.get("functionCall")
@@ -261,7 +258,7 @@ class GeminiReader(EventReader):
                 self._end_run()
                 self._run_kind = kind
             self._run.append(text)
-        elif text or len(part) > 1:  # Gemini refuses a part that is empty and nothing else
+        elif text or len(part) > 1:  # Gemini refuses a part that is entirely empty
             self._keep(part)
 
     def _keep(self, part: dict[str, Any]) -> None:

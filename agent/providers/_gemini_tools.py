@@ -1,7 +1,7 @@
 """Tool definitions as Gemini's functionDeclarations.
 
-``parametersJsonSchema`` takes JSON Schema as it is, so it is what is sent. Older servers know ``parameters`` alone, which takes a
-part of OpenAPI and refuses the whole request for any other key: for them the schema is rewritten, and says less.
+``parametersJsonSchema`` accepts JSON Schema unchanged, so it is used. Older servers know only ``parameters``, which accepts a
+part of OpenAPI and refuses the whole request for any other key: for them the schema is rewritten and loses detail.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TAKEN = frozenset(
 )
 _FORMATS = frozenset({"enum", "date-time", "int32", "int64", "float", "double"})
 _BESIDE = ("description", "nullable", "title")
-"""All that may stand beside anyOf."""
+"""Keys that are allowed beside anyOf."""
 
 _MAX_DEPTH = 32
 
 
 class GeminiNames(WireNames):
-    """Gemini's names begin with a letter or an underscore."""
+    """Names for Gemini, which begin with a letter or an underscore."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(names)
@@ -41,7 +41,7 @@ class GeminiNames(WireNames):
 
 
 def declarations(tools: Iterable[Mapping[str, Any]], names: WireNames, *, json_schema: bool) -> list[dict[str, Any]]:
-    """``json_schema``: whether the server knows parametersJsonSchema."""
+    """Return the tools as function declarations. ``json_schema``: the server knows parametersJsonSchema."""
     declared = []
     for tool in tools:
         function = function_of(tool)
@@ -49,14 +49,14 @@ def declarations(tools: Iterable[Mapping[str, Any]], names: WireNames, *, json_s
         schema = function.get("parameters")
         if isinstance(schema, Mapping) and json_schema:
             made["parametersJsonSchema"] = {key: value for key, value in schema.items() if key != "$schema"}
-        elif isinstance(schema, Mapping) and schema.get("properties"):  # an object without any is refused
+        elif isinstance(schema, Mapping) and schema.get("properties"):  # an object without properties is refused
             made["parameters"] = _plain(schema, schema, 0)
         declared.append(made)
     return declared
 
 
 def _plain(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """The schema in what ``parameters`` takes. References are put in; one that goes in a circle becomes an object."""
+    """Return the schema in the form of ``parameters``. References are resolved; a circular one becomes an object."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return {"type": "object"}
     if isinstance(reference := schema.get("$ref"), str):
@@ -80,7 +80,7 @@ def _plain(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _kind(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Return the keys that are taken over from a schema, and the schemas of which one has to fit."""
+    """Return the keys of a schema that are kept, and the alternative schemas in it."""
     plain = {key: value for key, value in schema.items() if key in _TAKEN}
     if "const" in schema:
         plain["enum"] = [schema["const"]]

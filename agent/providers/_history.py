@@ -1,4 +1,4 @@
-"""Parts that the histories of all wires share: taking in a stored conversation, and giving every call a result."""
+"""Parts that the histories of all wires share: loading a stored conversation, and giving every call a result."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
-"""Text for a result that never came: wires refuse a call without one (X-1)."""
+"""Text for a result that never arrived: wires refuse a call without a result (X-1)."""
 
 _DATE = Regex(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 
 
 class History(ABC):
-    """A conversation as it goes back in each request.
+    """A conversation as each request sends it.
 
-    Every call in it has exactly one result, right after what has the call; a missing one is filled in when the conversation goes
-    on. A wire gives ``wire``, ``system``, ``user``, ``results``, ``_open`` (the calls without a result) and ``_recorded_reply``.
+    Every call in it has exactly one result, right after the message with the call; a missing one is filled in when the
+    conversation continues. A wire provides ``wire``, ``system``, ``user``, ``results``, ``_open`` (the calls without a result)
+    and ``_recorded_reply``.
     """
 
     wire: ClassVar[str] = ""
-    """Name of the wire in the store: native turns of other wires are not taken as they are."""
+    """Name of the wire in the store: native turns of other wires are not used unchanged."""
     _open: Sized
 
     def __init__(self, names: WireNames, model: str) -> None:
@@ -41,10 +42,10 @@ class History(ABC):
 
     @abstractmethod
     def results(self, results: Iterable[Any], shown: Pictured = NO_IMAGES) -> None:
-        """(call id, what the model reads) of the last calls; in their order, one each."""
+        """Add the results of the last calls, (call id, text for the model): one for each call, in the calls' order."""
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        """Load a stored conversation. ``skip_system`` omits its first system messages, as there are newer ones."""
         for record in carried(records, self.wire, self._is_ours):
             role = record.get("role")
             skip_system = skip_system and role == "system"
@@ -64,16 +65,16 @@ class History(ABC):
         return ((one["call_id"], one["text"]) for one in record["results"])
 
     def _is_ours(self, record: Mapping[str, Any]) -> bool:
-        """Return True if the model that is asked now gave this reply: then its signatures and reasoning go back with it.
+        """Return whether the current model gave this reply, so that its signatures and reasoning are sent back with it.
 
-        Servers answer under other names than they are asked by, so that what was asked alone decides where it is noted. The
-        server's name for what answered decides for older records; a reply of which neither is noted is taken for the model's own.
+        Servers answer under other names than requested, so the requested name decides if it is recorded. For older records, the
+        server's name for the answering model decides; a reply without either counts as the current model's own.
         """
         asked, answered = str((record.get("via") or {}).get("model") or ""), str(record.get("model") or "")
         return same_model(asked, self._model) if asked else self._has_answered(answered)
 
     def _has_answered(self, name: str) -> bool:
-        """Return True if the model that is asked now may have answered under this name."""
+        """Return whether the current model may have answered under this name."""
         return same_model(name, self._model)
 
     def _close_calls(self) -> None:
@@ -82,20 +83,20 @@ class History(ABC):
 
 
 def whole(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A reply that was broken off, with the reason behind its text as the model reads it; any other as it is."""
+    """Return an interrupted reply with the reason appended to its text, as the model reads it; any other unchanged."""
     broken = record.get("broken")
     return {**record, "text": "\n\n".join(filter(None, [record["text"], f"[{broken}]"]))} if broken else record
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON; half a surrogate pair, which no server takes, becomes a question mark."""
+    """Return compact JSON; half a surrogate pair, which no server accepts, becomes a question mark."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def same_model(one: str, other: str) -> bool:
-    """Return True if both names mean one model, or ``one`` is a model that nobody noted, "".
+    """Return whether both names mean one model, or ``one`` is unknown, "".
 
-    Servers add a date to the name that they were asked for, or put one for "latest". Two dates are two models.
+    Servers add a date to the requested name, or replace "latest" by one. Two dates are two models.
     """
     first, second = _bare(one), _bare(other)
     if not one or first == second:

@@ -1,4 +1,4 @@
-"""Parts that the sessions of several wires share: ask, read the reply in any form, ask again without what was refused."""
+"""Parts that the sessions of several wires share: ask, read the reply in any form, and retry without refused fields."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 
 
 class HttpSession:
-    """``stream_turn`` over one HttpClient, which it closes. What failed may be asked again: only a whole turn enters the history.
+    """``stream_turn`` over one HttpClient, which it closes. A failed turn may be retried: only a whole turn enters the history.
 
-    A wire gives ``path``, ``_body``, ``_reader``, ``_took``, ``_adapt``, ``_choice_fields`` and ``_schema_fields``. The key goes
-    in ``key_header``; ``headers`` go with each request. ``refuses_stream`` is how its servers say, in lower case, that they do
-    not stream.
+    A wire provides ``path``, ``_body``, ``_reader``, ``_took``, ``_adapt``, ``_choice_fields`` and ``_schema_fields``. The key
+    goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower case, a server's message that
+    it does not stream.
     """
 
     path: ClassVar[str] = ""
@@ -36,7 +36,7 @@ class HttpSession:
         self.model = model
         self._stream = stream
         self._held: str | None = None  # of the last reply: see EventReader
-        self._answered = False  # the last request: an error in its answer is no refusal of a field
+        self._answered = False  # the last request: an error in its answer refuses no field
 
     @classmethod
     def prepare(cls, client: HttpClient) -> None:
@@ -46,15 +46,15 @@ class HttpSession:
 
     @classmethod
     async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...] | None:
-        """List the models of the client's server; None for a wire whose servers list them as OpenAI's do."""
+        """Return the models of the client's server; None for a wire whose servers list them as OpenAI's do."""
         return None
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """Steer the coming replies: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
+        """Steer the next replies: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
         self._steer.set(tool_choice, schema)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        """Raises a ProviderError kind; its ``text`` is what had come. Cancelling closes the connection at once."""
+        """Run a turn. Raises a ProviderError kind, with the ``text`` so far. Cancelling closes the connection at once."""
         while True:
             try:
                 turn = await self._ask(on_event)
@@ -71,7 +71,7 @@ class HttpSession:
     async def close(self) -> None:
         await self._client.aclose()
 
-    # -- what a wire gives -----------------------------------------------------------------------------------------
+    # -- provided by a wire ----------------------------------------------------------------------------------------
 
     def _body(self) -> bytes:
         raise NotImplementedError
@@ -80,19 +80,19 @@ class HttpSession:
         raise NotImplementedError
 
     def _took(self, turn: ProviderTurn) -> None:
-        """Take a whole turn into the history."""
+        """Add a whole turn to the history."""
         raise NotImplementedError
 
     def _adapt(self, said: str) -> bool:
-        """Leave out what the server just refused with these words (lower case); False where there is nothing to leave out."""
+        """Leave out the field that these words (lower case) of the server refuse; return False if there is none."""
         raise NotImplementedError
 
     def _choice_fields(self, choice: str) -> dict[str, Any]:
-        """Return fields that forbid calls ("none"), demand one ("required"), or demand one of the tool of that name."""
+        """Return fields that forbid calls ("none"), require one ("required"), or require a call of the named tool."""
         raise NotImplementedError
 
     def _schema_fields(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return fields that hold the text to a JSON Schema."""
+        """Return fields that restrict the text to a JSON Schema."""
         raise NotImplementedError
 
     # -- one request -----------------------------------------------------------------------------------------------
@@ -123,14 +123,14 @@ class HttpSession:
 
 
 def function_of(definition: Any) -> dict[str, Any]:
-    """A tool's schema, bare or in its ``{"type": "function"}`` wrapper."""
+    """Return a tool's schema, bare or in its ``{"type": "function"}`` wrapper."""
     inner = definition.get("function")
     return dict(inner if isinstance(inner, dict) else definition)
 
 
 def schema_named(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema for the text as OpenAI's wires want it.
+    """Return a schema for the text in the form of OpenAI's wires.
 
-    Not strict: that is refused for schemas with optional fields, and the reply is checked by us anyway.
+    Not strict: strict is refused for schemas with optional fields, and the reply is checked here anyway.
     """
     return {"name": "answer", "schema": schema, "strict": False}

@@ -1,4 +1,4 @@
-"""Images in conversations: out of records and replies, and the forms that several wires share."""
+"""Images in conversations: read from records and replies, and formatted as several wires share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.dispatch.json_results import images_of
 
 
 class FromTool(NamedTuple):
-    """The images of one result; ``label`` stands before them where they are not part of it."""
+    """The images of one result; ``label`` precedes them if they are not part of the result."""
 
     name: str
     images: Sequence[Image]
@@ -34,22 +34,22 @@ def pictured(executed: Iterable[ExecutedCall]) -> Pictured:
 
 
 def pictured_record(record: Mapping[str, Any]) -> Pictured:
-    """Collect the images of stored results."""
+    """Return the images of stored results."""
     found = (one for one in record["results"] if one.get("images") and not one.get("is_error"))
     return {one["call_id"]: FromTool(one["name"], recorded(one)) for one in found}
 
 
 def recorded(record: Mapping[str, Any]) -> Sequence[Image]:
-    """The images of one record, or of one result in it."""
+    """Return the images of one record, or of one result in it."""
     return [Image.from_json(one) for one in record.get("images") or ()]
 
 
 def carried(
     records: Iterable[Mapping[str, Any]], wire: str = "", is_ours: Callable[[Mapping[str, Any]], bool] = bool
 ) -> Iterator[Mapping[str, Any]]:
-    """``records``; what another wire or model drew goes with the next thing that the person says.
+    """Yield ``records``; images that another wire or model drew move to the user's next message.
 
-    Only its own wire and model take a drawn image back as the assistant's.
+    Only the wire and model that drew an image accept it back as the assistant's.
     """
     drawn: list[Any] = []
     for record in records:
@@ -71,7 +71,7 @@ def data_url(image: Image) -> str:
 
 
 def chat_content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
-    """A message's content: text alone where there is nothing to see."""
+    """Return a message's content: plain text if there are no images."""
     if not images:
         return text
     said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
@@ -79,18 +79,18 @@ def chat_content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any
 
 
 def chat_from_tools(shown: Pictured) -> list[dict[str, Any]]:
-    """The content of a user message: tool messages are text alone."""
+    """Return the content of a user message with images: tool messages have only text."""
     parts: list[dict[str, Any]] = []
     for one in shown.values():
         parts += chat_content(one.label, one.images)  # type: ignore[arg-type] # with images it is a list
     return parts
 
 
-# -- what a model drew -----------------------------------------------------------------------------------------------------
+# -- images that a model drew ----------------------------------------------------------------------------------------------
 
 
 def drawn_in(texts: Iterable[Any]) -> tuple[Image, ...]:
-    """The images among base64 texts or ``data:`` URLs. What is no image that we know stays in the native reply alone."""
+    """Return the images among base64 texts or ``data:`` URLs. Unknown formats stay in the native reply only."""
     found = []
     for text in texts:
         if isinstance(text, str) and text:
@@ -102,7 +102,7 @@ def drawn_in(texts: Iterable[Any]) -> tuple[Image, ...]:
 
 
 def drawn_in_chat(images: Sequence[Any]) -> tuple[Image, ...]:
-    """Decode the images of ``message.images``. An address is not fetched: only a ``data:`` URL is an image."""
+    """Return the images of ``message.images``. Only ``data:`` URLs count; addresses are not fetched."""
     urls = (one.get("image_url") for one in images if isinstance(one, dict))
     found = (url.get("url") if isinstance(url, dict) else url for url in urls)
     return drawn_in(url for url in found if isinstance(url, str) and url.startswith("data:"))

@@ -1,4 +1,4 @@
-"""Reading a server's list of models, whatever it speaks."""
+"""Reading a server's list of models, on any wire."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parsed(body: bytes, client: HttpClient) -> dict[str, Any]:
         value = json.loads(body)
     except (ValueError, RecursionError):
         raise no_list(client) from None
-    if isinstance(value, list):  # some send the rows alone
+    if isinstance(value, list):  # some servers send the bare rows
         return {"data": value}
     if not isinstance(value, dict):
         raise no_list(client)
@@ -43,7 +43,7 @@ def no_list(client: HttpClient) -> ConfigError:
 
 
 def described(row: Mapping[str, Any], key: str) -> ModelInfo:
-    """A row of any of the lists. Each server has its own word for the same."""
+    """Return the model in a row of any list. Servers have different names for the same fields."""
     meta = row.get("meta")
     sizes = [row.get(name) for name in _CONTEXT]
     sizes += [meta.get("n_ctx"), meta.get("n_ctx_train")] if isinstance(meta, Mapping) else []

@@ -1,4 +1,4 @@
-"""Tool names on the wire: Chat Completions takes letters, digits, - and _ only, at most 64."""
+"""Tool names on the wire: Chat Completions accepts only letters, digits, - and _, at most 64 characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OTHER = Regex(r"[^a-zA-Z0-9_-]")
 
 
 class WireNames:
-    """Maps each tool's name to one that the wire takes, and back. Names that need no change keep theirs."""
+    """Maps each tool's name to one that the wire accepts, and back. Valid names stay as they are."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._to: dict[str, str] = {}
@@ -28,12 +28,12 @@ class WireNames:
         return self._to.get(name) or _plain(name)
 
     def own(self, wire: str) -> str:
-        """The tool's own name; a name that was never given out stays what it is."""
+        """Return the tool's own name; an unknown name is returned unchanged."""
         return self._back.get(wire, wire)
 
 
 def wire_id(call_id: str) -> str:
-    """A call id that another wire gave, as every wire takes it: Anthropic the letters above only, OpenAI 64 of them."""
+    """Return a call id of another wire in a form that every wire accepts: Anthropic limits the letters, OpenAI the length."""
     return call_id if _ALLOWED.fullmatch(call_id) else _marked(call_id)
 
 

@@ -1,4 +1,4 @@
-"""The pace of a reply: how long the server may take for its beginning, between two pieces, and for all of it."""
+"""Time limits of a reply: for its beginning, between two pieces, and for all of it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ProviderError
 
 TRAILER = 3.0
-"""Seconds that a server may take, after the end of a reply, for its token counts and for saying that nothing follows."""
+"""Seconds after the end of a reply for its token counts and the end of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Limits in seconds, in bytes of a decoded body, and in characters of what it says.
+    """Limits in seconds, in bytes of a decoded body, and in characters of its content.
 
-    ``first_byte`` is the wait for a reply to begin, and then for more of it to come. Comments, empty events, white space and the
-    pieces of an event that is not whole yet only keep the connection alive: they are no beginning, and no more of it. Five
-    minutes, as a slow machine reads a long prompt for minutes before the first token. ``between`` is the longest silence within a
-    reply that has begun: as long, since some servers send nothing while a whole tool call is written. ``total`` is what all of it
-    may take: an hour, in which such a machine writes ten thousand tokens.
+    ``first_byte`` is the wait for a reply to begin, and then for more of it. Comments, empty events, white space and pieces of
+    an incomplete event only keep the connection alive; they do not count as content. Five minutes, as a slow machine may read a
+    long prompt for minutes before the first token. ``between`` is the longest silence within a reply that has begun: equally
+    long, as some servers send nothing while they write a whole tool call. ``total`` limits the whole reply: an hour, enough for
+    such a machine to write ten thousand tokens.
     """
 
     connect: float = 10.0
@@ -28,8 +28,9 @@ class HttpLimits:
     between: float = 300.0
     max_body: int = 64 * 1024 * 1024
     max_text: int = 4_000_000
-    """Characters of text, thinking and calls together (some wires say each twice): several times of what any model writes in one
-    reply. Pictures, which ``max_body`` has room for, are none.
+    """Characters of text, thinking and calls together (some wires send each twice), several times more than any model writes.
+
+    Pictures do not count; ``max_body`` has room for them.
     """
     total: float = 3600.0
 
@@ -43,9 +44,9 @@ def no_reply(limits: HttpLimits, server: str) -> ProviderError:
 
 
 class Pace:
-    """Watches one reply of ``server``, which was asked at ``asked`` by the clock ``time``.
+    """Watches the pace of one reply of ``server``, which was asked at ``asked`` by the clock ``time``.
 
-    It is looked at when a piece has come: every one until the reply has begun, later a few times in ``first_byte`` seconds.
+    The reply is checked when a piece arrives: at every piece until it has begun, later a few times in ``first_byte`` seconds.
     """
 
     def __init__(self, limits: HttpLimits, server: str, asked: float, time: Callable[[], float]) -> None:
@@ -60,14 +61,14 @@ class Pace:
         self._is_ending = False
 
     def wait(self) -> float:
-        """Return the seconds within which the next piece has to come."""
+        """Return the seconds until the next piece must arrive."""
         longest = self._limits.between if self._known else self._due - self._now
         return min(longest, self._end - self._now)
 
     def record_piece(self, came: Callable[[], int]) -> None:
-        """Note that a piece came; ``came`` counts what of the reply itself has come by now.
+        """Record a piece; ``came`` counts the content that has arrived.
 
-        Raises ProviderError kinds that are not worth another attempt: it would take as long.
+        Raises ProviderError kinds that are not worth a retry: it would take as long.
         """
         self._now = now = self._time()
         if now < self._look:
@@ -81,14 +82,14 @@ class Pace:
         self._look = min(now + self._limits.first_byte / 4, self._due, self._end) if self._known else 0.0
 
     def end_soon(self) -> None:
-        """Shorten what is left: the reply is whole, and only what servers add to it may follow."""
+        """Shorten the rest of the wait: the reply is complete, and only the server's trailer may follow."""
         if not self._is_ending:
             self._is_ending = True
             self._end = min(self._end, self._time() + TRAILER)
             self._look = min(self._look, self._end)
 
     def late(self) -> ProviderError:
-        """Return the error for a piece that did not come in time."""
+        """Return the error for a piece that did not arrive in time."""
         limits, server = self._limits, self._server
         if not self._known or self._time() >= self._end:
             return self._stalled()

@@ -1,4 +1,4 @@
-"""Reading a reply of status 200, whatever it turns out to be: a stream, a whole body, or something that is neither."""
+"""Reading a reply of status 200 in any form: a stream, a whole body, or something else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from toolcrib.contract.errors import StreamBroken
 
 
 async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: bool) -> None:
-    """Feed ``reader``; ``stream`` says what was asked for, the reply what came. Raises a ProviderError kind."""
+    """Feed a reply to ``reader``. Raises a ProviderError kind.
+
+    ``stream`` is the requested form; the reply's own form decides.
+    """
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.endswith("json") or (not stream and kind != "text/event-stream"):
         reader.read_body(_parsed(await reply.whole(), server))
@@ -34,7 +37,7 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
                 reply.end_soon()
         reader.read_events(sse.close())
     except StreamBroken:
-        if not reader.ended:  # else the reply was whole, and only its trailer is missing
+        if not reader.ended:  # otherwise the reply was complete, and only its trailer is missing
             raise
     if not reader.begun:
         shown = start.decode("utf-8", "replace")

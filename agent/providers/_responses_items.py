@@ -13,7 +13,7 @@ from toolcrib.contract.image import Image
 
 
 class ResponsesItems(History):
-    """``stored``: the server keeps replies, and knows what it sent by its id; else an item goes back with all that is in it."""
+    """The conversation as items. ``stored``: the server keeps replies, so they are sent by id; else they are sent in full."""
 
     wire = "responses"
 
@@ -23,8 +23,8 @@ class ResponsesItems(History):
         self._system: list[str] = []
         self._sent: list[bytes] = []
         self.ids: set[str] = set()  # of all calls so far
-        self._open: dict[str, str] = {}  # calls without an output: their own id, and what the wire calls them
-        self._known = 0  # items up to and with the reply that previous_id names
+        self._open: dict[str, str] = {}  # calls without an output: their own id and their id on the wire
+        self._known = 0  # items up to and including the reply that previous_id names
         self.previous_id = ""
 
     @property
@@ -32,7 +32,7 @@ class ResponsesItems(History):
         return "\n\n".join(self._system)
 
     def system(self, text: str) -> None:
-        """Set the instructions at the beginning; later add a message."""
+        """Set the instructions at the beginning; later, add a message."""
         if self._sent:
             self._say("system", text)
         else:
@@ -42,7 +42,7 @@ class ResponsesItems(History):
         self._say("user", _content(text, images))
 
     def assistant(self, reply: Mapping[str, Any]) -> None:
-        """Take the native form of a reply: ``{"id", "output": items}``."""
+        """Add the native form of a reply: ``{"id", "output": items}``."""
         self._close_calls()
         items = self._acceptable(reply.get("output") or [])
         self._sent.extend(encode(item) for item in items)
@@ -52,7 +52,7 @@ class ResponsesItems(History):
             self.previous_id, self._known = str(reply["id"]), len(self._sent)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
-        """(call id, what the model reads) of the last reply's calls; in the order of the calls, one each."""
+        """Add the results of the last reply's calls, (call id, text for the model): one for each call, in the calls' order."""
         texts = dict(results)
         for call_id, on_wire in self._open.items():
             output = _content(texts.get(call_id, NO_RESULT), shown[call_id].images if call_id in shown else ())
@@ -60,15 +60,15 @@ class ResponsesItems(History):
         self._open = {}
 
     def joined(self) -> bytes:
-        """The items to send as a JSON list: all, or what followed the reply that ``previous_id`` names."""
+        """Return the items to send as a JSON list: all, or those after the reply that ``previous_id`` names."""
         self._close_calls()
         return b"[" + b",".join(self._sent[self._known if self.previous_id else 0 :]) + b"]"
 
     def forget_previous(self) -> None:
-        """The server does not know it any more: all goes in the next request."""
+        """Forget the previous reply, as the server does not know it any more: the next request contains everything."""
         self.previous_id, self._known = "", 0
 
-    # -- what goes back ------------------------------------------------------------------------------------------------
+    # -- the history ---------------------------------------------------------------------------------------------------
 
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         native = record.get("native")
@@ -77,7 +77,7 @@ class ResponsesItems(History):
             self.assistant(reply)
             return
         self._close_calls()
-        self.forget_previous()  # what another model said is not in the stored conversation
+        self.forget_previous()  # the server's stored conversation lacks replies of other models
         if text := record.get("text"):
             self._sent.append(encode({"role": "assistant", "content": text}))
         for call in record.get("calls") or ():
@@ -88,7 +88,7 @@ class ResponsesItems(History):
             self._sent.append(encode({"type": "function_call", "call_id": on_wire, "name": name, "arguments": arguments}))
 
     def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:
-        """Drop items that the server would refuse: reasoning that it can't find, and reasoning that led to nothing."""
+        """Return the items that the server accepts: without unfinished reasoning, and without reasoning that it can't find."""
         items = [item for item in output if isinstance(item, dict)]
         while items and items[-1].get("type") == "reasoning":
             items.pop()
@@ -105,7 +105,7 @@ class ResponsesItems(History):
 
 
 def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
-    """Build the content of a message or of a call's output: text alone where there is nothing to see."""
+    """Return the content of a message or of a call's output: plain text if there are no images."""
     if not images:
         return text
     said: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
@@ -113,7 +113,7 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    """Remove the id: by it the server would find the item that it once stored, and miss the reasoning that belongs to it."""
+    """Return the item without its id: by the id, the server would find its stored item and miss the reasoning before it."""
     if item.get("type") == "message":
         parts = [part for part in item.get("content") or () if isinstance(part, dict)]
         return {"role": "assistant", "content": "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)}

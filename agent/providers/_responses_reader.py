@@ -1,7 +1,7 @@
-"""An OpenAI Responses reply, streamed or whole, read into one ProviderTurn.
+"""Reads an OpenAI Responses reply, streamed or whole, into one ProviderTurn.
 
-Output items are kept as they came and in their order: reasoning, and what the server's own tools did (never ours to run), go
-back unchanged. The server sends an item when it is done, which is taken before what its deltas made.
+Output items are kept unchanged and in order: reasoning, and results of the server's own tools (never run here), go back as they
+came. A finished item from the server takes precedence over its deltas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_f
 
 
 class _Item:
-    """An output item as it comes. ``seen``: some of it reached on_event. A call of ours has ``call_id`` and ``shown``."""
+    """An output item that is being received. ``seen``: on_event got a part of it. Our calls have ``call_id`` and ``shown``."""
 
     __slots__ = ("call_id", "done", "item", "parts", "seen", "shown")
 
@@ -52,14 +52,14 @@ class _Item:
         return whole(self.parts)
 
     def text(self) -> str:
-        """Return a message's text: the whole item is right where the deltas differ."""
+        """Return a message's text; if the deltas differ, the finished item is right."""
         if not self.done:
             return whole(self.parts)
         return whole([str(part.get("text") or part.get("refusal") or "") for part in _parts(self.item, "content")])
 
 
 class ResponsesReader(EventReader):
-    """See EventReader. The turn's native form is ``{"id": the server's name for the reply, "output": items}``."""
+    """See EventReader. The turn's native form is ``{"id": the server's id of the reply, "output": items}``."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -71,14 +71,14 @@ class ResponsesReader(EventReader):
         self._why = ""
         self._calls = 0
         self.cut = False
-        """True where the reply had more calls than are kept: what the server stored of it is not what goes back."""
+        """True if the reply had more calls than are kept: then the server's stored reply differs from the history."""
 
     @property
     def size(self) -> int:
         return super().size + sum(item.done + sum(map(len, item.parts)) for item in self._items)
 
     def read_body(self, body: Any) -> None:
-        """Take a whole reply, as parsed JSON."""
+        """Read a whole reply, as parsed JSON."""
         if not isinstance(body, dict) or not isinstance(body.get("output"), list):
             if isinstance(body, dict) and (body.get("error") or "detail" in body or body.get("type") == "error"):
                 self._raise_error(body)
@@ -86,7 +86,7 @@ class ResponsesReader(EventReader):
         self._end(body)
 
     def finish(self) -> ProviderTurn:
-        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
+        """Return the turn. Raises StreamBroken if the stream ended before the reply did: none of its calls may run."""
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
@@ -104,7 +104,7 @@ class ResponsesReader(EventReader):
             else:
                 output.append(item.item if item.done else _unfinished(item))
         if calls and finish == "stop":
-            finish = "tool_calls"  # X-5: the calls say whether there are calls
+            finish = "tool_calls"  # X-5: the calls themselves decide whether there are calls
         native = {"id": "" if self.cut else self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
         images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")
@@ -151,13 +151,13 @@ class ResponsesReader(EventReader):
             item.seen = True
             item.parts.append(delta)
             if delta.isascii() and delta and kind == "assistant_delta" and not self._half[kind]:
-                self._text.append(delta)  # what _emit does with nearly all of them
+                self._text.append(delta)  # the usual case of _emit, inlined
                 self._on_event(new_event(StreamEvent, (kind, delta, "", "")))
             else:
                 self._emit(kind, delta)
 
     def _item(self, event: dict[str, Any]) -> _Item | None:
-        """Find an event's item by id, else by place: some servers give each event another id, some all items one place."""
+        """Return an event's item by id, else by index: some servers change the id with each event, some use one index for all."""
         item_id = event.get("item_id")
         if type(item_id) is str and (found := self._by_id.get(item_id)) is not None:
             return found
@@ -173,7 +173,7 @@ class ResponsesReader(EventReader):
         if made.kind == "function_call":
             if self._calls > MAX_CALLS:
                 self.cut = True
-                return made  # nothing of it is kept
+                return made  # above the limit: it is dropped
             self._calls += 1
         self._items.append(made)
         if type(index) is int:
@@ -193,7 +193,7 @@ class ResponsesReader(EventReader):
             self._new(event.get("output_index"), item)
 
     def _done(self, found: _Item | None, index: Any, item: Any) -> None:
-        """Take a whole item, and show what of it no delta did."""
+        """Handle a finished item, and show the parts that no delta showed."""
         if not isinstance(item, dict):
             return
         if found is None or found.done or found.kind != item.get("type"):
@@ -217,7 +217,7 @@ class ResponsesReader(EventReader):
             item.parts.append(piece)
             self._on_event(new_event(StreamEvent, ("tool_call_delta", piece, item.call_id, item.shown)))
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end of the reply ------------------------------------------------------------------------------------------
 
     def _end(self, response: Any, kind: str = "") -> None:
         if not isinstance(response, dict):
@@ -271,7 +271,7 @@ class ResponsesReader(EventReader):
 
 def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
     arguments = item.arguments()
-    if call.fault is not None:  # what is not JSON goes back wrapped: it would be refused with the whole conversation
+    if call.fault is not None:  # invalid JSON goes back wrapped, as it would make the server refuse the whole conversation
         arguments = json.dumps(call.args, ensure_ascii=False)
     changed: dict[str, Any] = {"type": "function_call", "call_id": call.id, "arguments": arguments or "{}"}
     changed["name"] = item.item.get("name") or "unnamed"
@@ -279,7 +279,7 @@ def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
 
 
 def _unfinished(item: _Item) -> dict[str, Any]:
-    """Build an item that the server never sent whole from its deltas."""
+    """Return an item built from its deltas, as the server never sent it whole."""
     if item.kind == "message":
         return {**item.item, "role": "assistant", "content": [{"type": "output_text", "text": item.text(), "annotations": []}]}
     return item.item

@@ -1,7 +1,7 @@
-"""Connections of httpx's clients on asyncio itself.
+"""Connections of httpx's clients, directly on asyncio.
 
-httpcore goes through anyio, which begins and ends listening to the socket for each piece that is read: two system calls, and half
-of what a piece of a streamed reply costs. How HTTP is spoken, and when a connection is used again, stays with httpx and httpcore.
+httpcore uses anyio, which starts and stops watching the socket for each piece that it reads: two system calls, half the cost of
+a piece of a streamed reply. HTTP itself and the reuse of connections stay with httpx and httpcore.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import httpcore
 import httpx
 
 _MOST_HELD = 256 * 1024
-"""Bytes that are held for a reader; above them the server has to wait."""
+"""Bytes that are held for a reader; above that, the server has to wait."""
 _PLAIN = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""Errors whose plain words say all: asyncio's name the address again."""
+"""Errors whose system message is enough: asyncio's repeats the address."""
 
 
 class AsyncioTransport(httpx.AsyncHTTPTransport):
-    """As httpx's own, for connections without a proxy."""
+    """httpx's own transport for connections without a proxy, on asyncio."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._pool = httpcore.AsyncConnectionPool(  # with httpx's limits
@@ -45,7 +45,7 @@ class _AsyncioBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
-        # Addresses that do not answer are not waited for, but where a host's own loop (uvloop) tries one after another.
+        # Try the next address after a short delay; other loops (uvloop) try one after another.
         addresses: dict[str, Any] = {"happy_eyeballs_delay": 0.25} if isinstance(loop, asyncio.BaseEventLoop) else {}
         try:
             async with asyncio.timeout(timeout):
@@ -87,7 +87,7 @@ class _AsyncioStream(httpcore.AsyncNetworkStream):
     async def aclose(self) -> None:
         transport = self._protocol.transport
         transport.close()
-        await asyncio.sleep(0)  # what was written goes out where it can at once
+        await asyncio.sleep(0)  # send what can be sent at once
         transport.abort()
 
     async def start_tls(
@@ -116,7 +116,7 @@ class _AsyncioStream(httpcore.AsyncNetworkStream):
 
 
 class _Incoming(asyncio.Protocol):
-    """Bytes that came and were not read yet."""
+    """Bytes that arrived and were not read yet."""
 
     transport: asyncio.Transport
 
@@ -132,11 +132,11 @@ class _Incoming(asyncio.Protocol):
 
     @property
     def has_news(self) -> bool:
-        """True where a read would not wait: on a connection that nobody uses, the server has ended it or breaks the protocol."""
+        """True if a read would not wait: on an idle connection, the server has closed it or violates the protocol."""
         return bool(self._held) or self._has_ended or self.transport.is_closing()
 
     async def read(self, most: int) -> bytes:
-        """Return what has come, at most so many bytes; b"" behind the end. Raises OSError where the connection broke."""
+        """Return up to ``most`` bytes that arrived; b"" after the end. Raises OSError if the connection broke."""
         if not self._held and not self._has_ended:
             self._reader = asyncio.get_running_loop().create_future()
             try:
@@ -155,7 +155,7 @@ class _Incoming(asyncio.Protocol):
         return piece
 
     async def write(self, data: bytes) -> None:
-        """Send; return once the server takes it quickly enough. Raises OSError where the connection broke."""
+        """Send data, and return when the server keeps up. Raises OSError if the connection broke."""
         if self._error is not None or self.transport.is_closing():
             raise self._error or ConnectionResetError("the connection was closed")
         self.transport.write(data)
@@ -164,7 +164,7 @@ class _Incoming(asyncio.Protocol):
             raise self._error
 
     async def encrypt(self, context: ssl.SSLContext, host: str | None) -> None:
-        """Speak TLS from now on. Raises OSError (ssl.SSLError is one)."""
+        """Use TLS from now on. Raises OSError (ssl.SSLError is one)."""
         self._is_encrypted = True
         loop = asyncio.get_running_loop()
         self.transport = await loop.start_tls(self.transport, self, context, server_hostname=host) or self.transport
@@ -182,7 +182,7 @@ class _Incoming(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._has_ended = True
         self._wake()
-        return not self._is_encrypted  # the request may still be on its way
+        return not self._is_encrypted  # the request may still be being sent
 
     def connection_lost(self, error: Exception | None) -> None:
         self._has_ended, self._error = True, error

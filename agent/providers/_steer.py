@@ -1,4 +1,4 @@
-"""Wishes for the next replies, and whether the server takes them: with calls or without, one tool, JSON of a schema."""
+"""Steering of the next replies, if the server supports it: with or without calls, one tool, or JSON of a schema."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SCHEMA = Regex(r"response_?format|text\.format|json_?schema|output_?config|resp
 
 
 class Steer:
-    """``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the reply's text, or None.
+    """``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the text, or None.
 
-    What a server refuses is left out from then on, and is then a matter of the prompt.
+    A field that a server refuses is left out from then on; only the prompt then asks for it.
     """
 
     def __init__(
         self, choice_fields: Callable[[str], dict[str, Any]], schema_fields: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> None:
-        """``choice_fields`` returns a wire's fields for a choice other than "auto", ``schema_fields`` those for a schema."""
+        """Steer nothing yet. ``choice_fields`` returns a wire's fields for a choice, ``schema_fields`` for a schema."""
         self._choice_fields = choice_fields
         self._schema_fields = schema_fields
         self._takes_choice = True
@@ -33,23 +33,23 @@ class Steer:
 
     @property
     def forces(self) -> bool:
-        """Return whether a call has to come."""
+        """Return whether a call is required."""
         return self._takes_choice and self.tool_choice not in ("auto", "none")
 
     def choice(self) -> dict[str, Any]:
-        """Fields about calls, for a request that has tools."""
+        """Return the fields about calls, for a request that has tools."""
         if self.tool_choice == "auto" or not self._takes_choice:
             return {}
         return self._choice_fields(self.tool_choice)
 
     def format(self) -> dict[str, Any]:
-        """Fields about the text."""
+        """Return the fields about the text."""
         if self.schema is None or not self._takes_schema:
             return {}
         return self._schema_fields(dict(self.schema))
 
     def adapt(self, said: str) -> bool:
-        """Leave out what was refused with these words (lower case); False where that was something else."""
+        """Leave out the field that these words (lower case) refuse; return False if they refuse something else."""
         if self.choice() and _CHOICE.search(said):
             self._takes_choice = False
         elif self.format() and (_SCHEMA.search(said) or "schema" in said):

@@ -14,7 +14,7 @@ from toolcrib.contract.types import ToolCall
 
 
 class TextMessages(ChatMessages):
-    """``tool_role`` is set to False where the server refuses messages of the role tool: then they go as the user's (001-7)."""
+    """The conversation as text. ``tool_role`` False: the server refuses the role tool; results are user messages (001-7)."""
 
     def __init__(self, protocol: TextProtocol, model: str) -> None:
         super().__init__(WireNames(()), model)
@@ -44,7 +44,7 @@ class TextMessages(ChatMessages):
         return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
 
     def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:
-        """Images go with results in the role user, else in a message after them (004-21)."""
+        """Add messages. Images go with results in the role user, else in a message after them (004-21)."""
         if shown:
             images = chat_from_tools(shown)
             *before, last = messages or [{"role": "user", "content": ""}]
@@ -60,7 +60,7 @@ class TextMessages(ChatMessages):
             self._add(message)
 
     def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the model's own text, thinking included (000-20); a reply from another wire is written as it would have been."""
+        """Return the model's own text, thinking included (000-20); a reply from another wire is converted to text."""
         native = record.get("native")
         message = native.get("message") if isinstance(native, Mapping) else None
         if isinstance(message, Mapping) and native and native.get("wire") in ("text", "chat") and not message.get("tool_calls"):

@@ -1,4 +1,4 @@
-"""The guess, before a model's first reply in text, whether its prompt opens a thinking block that the reply only closes."""
+"""Guesses, before a model's first reply as text, whether its prompt opens a thinking block that the reply only closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FAMILIES = Regex(
     r"|qwen-?3\.[5-9]|glm-?(4\.[7-9]|5)|kimi-?k2\.[5-9]|step-?3\.[5-9]|(?<![a-z0-9])ring-",
     re.IGNORECASE,
 )
-"""Models whose templates open a thinking block, by what their makers and those who publish variants call them."""
+"""Models whose templates open a thinking block, by the names that makers and publishers of variants use."""
 
 _NOT_THINKING = Regex(r"(non?|without)[-_.]?(think|reason)", re.IGNORECASE)
 
@@ -20,16 +20,16 @@ _OPENED = Regex(
     r"(?:<(?:[\w|:]*think\w*|thought|reasoning)>|\[THINK\]|<\|START_THINKING\|>)"
     r"(?!(?:\s|\\n)*(?:</|\[/THINK\]|<\|END_THINKING\|>))"
 )
-"""A thinking block that is opened, and not closed at once, as it is where thinking is turned off."""
+"""A thinking block that is opened and not closed at once; it is closed at once if thinking is off."""
 
 _TAIL = 400
-"""Characters at the end of a template in another language than Jinja that may be the beginning of a reply."""
+"""Characters at the end of a non-Jinja template that may be the beginning of a reply."""
 
 
 def expected_thinking(model: str, *, opens: bool = False) -> Thinking:
-    """Return the state of the thinking block before the first reply. ``opens`` is what ``opens_thinking`` says of its template.
+    """Return the state of the thinking block before the first reply. ``opens``: the result of ``opens_thinking``.
 
-    With "maybe" the whole first reply is held back; with "unlikely" it is shown as it comes.
+    With "maybe" the whole first reply is held back; with "unlikely" it is shown as it arrives.
     """
     if opens or (_FAMILIES.search(model) and not _NOT_THINKING.search(model)):
         return "maybe"
@@ -37,7 +37,7 @@ def expected_thinking(model: str, *, opens: bool = False) -> Thinking:
 
 
 def opens_thinking(template: object) -> bool:
-    """Return True if a chat template's beginning of a reply opens a thinking block. The template is searched, never run."""
+    """Return whether a chat template begins a reply with a thinking block. The template is searched, never run."""
     if not isinstance(template, str):
         return False
     _, found, prompt = template.rpartition("add_generation_prompt")

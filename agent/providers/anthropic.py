@@ -22,19 +22,19 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
 
 MAX_TOKENS = 16_384
-"""The wire wants a limit in each request; a model that takes less says so, and gets what it takes."""
+"""The wire requires a limit in each request; for a model with a lower limit it is lowered to the model's."""
 
 _MIN_THINKING = 1024
 _LIMIT = Regex(r"max_tokens: (\d+) > (\d+)")
 
 
 class AnthropicSession(HttpSession):
-    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
 
-    ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens
-    the model may think with, None for none. ``extra`` are further fields of every request. Tools, system prompt and the last
-    user message end in cache breakpoints. A limit that the model does not take is lowered to what it says. All methods belong
-    to one event loop.
+    ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens the
+    model may think with, None for no thinking. ``extra`` are further fields of every request. Tools, system prompt and the last
+    user message end in cache breakpoints. A limit that the model refuses is lowered to the one that it names. All methods
+    belong to one event loop.
     """
 
     path = "messages"
@@ -54,7 +54,7 @@ class AnthropicSession(HttpSession):
         thinking: int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raises ConfigError where ``thinking`` leaves nothing of ``max_tokens``."""
+        """Prepare the conversation. Raises ConfigError if ``thinking`` leaves nothing of ``max_tokens``."""
         super().__init__(client, model, stream=stream)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
@@ -69,12 +69,12 @@ class AnthropicSession(HttpSession):
         if thinking is not None and self._max_tokens <= thinking:
             raise ConfigError(f"max_tokens is {self._max_tokens} and counts the thinking too: give more than {thinking}")
         self._thinking = thinking
-        self._without_thinking = False  # until the person speaks next
+        self._without_thinking = False  # until the user's next message
         self._extra = dict(extra or {})
 
     @classmethod
     async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
-        """List the models, page by page."""
+        """Return the models, page by page."""
         found: list[ModelInfo] = []
         path = "models?limit=1000"
         for _ in range(MOST_PAGES):
@@ -87,7 +87,7 @@ class AnthropicSession(HttpSession):
         return tuple(found)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says and shows next."""
+        """Add the user's next message and images."""
         self._without_thinking = False
         self._messages.user(text, images)
 
@@ -123,13 +123,13 @@ class AnthropicSession(HttpSession):
         if (found := _LIMIT.search(said)) and int(found[2]) < self._max_tokens and int(found[2]) > (self._thinking or 0):
             self._max_tokens = int(found[2])
         elif self._thinks() and "must start with a thinking block" in said:
-            self._without_thinking = True  # another model began this task, and what it thought cannot be shown
+            self._without_thinking = True  # another model began this task, and its thinking cannot be sent
         else:
             return False
         return True
 
     def _thinks(self) -> bool:
-        if self._steer.forces:  # this wire takes no forced call with it
+        if self._steer.forces:  # this wire allows no thinking with a forced call
             return False
         return self._thinking is not None and not self._without_thinking
 

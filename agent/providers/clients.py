@@ -1,7 +1,7 @@
-"""The process's httpx clients: shared by the sessions of a server, few to a client, over one SSL context.
+"""The process's httpx clients: shared by a server's sessions, few sessions to a client, over one SSL context.
 
-A client takes time and memory to build, and one for all sessions costs the square of their number. A client belongs to the event
-loop that it was made in, and is closed with it.
+Building a client takes time and memory, and one client for all sessions has costs that grow with the square of their number. A
+client belongs to the event loop that it was made in, and is closed with it.
 """
 
 from __future__ import annotations
@@ -31,25 +31,27 @@ if TYPE_CHECKING:
 PER_CLIENT = 20
 """Users of one client."""
 KEEP = 30.0
-"""Seconds that a client without users is kept for the next one, while somebody holds the pool."""
+"""Seconds that an unused client is kept while the pool is held."""
 
 _TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "NO"))
 
 
 _SPARED = ("httpx._main", "httpcore._async.http2", "httpcore._sync.http2")
-"""Modules that httpx and httpcore load where click or h2 is installed: httpx's own command line, 40 % of its time, and HTTP/2,
-which a client that asks for it imports again. While None stands for them, it is as if click and h2 were not there.
+"""Modules that httpx and httpcore load if click or h2 is installed, but that are not needed here.
+
+They are httpx's command line, 40 % of its import time, and HTTP/2, which a client that uses it imports again. A None in
+sys.modules makes click and h2 look absent.
 """
 
 _NO_TLS = object()
-"""In the place of an SSL context; whoever began to encrypt with it would fail."""
+"""Placeholder for an SSL context; encrypting with it fails."""
 
 
 def load_early() -> None:
-    """Import the libraries as soon as the running loop waits, for a process whose first request is near: for its disk, soon.
+    """Import the libraries when the running loop is next idle, for a process that will soon send its first request.
 
-    Not in a thread: two threads that import at once wait for one another at each look at a file, and take longer than one.
+    Not in a thread: two threads that import at once block each other at every file access, and take longer than one.
     """
     asyncio.get_running_loop().call_soon(_load)
 
@@ -57,8 +59,8 @@ def load_early() -> None:
 def _load() -> None:
     spared = [name for name in _SPARED if sys.modules.setdefault(name, cast("ModuleType", None)) is None]
     try:
-        with contextlib.suppress(ImportError):  # whoever needs them is told
-            # anyio itself loads the rest of it with the first request.
+        with contextlib.suppress(ImportError):  # the first use reports a missing library
+            # anyio loads the rest with the first request.
             for name in ("httpx", "httpcore", "anyio._core._synchronization", "anyio._backends._asyncio"):
                 importlib.import_module(name)
     finally:
@@ -67,18 +69,18 @@ def _load() -> None:
 
 
 class SharedClient:
-    """A client of one loop and all who use it now."""
+    """A client of one event loop, and its current users."""
 
     def __init__(self, key: Hashable, client: httpx.AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
         self.key = key
         self.client = client
         self.loop = loop
-        self.users: WeakSet[Any] = WeakSet()  # one that was lost without giving it back counts no longer
+        self.users: WeakSet[Any] = WeakSet()  # a user that is garbage-collected no longer counts
         self.timer: asyncio.TimerHandle | None = None
 
 
 class ClientPool:
-    """Lends clients, from any thread and loop. While nobody holds the pool, a client is closed as its last user leaves."""
+    """Lends clients, from any thread and loop. While the pool is not held, a client is closed when its last user leaves."""
 
     def __init__(self, per_client: int = PER_CLIENT, keep: float = KEEP) -> None:
         self._per_client = per_client
@@ -88,7 +90,7 @@ class ClientPool:
         self._contexts: dict[Hashable, ssl.SSLContext] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._ends: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = WeakKeyDictionary()
-        """Generators that close a loop's clients: a loop that ends closes the generators that were begun in it."""
+        """Generators that close a loop's clients: an ending loop closes the generators that were begun in it."""
         self._lock = threading.Lock()
 
     @property
@@ -99,7 +101,7 @@ class ClientPool:
     def take(self, user: object, endpoint: Endpoint, connect: float, write: float) -> SharedClient:
         """Lend a client of the running loop for this server and these limits (seconds), until ``give_back``.
 
-        Raises ConfigError where the environment's proxy or certificate settings can't be used.
+        Raises ConfigError if the environment's proxy or certificate settings can't be used.
         """
         loop = asyncio.get_running_loop()
         key = (*_server(endpoint), connect, write, _environment(endpoint))
@@ -119,7 +121,7 @@ class ClientPool:
     def _close_with(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop not in self._ends:
             end = self._ends[loop] = self._at_end()
-            with contextlib.suppress(StopIteration):  # it has come to its yield
+            with contextlib.suppress(StopIteration):  # it has reached its yield
                 end.__anext__().send(None)
 
     async def _at_end(self) -> AsyncGenerator[None]:
@@ -137,7 +139,7 @@ class ClientPool:
         return len(shared.users) < self._per_client
 
     async def give_back(self, user: object, shared: SharedClient) -> None:
-        """Return a client. The last user's is closed, at once or after a while."""
+        """Return a client to the pool. When its last user returns it, it is closed, at once or after a while."""
         with self._lock:
             shared.users.discard(user)
             if shared.users or shared not in self._clients or shared.loop.is_closed():
@@ -157,14 +159,14 @@ class ClientPool:
             _call(shared.loop, begin)
 
     def _expire(self, shared: SharedClient) -> None:
-        """Close a client that nobody has wanted, on its own loop."""
+        """Close an unused client, on its own loop."""
         shared.timer = None
         task = shared.loop.create_task(self._close_idle(shared))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     async def _close_idle(self, shared: SharedClient) -> None:
-        """Close it, on its own loop, unless somebody has taken it meanwhile. Before this begins it counts as open."""
+        """Close a client on its own loop, unless it is in use again. Until then it counts as open."""
         with self._lock:
             if shared.users or shared not in self._clients:
                 return
@@ -173,15 +175,15 @@ class ClientPool:
             shared.timer.cancel()
         await shared.client.aclose()
 
-    # -- keeping them open -----------------------------------------------------------------------------------------
+    # -- keeping clients open --------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Keep clients without users open for a while from now on, until as many calls of ``release``."""
+        """Keep unused clients open for a while from now on, until ``release`` was called as often."""
         with self._lock:
             self._holders += 1
 
     async def release(self) -> None:
-        """Undo one ``hold``. The last one closes what nobody uses."""
+        """Undo one ``hold``. The last one closes the unused clients."""
         with self._lock:
             self._holders -= 1
             if self._holders:
@@ -190,7 +192,7 @@ class ClientPool:
         await self._close(idle)
 
     async def _close(self, clients: list[SharedClient]) -> None:
-        """Close clients that nobody uses, on the loops that they belong to."""
+        """Close unused clients, on the loops that they belong to."""
         here = asyncio.get_running_loop()
         for shared in clients:
             if shared.loop is here:
@@ -198,7 +200,7 @@ class ClientPool:
             else:
                 _call(shared.loop, partial(self._expire, shared))
 
-    # -- making them -----------------------------------------------------------------------------------------------
+    # -- making clients --------------------------------------------------------------------------------------------
 
     def _new_client(self, endpoint: Endpoint, connect: float, write: float) -> httpx.AsyncClient:
         import httpx
@@ -208,7 +210,7 @@ class ClientPool:
             context, is_direct = self._context(endpoint), not _may_have_proxy(endpoint)
             return httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=connect, write=write),
-                follow_redirects=False,  # a redirect would carry the key and the conversation to whoever it names
+                follow_redirects=False,  # a redirect would send the key and the conversation to another host
                 trust_env=not is_direct,
                 verify=context,
                 transport=_direct(context) if is_direct else None,
@@ -218,9 +220,9 @@ class ClientPool:
             raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
 
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
-        """Return the process's SSL context; for plain HTTP, one that trusts nobody: it takes little time to make.
+        """Return the process's SSL context; for plain HTTP one without certificates, which is quick to make.
 
-        A server on this machine, asked without encryption and through no proxy, needs none: any object will do, and is no time.
+        A server on this machine without encryption and proxy needs none: a placeholder costs no time.
         """
         plain = endpoint.base_url.startswith("http:")
         key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)
@@ -236,22 +238,23 @@ class ClientPool:
 
 
 def _spare_searches() -> None:
-    """Say that sniffio is not installed, where it is not: httpcore tries to import it for each connection and request, and
-    each time all of sys.path would be searched.
+    """Mark sniffio as absent if it is not installed: httpcore tries to import it for each connection and request.
+
+    Each attempt would search all of sys.path.
     """
     if importlib.util.find_spec("sniffio") is None:
         sys.modules.setdefault("sniffio", cast("ModuleType", None))
 
 
 def _no_cookies() -> Any:
-    """A jar that takes none: what a server gives one session must not go out with another's requests."""
+    """Return a cookie jar that stores nothing: one session's cookies must not be sent with another's requests."""
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
     return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def _may_have_proxy(endpoint: Endpoint) -> bool:
-    """Return whether a server may be asked through a proxy of the environment, as httpx reads it. One on this machine is not."""
+    """Return whether the environment may set a proxy for a server, as httpx reads it; never for one on this machine."""
     if endpoint.is_loopback:
         return False
     from urllib.request import getproxies
@@ -271,7 +274,7 @@ def _server(endpoint: Endpoint) -> tuple[str, str]:
 
 
 def _environment(endpoint: Endpoint) -> Hashable:
-    """The variables that a client reads as it is made."""
+    """Return the values of the variables that a client reads when it is made."""
     if endpoint.is_loopback and endpoint.base_url.startswith("http:"):
         return ()
     names = (*_TLS_VARIABLES, *_PROXY_VARIABLES, *(name.lower() for name in _PROXY_VARIABLES))
@@ -279,7 +282,7 @@ def _environment(endpoint: Endpoint) -> Hashable:
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Call it on another thread's loop; a loop that has closed took its connections with it."""
+    """Call ``callback`` on another thread's loop; a closed loop has closed its connections."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(callback)
 
@@ -288,6 +291,6 @@ _pools: dict[int, ClientPool] = {}
 
 
 def shared_clients() -> ClientPool:
-    """Return the process's pool; a fork gets one of its own."""
+    """Return the process's pool; a forked process gets its own."""
     pool = _pools.get(os.getpid())
     return pool if pool is not None else _pools.setdefault(os.getpid(), ClientPool())

@@ -1,4 +1,4 @@
-"""Model servers on this machine: looked for when asked, offered, never used unasked."""
+"""Model servers on this machine: searched for on request, offered to the user, never used unasked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_BODY = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """``kind`` is a guess by the port; ``models`` what it can answer with, as it names them."""
+    """A model server on this machine. ``kind`` is a guess by its port; ``models`` are its models by name."""
 
     base_url: str
     kind: str
@@ -26,15 +26,15 @@ class LocalServer:
 
 
 async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PORTS) -> list[LocalServer]:  # noqa: ASYNC109 - of each look, not of this call
-    """Find the servers on loopback that begin to answer ``timeout`` seconds after they were asked. No key is sent to any."""
+    """Return the servers on loopback that begin to answer within ``timeout`` seconds. No key is sent to them."""
     found = await asyncio.gather(*(_look(port, kind, timeout) for port, kind in ports.items()))
     return [server for server in found if server is not None]
 
 
 async def list_models(client: HttpClient, seconds: float | None = None) -> tuple[str, ...]:
-    """List the models that the server names. An answer that has begun may take ``seconds`` to come.
+    """Return the models that the server lists. An answer that has begun may take ``seconds`` to arrive.
 
-    Raises a ProviderError kind, TimeoutError, and ConfigError where the server does not say.
+    Raises a ProviderError kind, TimeoutError, and ConfigError if the server has no list.
     """
     async with client.get("models") as reply, asyncio.timeout(seconds):
         body = await reply.whole()
@@ -46,7 +46,7 @@ async def list_models(client: HttpClient, seconds: float | None = None) -> tuple
 
 
 async def choose_model(client: HttpClient) -> str:
-    """The server's only model. Raises ConfigError, naming some, where there is a choice to make."""
+    """Return the server's only model. Raises ConfigError, which names some, if there are several."""
     models = await list_models(client)
     if len(models) == 1:
         return models[0]
@@ -58,9 +58,9 @@ async def _look(port: int, kind: str, timeout: float) -> LocalServer | None:  # 
     base_url = f"http://127.0.0.1:{port}/v1"
     client = HttpClient(Endpoint(base_url), {}, HttpLimits(timeout, timeout, timeout, _MAX_BODY))
     try:
-        # The client's limits count from the request on: loading the HTTP library may take longer than they allow a server.
+        # The client's limits begin with the request: loading the HTTP library may take longer than they allow.
         return LocalServer(base_url, kind, await list_models(client, timeout))
     except (ProviderError, ConfigError, TimeoutError):
-        return None  # nothing there, or something else
+        return None  # no server there, or a different one
     finally:
         await client.aclose()

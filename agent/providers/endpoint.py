@@ -1,4 +1,4 @@
-"""The choice of model server, model and key, made in one module, so that a key never reaches a host it is not for."""
+"""Chooses model server, model and key in one module, so that a key never reaches a host that it is not for."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from toolcrib.contract.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """``context`` in tokens. ``tools``: native tool calls. None where the server does not say.
+    """A model of a server. ``context`` in tokens. ``tools``: native tool calls. None if the server does not report it.
 
-    ``protocol`` is the text protocol of the model's chat template; ``opens_thinking`` says that it opens a thinking block.
+    ``protocol`` is the text protocol of the model's chat template; ``opens_thinking``: the template opens a thinking block.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Endpoint:
 
     @property
     def server(self) -> str:
-        """Return the host, and the port where it is not the usual one: safe to show."""
+        """Return the host, and the port unless it is the default one: safe to show."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     @property
@@ -47,7 +47,7 @@ class Endpoint:
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
     def url(self, path: str) -> str:
-        """The address of ``path`` under the base; a query in the base (an API version) stays, and that of ``path`` follows it."""
+        """Return the address of ``path`` under the base; a query in the base (an API version) is kept before that of ``path``."""
         parts = urlsplit(self.base_url)
         path, _, query = path.partition("?")
         query = "&".join(filter(None, (parts.query, query)))
@@ -56,7 +56,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The server as the configuration describes it; "" for nothing. Its key goes to its own server only."""
+    """The server as the configuration describes it; "" for nothing. Its key goes only to its own server."""
 
     base_url: str = ""
     model: str = ""
@@ -71,11 +71,11 @@ def resolve_endpoint(
     configured: Configured | None = None,
     vendor: Vendor = OPENAI,
 ) -> Endpoint | None:
-    """Options first, then the vendor's variables, then the configuration; None where none names a server.
+    """Return the endpoint: from the options, else the vendor's variables, else the configuration; None if none names a server.
 
-    OPENAI_API_KEY goes to OPENAI_BASE_URL's server alone (the vendor's if that is unset), and so for each vendor; another
+    OPENAI_API_KEY goes only to OPENAI_BASE_URL's server (the vendor's if that is unset), and likewise for each vendor; another
     server gets a key only by ``api_key_env``, or by the configuration that names that server. Raises ConfigError, with the fix,
-    for an address that can't be used, a variable that is empty, and a key that would travel unencrypted.
+    for an unusable address, an empty variable, and a key that would be sent unencrypted.
     """
     configured = configured or Configured()
     url_name, key_name = f"{vendor.prefix}_BASE_URL", f"{vendor.prefix}_API_KEY"
@@ -112,7 +112,7 @@ def resolve_endpoint(
 
 
 def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """The key to send. Raises ConfigError where the variable is empty or holds what no header takes; never shows it."""
+    """Return the key to send. Raises ConfigError if the variable is empty or no valid header value; never shows it."""
     if endpoint.key_env is None:
         return None
     key = environ.get(endpoint.key_env, "").strip()

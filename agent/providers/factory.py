@@ -1,7 +1,7 @@
-"""Providers by name: which one a server or a model means, where it is and with which key, and its session.
+"""Providers by name: find the one for a server or model with its address and key, and open its session.
 
-A built-in one is a row of ``rows.PROVIDERS``; a plugin adds its own with the hook register_provider. Nothing here imports a
-provider before it is opened.
+A built-in provider is a row of ``rows.PROVIDERS``; a plugin adds one with the hook register_provider. No provider is imported
+before it is opened.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from toolcrib.contract.session import ProviderSession
 
 Plugins: TypeAlias = Mapping[str, Callable[..., Any]]
-"""Factories that plugins added, by name. Each is called with the keyword arguments model, base_url, api_key ("" for none),
-system, tools, records, stream and max_tokens, and with later ones too: it takes ``**more``."""
+"""Factories that plugins added, by name.
+
+Each is called with the keyword arguments model, base_url, api_key ("" for none), system, tools, records, stream and max_tokens.
+Later versions may pass more, so it takes ``**more``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A wish for a provider, a model and a server; "" for none."""
+    """A request for a provider, a model and a server; "" for no preference."""
 
     provider: str = ""
     model: str = ""
@@ -39,7 +42,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """A provider by name, and where it is. The manual one is nowhere; a plugin's may be (then ``base_url`` is "")."""
+    """A provider by name, and its endpoint, None for the manual one. A plugin's endpoint may have ``base_url`` ""."""
 
     provider: str
     endpoint: Endpoint | None
@@ -55,22 +58,22 @@ class ProviderOpening:
     stream: bool = True
     max_tokens: int | None = None
     protocol: str = ""
-    """The text protocol, for a provider that takes one; "" goes by the model's name."""
+    """The text protocol, for a provider that uses one; "" chooses it by the model's name."""
     tool_choice: str = "auto"
-    """Or "none", "required", a tool's name; for wires that have it, until the session is steered otherwise."""
+    """"auto", "none", "required" or a tool's name; for wires that support it, until the session is steered otherwise."""
     response_schema: Mapping[str, Any] | None = None
-    """A JSON Schema that the replies' text is held to, for wires that have that."""
+    """A JSON Schema for the replies' text, for wires that support it."""
     opens_thinking: bool = False
-    """The server's chat template opens a thinking block, for a provider that reads it out of the text."""
+    """True if the server's chat template opens a thinking block; for providers that read thinking from the text."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments that only this provider's session knows (thinking, extra, ...)."""
+    """Further arguments that only this provider's session accepts (thinking, extra, ...)."""
 
 
-# -- which one ---------------------------------------------------------------------------------------------------------
+# -- finding a provider ------------------------------------------------------------------------------------------------
 
 
 def check_name(name: str, plugins: Plugins | None = None) -> None:
-    """Raises ConfigError, naming those that there are."""
+    """Raise ConfigError, which lists the existing providers, if a name is unknown."""
     known = [*PROVIDERS, MANUAL, *(plugins or ())]
     if name not in known:
         alike = near(name, known)
@@ -79,7 +82,7 @@ def check_name(name: str, plugins: Plugins | None = None) -> None:
 
 
 def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
-    """The provider that a server speaks: by its host, or by the vendor's variable that names it; else chat."""
+    """Return the provider for a server: by its host, or by the vendor's variable that names it; else chat."""
     host = (_host(base_url) or "").lower().rstrip(".")
     for name, provider in PROVIDERS.items():
         own = environ.get(f"{provider.vendor.prefix}_BASE_URL", "")
@@ -89,7 +92,7 @@ def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
 
 
 def name_for_model(model: str, environ: Mapping[str, str]) -> str:
-    """The provider whose model that is by its name, where its vendor's key is set; else ""."""
+    """Return the provider of a model by its name, if its vendor's key is set; else ""."""
     for name, provider in PROVIDERS.items():
         if model and model.startswith(provider.models) and _named(provider.vendor, environ):
             return name
@@ -97,9 +100,9 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
 
 
 def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> ModelTarget:
-    """Choose the target: the wish comes first, then the environment, then the configuration. Raises ConfigError with what to set.
+    """Return the target: the request comes first, then the environment, then the configuration. Raises ConfigError with a fix.
 
-    A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
+    A server that is configured for one provider is not used for another. Names of plugins' providers are not checked here.
     """
     name = _name(wanted, configured, environ)
     if name == MANUAL:
@@ -144,13 +147,13 @@ def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, 
         return name_for_server(configured.base_url, environ)
     model = wanted.model or configured.model
     found = name_for_model(model, environ)
-    if not found and not _named(OPENAI, environ):  # no server at all: the error is to name that vendor's key
+    if not found and not _named(OPENAI, environ):  # without any server, the error must name this vendor's key
         found = next((name for name, one in PROVIDERS.items() if model and model.startswith(one.models)), "")
     return found or DEFAULT
 
 
 def _is_of_another(base_url: str, standing: str, found: str) -> bool:
-    """Return True if the server is known to be another vendor's than that of the configured provider, which stands else."""
+    """Return whether the server belongs to another vendor than the configured provider's."""
     ours = PROVIDERS[standing].vendor if standing in PROVIDERS else None
     if found != DEFAULT:
         return PROVIDERS[found].vendor is not ours
@@ -158,14 +161,15 @@ def _is_of_another(base_url: str, standing: str, found: str) -> bool:
 
 
 def _kept_in_text(standing: str, found: str) -> str:
-    """Return ``found``, or the configured provider where that is the same server's way with calls in the text: whoever chose
-    text means it for every such server and model.
+    """Return ``found``, or the configured provider if it is the text variant for the same server.
+
+    A user who chose text calls means it for every such server and model.
     """
     return standing if standing in PROVIDERS and PROVIDERS[standing].wire.in_text and found == DEFAULT else found
 
 
 def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
-    """Return the part of the configuration that is for this provider."""
+    """Return the part of the configuration that applies to this provider."""
     explicit = "" if configured.provider == MANUAL else configured.provider
     if configured.base_url:
         standing = explicit or name_for_server(configured.base_url, environ)
@@ -175,7 +179,7 @@ def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mappin
         return Configured()
     base_url = configured.base_url
     if not base_url and configured.api_key_env and explicit == name:
-        base_url = vendor.base_url  # the vendor's own server, by the configured key
+        base_url = vendor.base_url  # the vendor's own server, with the configured key
     return Configured(base_url, configured.model, configured.api_key_env)
 
 
@@ -189,7 +193,7 @@ def _named(vendor: Vendor, environ: Mapping[str, str]) -> bool:
 
 
 def _plugin_vendor(name: str) -> Vendor:
-    """A plugin's provider has variables too: HELLO_BASE_URL, HELLO_MODEL, HELLO_API_KEY."""
+    """Return the variables of a plugin's provider: HELLO_BASE_URL, HELLO_MODEL, HELLO_API_KEY."""
     return Vendor("".join(letter if letter.isalnum() else "_" for letter in name).upper(), "")
 
 
@@ -200,7 +204,7 @@ def _host(url: str) -> str | None:
         return None
 
 
-# -- its session -------------------------------------------------------------------------------------------------------
+# -- opening a session -------------------------------------------------------------------------------------------------
 
 
 def open_session(
@@ -212,9 +216,9 @@ def open_session(
     limits: HttpLimits | None = None,
     plugins: Plugins | None = None,
 ) -> ProviderSession:
-    """The provider's session, for the endpoint's model. It closes ``client``, which is one of that endpoint.
+    """Return the provider's session for the endpoint's model. The session closes ``client``, a client of that endpoint.
 
-    Raises ConfigError for a name that there is not, a key that is not set, and what a plugin's factory refuses.
+    Raises ConfigError for an unknown name, a key that is not set, and settings that a plugin's factory refuses.
     """
     check_name(target.provider, plugins)
     if target.endpoint is None:

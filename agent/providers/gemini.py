@@ -23,12 +23,12 @@ from tools.dispatch.json_results import as_json
 
 
 class GeminiSession(HttpSession):
-    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
 
-    ``records`` is a stored conversation to resume. ``thinking``: tokens to think with, a level ("low", "high"), or True for
-    as the model likes; each shows what it thinks. None leaves it to the server and shows nothing. ``extra`` are further fields
-    of every request; its ``generationConfig`` and ``tools`` (those that Google runs) are added to ours. All methods belong to
-    one event loop.
+    ``records`` is a stored conversation to resume. ``thinking``: a number of tokens, a level ("low", "high"), or True to let
+    the model decide; each of them shows the thinking. None leaves it to the server and shows nothing. ``extra`` are further
+    fields of every request; its ``generationConfig`` and ``tools`` (run by Google) are added to ours. All methods belong to one
+    event loop.
     """
 
     key_header = "x-goog-api-key"
@@ -64,7 +64,7 @@ class GeminiSession(HttpSession):
 
     @classmethod
     async def list_models(cls, client: HttpClient) -> tuple[ModelInfo, ...]:
-        """List the models that write text, page by page."""
+        """Return the models that write text, page by page."""
         found: list[ModelInfo] = []
         path = "models?pageSize=1000"
         for _ in range(MOST_PAGES):
@@ -81,11 +81,11 @@ class GeminiSession(HttpSession):
         return tuple(found)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says and shows next."""
+        """Add the user's next message and images."""
         self._contents.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Raises BadRequest where the content with the calls is not the last of the history (004-15)."""
+        """Add the results of a turn, whose content with the calls must end the history (004-15). Raises BadRequest without it."""
         calls = [call.id for call in turn.tool_calls]
         if not self._contents.expects(calls):
             self._contents.model_content(turn.assistant_turn, calls)
@@ -114,7 +114,7 @@ class GeminiSession(HttpSession):
         rest = encode(fields)[1:-1]
         tools = [b'{"functionDeclarations":' + self._tools + b"}", *self._more_tools] if self._tools else self._more_tools
         listed = b'"tools":[' + b",".join(tools) + b"]" if tools else b""
-        # what stays the same goes first: a cache that compares requests as bytes has all of it
+        # constant parts go first: a cache that compares requests as bytes then covers them
         return b"{" + b",".join(filter(None, (listed, rest, self._contents.fields()))) + b"}"
 
     def _declared(self) -> bytes:

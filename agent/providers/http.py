@@ -1,4 +1,4 @@
-"""HTTP to model servers, from here alone: bounded in time and size, each failure a ProviderError with its fix."""
+"""HTTP to model servers, only from this module: limited in time and size; each failure is a ProviderError with its fix."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["HttpClient", "HttpLimits", "Reply", "ServerAnswer"]
 _MAX_ERROR = 64 * 1024
 _ERROR_SECONDS = 10.0
-"""Seconds that the body of a refusal may take; its status is known by then."""
+"""Seconds to read the body of a refusal; its status is known by then."""
 _AFTER_DONE = 0.05
 
 
 class ServerAnswer(NamedTuple):
-    """A server's answer to a GET: the beginning of its body, and when it came by our clock (Unix seconds)."""
+    """A server's answer to a GET: the beginning of its body, and its time of arrival by our clock (Unix seconds)."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,9 +39,9 @@ class ServerAnswer(NamedTuple):
 
 
 class HttpClient:
-    """Requests to one Endpoint, over a client of ``pool`` that others share. Holds the key; never shows it.
+    """Requests to one Endpoint, over a shared client of ``pool``. Holds the key and never shows it.
 
-    Connections are kept between requests, within one event loop. ``aclose`` gives the client back; a later request takes another.
+    Connections are reused within one event loop. ``aclose`` returns the client; a later request takes another.
     """
 
     def __init__(
@@ -51,10 +51,9 @@ class HttpClient:
         limits: HttpLimits | None = None,
         pool: ClientPool | None = None,
     ) -> None:
-        """Raises ConfigError where the endpoint's key variable is empty.
+        """Read the key. Raises ConfigError if the endpoint's key variable is empty.
 
-        A session sets ``key_header`` to the header that its wire has the key in, and ``headers`` to more that go with each
-        request.
+        A session sets ``key_header`` to its wire's header for the key, and ``headers`` to more headers for each request.
         """
         self.endpoint = endpoint
         self.key_header = "Authorization"
@@ -70,7 +69,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Reply]:
-        """Send JSON and open the reply, which closes with the block, also when it is left early. Raises a ProviderError kind."""
+        """Send JSON and open the reply, which closes with the block, however it ends. Raises a ProviderError kind."""
         async with self._open("POST", path, body) as reply:
             yield reply
 
@@ -80,9 +79,7 @@ class HttpClient:
             yield reply
 
     async def ask(self, path: str) -> ServerAnswer:
-        """Get what is there, whatever the server says to it, and return the beginning of that. Raises a ProviderError kind where
-        it does not answer.
-        """
+        """GET a path, and return the beginning of the answer of any status. Raises a ProviderError kind without an answer."""
         client = await self._ready()
         response, asked = await self._send(
             client, client.build_request("GET", self.endpoint.url(path), headers=self._headers(None))
@@ -95,7 +92,7 @@ class HttpClient:
             await reply.aclose()
 
     async def aclose(self) -> None:
-        """May be called twice."""
+        """Return the shared client. May be called twice."""
         taken, self._taken = self._taken, None
         if taken is not None:
             await self._pool.give_back(self, taken)
@@ -137,7 +134,7 @@ class HttpClient:
         return self._taken.client
 
     def _own_cookies(self) -> httpx.Cookies:
-        """Return the cookies of this conversation alone; some servers find its cache by them."""
+        """Return the cookies of this conversation; some servers use them to find its cache."""
         if self._cookies is None:
             import httpx
 
@@ -145,7 +142,7 @@ class HttpClient:
         return self._cookies
 
     async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, float]:
-        """Return the response, and when by the loop's clock all of the request had been sent."""
+        """Return the response, and the time, by the loop's clock, when the whole request had been sent."""
         import httpx
 
         limits, server = self.limits, self.endpoint.server
@@ -179,12 +176,12 @@ class HttpClient:
         return found
 
     def clean(self, text: str) -> str:
-        """``text`` without the key, which some servers repeat."""
+        """Return ``text`` without the key, which some servers repeat."""
         return text if self._key is None else text.replace(self._key, "[key]")
 
 
 class Reply:
-    """An answer with status 200, not yet read."""
+    """A reply with status 200 that is not read yet."""
 
     def __init__(self, response: httpx.Response, client: HttpClient, asked: float) -> None:
         self._response = response
@@ -195,16 +192,16 @@ class Reply:
         self._pace = Pace(client.limits, client.endpoint.server, asked, asyncio.get_running_loop().time)
         self._size = 0
         self._counted_at = client.limits.max_text
-        """Bytes from which on it is counted again how much was said: a character takes one at least."""
+        """Bytes after which the characters are counted again: a character takes at least one byte."""
         self._has_begun = False
         self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
     async def chunks(self, came: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
-        """The decoded body in pieces as they come. ``came`` counts what of the reply has come by now, as far as it can be read;
-        without it the reply has begun where the body is more than white space.
+        """Yield the decoded body in pieces as they arrive.
 
-        Raises StreamBroken where it breaks, stalls, or has no end, and ConnectionFailed where it does not begin.
+        ``came`` counts the readable part of the reply; without it, the reply has begun when the body is more than white space.
+        Raises StreamBroken if the reply breaks, stalls or has no end, and ConnectionFailed if it does not begin.
         """
         import httpx
 
@@ -229,7 +226,7 @@ class Reply:
             pace.record_piece(came or self._begun)
 
     def require_bounded(self, came: int) -> int:
-        """Return how many characters may still come after these. Raises EndlessReply where they are more than a model says."""
+        """Return how many more characters may follow. Raises EndlessReply if the limit is exceeded."""
         limits, server = self._client.limits, self._client.endpoint.server
         if came > limits.max_text:
             raise EndlessReply(f"{server} sent more than {limits.max_text:,} characters in one answer; it was cut off there")
@@ -239,14 +236,14 @@ class Reply:
         return int(self._has_begun)
 
     def end_soon(self) -> None:
-        """Wait for the rest of the body a few seconds at most: the reply in it is whole."""
+        """Wait only a few seconds for the rest of the body: the reply in it is complete."""
         self._pace.end_soon()
 
     async def whole(self) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
 
     async def beginning(self, size: int) -> str:
-        """Return at most ``size`` bytes of the body as text; a body that breaks off is returned as far as it came."""
+        """Return at most ``size`` bytes of the body as text; of a truncated body, the part that arrived."""
         found = b""
         try:
             async with asyncio.timeout(_ERROR_SECONDS):
@@ -255,7 +252,7 @@ class Reply:
                     if len(found) >= size:
                         break
         except (StreamBroken, ConnectionFailed, TimeoutError):
-            pass  # a refusal that breaks off is still a refusal: its status has been read
+            pass  # a truncated refusal is still a refusal: its status is known
         return found[:size].decode("utf-8", "replace")
 
     async def aclose(self) -> None:
@@ -263,7 +260,7 @@ class Reply:
         await self._response.aclose()
 
     async def drain(self) -> None:
-        """Read the end that follows the last event, so that the connection can be used again; give up soon."""
+        """Read the end that follows the last event, so that the connection can be reused; stop after a short time."""
         import httpx
 
         try:
@@ -271,7 +268,7 @@ class Reply:
                 async for _ in self._raw:
                     pass
         except (TimeoutError, httpx.HTTPError, httpx.StreamError):
-            return  # then the connection is closed, which is all that is lost
+            return  # the connection is closed, with no other harm
 
 
 def _hint(endpoint: Endpoint, why: str) -> str:
@@ -287,7 +284,7 @@ def _words(error: Exception) -> str:
 
 
 def _bare(url: str) -> str:
-    """``url`` without name, password and query, which may hold secrets."""
+    """Return ``url`` without user name, password and query, which may hold secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -296,7 +293,7 @@ def _bare(url: str) -> str:
 
 
 def _when_sent(timer: asyncio.Timeout, seconds: float) -> Callable[[str, object], Awaitable[None]]:
-    """Lets the wait for the answer begin once the request is on its way, however long connecting took."""
+    """Start the wait for the answer only when the request has been sent, however long connecting took."""
 
     async def trace(event: str, _info: object) -> None:
         if event.endswith("send_request_body.complete"):

@@ -1,4 +1,4 @@
-"""A server's models, whatever it speaks: their names, how much they take, whether they call tools natively."""
+"""A server's models, on any wire: their names, context sizes, and whether they call tools natively."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 
 
 async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:
-    """List the models of the client's endpoint as the provider ``provider`` does. The client's headers become that provider's.
+    """Return the models of the client's endpoint. The client's headers become those of ``provider``.
 
-    ``environ`` has the key, for what Ollama and others answer at addresses beside /v1: all of that may take ``seconds``, without
-    which the names alone are returned. Raises a ProviderError kind, and ConfigError where the server does not say.
+    ``environ`` has the key, for details that Ollama and others offer at addresses beside /v1. All of them may take ``seconds``;
+    after that, only the names are returned. Raises a ProviderError kind, and ConfigError if the server has no list.
     """
     known = PROVIDERS[provider]
     session = load(known.wire.session)
@@ -35,20 +35,20 @@ async def describe_models(client: HttpClient, provider: str, environ: Mapping[st
 
 
 async def _listed(client: HttpClient, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:
-    """Return what a server lists as OpenAI's do, with what some local ones say of their models beside that."""
+    """Return the models of an OpenAI-style list, with the details that some local servers offer beside it."""
     rows = rows_of(await get_json(client, "models"), "data", client)
     found = tuple(described(row, "id") for row in rows)
     try:
         return await _with_more(client, rows, found, environ, seconds)
     except (ProviderError, ConfigError, TimeoutError):
-        return found  # the names are known, which is more than nothing
+        return found  # the names alone are still useful
 
 
 async def describe_model(client: HttpClient, environ: Mapping[str, str], seconds: float) -> ModelInfo:
-    """The endpoint's model alone, at a server that speaks Chat Completions: two requests at most, of ``seconds`` each.
+    """Return the endpoint's model, at a server that speaks Chat Completions: at most two requests, of ``seconds`` each.
 
-    Nothing is loaded or changed by them. A server may know the model by other names than it lists. Raises a ProviderError kind,
-    TimeoutError, and ConfigError where the server does not say what it has.
+    They load and change nothing. The server may accept other names than it lists. Raises a ProviderError kind, TimeoutError,
+    and ConfigError if the server has no list.
     """
     async with asyncio.timeout(seconds):
         rows = rows_of(await get_json(client, "models"), "data", client)
@@ -68,7 +68,7 @@ async def _with_more(
     environ: Mapping[str, str],
     seconds: float,
 ) -> tuple[ModelInfo, ...]:
-    """Add what the server says of these models beside /v1, to the key that is for this server."""
+    """Return the models with the details that the server offers beside /v1, using its key."""
     more = details_of(rows)
     if more is None:
         return found

@@ -1,4 +1,4 @@
-"""Programs that serve models on people's own machines: a row each, and what they answer beside /v1."""
+"""Programs that serve models on a user's own machine: one row each, and their details beside /v1."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError, ProviderError
 
 _DETAILS = 40
-"""Number of models that are asked about one by one, where a server has no list that says it."""
+"""Number of models that are queried one by one, if the server has no list with their details."""
 _AT_ONCE = 4
 
 
 async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """POST /api/show for each: the context that the model was made for, or the smaller one that its file asks for.
+    """POST /api/show for each model: its context, or the smaller one that its file sets.
 
-    Where ``tools`` is not among the capabilities, a request with tools is refused: "does not support tools".
+    If ``tools`` is not among the capabilities, a request with tools is refused: "does not support tools".
     """
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -50,7 +50,7 @@ async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[Mo
 async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
     """GET /props: the context that the server was started with, and its template.
 
-    One that has several models is asked about the one that is meant, and does not load it for that.
+    A server with several models is asked about the named one, without loading it.
     """
     path = f"props?model={quote(models[0].name, safe='')}&autoload=false" if len(models) == 1 else "props"
     body = await get_json(client, path)
@@ -62,7 +62,7 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
     if not isinstance(tools, bool):
         tools = "tools" in template if isinstance(template, str) and template else None
     elif not tools and isinstance(able, Mapping) and able.get("supports_tools") is True:
-        tools = None  # its prompt has the tools: what becomes of the calls is left open
+        tools = None  # its prompt has the tools, but the server may not parse the calls
     told = ModelInfo("", context, tools, _protocol(body.get("chat_template_tool_use"), template), opens_thinking(template))
     return tuple(
         replace(told, name=one.name, context=context or one.context, tools=tools if one.tools is None else one.tools)
@@ -71,9 +71,9 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
 
 
 async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """GET /api/v0/models: its own list, which says more.
+    """GET /api/v0/models: its own list, with more details.
 
-    A model that was not trained on tools is not said to lack them: this server makes calls of any model's text itself.
+    A model that was not trained on tools may still have them: this server parses calls from any model's text.
     """
     told: dict[str, ModelInfo] = {}
     for row in rows_of(await get_json(client, "api/v0/models"), "data", client):
@@ -84,7 +84,7 @@ async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
 
 
 def _protocol(*templates: Any) -> str | None:
-    """Return the protocol of the first template that is known."""
+    """Return the protocol of the first known template."""
     from agent.protocols.templates import protocol_of_template
 
     texts = (text for text in templates if isinstance(text, str))
@@ -96,9 +96,9 @@ Details: TypeAlias = Callable[[HttpClient, tuple[ModelInfo, ...]], Awaitable[tup
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """``port`` is the one that it usually listens on; ``owner`` what it writes as the owner of a model.
+    """A program that serves models. ``port`` is its default; ``owner`` the value that it lists as the owner of a model.
 
-    ``details`` asks it for more than its list says, at addresses beside /v1. ``tags``: its models' names have tags, "name:tag".
+    ``details`` gets more than its list has, from addresses beside /v1. ``tags``: its models' names have tags, "name:tag".
     """
 
     name: str
@@ -117,7 +117,7 @@ PROGRAMS = (
 
 
 def details_of(rows: Sequence[Mapping[str, Any]]) -> Details | None:
-    """Return how to ask the server of these models for more: by the owner that it writes, else by tags in all names."""
+    """Return the function that gets details of these models: found by the listed owner, else by tags in all names."""
     owners = {str(row["owned_by"]) for row in rows if row.get("owned_by")}
     is_tagged = bool(owners) and all(":" in str(row.get("id")) for row in rows)
     found = sorted((one for one in PROGRAMS if one.owner in owners), key=lambda one: one.owner)

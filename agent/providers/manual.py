@@ -1,4 +1,4 @@
-"""The provider without a model: a person types the calls. It is what a fresh install chats with."""
+"""The provider without a model: a user types the calls. A fresh install chats with it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HELP = """No model is connected, so I can't answer in words. You can call tools 
 
 
 class ManualSession:
-    """``say`` a line, then run the loop: a line that spells a call gives a turn with it, other text gives the way to a model."""
+    """``say`` a line, then run the loop: a line with a call gives a turn with that call, other text gives help."""
 
     def __init__(self, tool_names: Collection[str]) -> None:
         self._names = tool_names
         self._lines: deque[str] = deque()
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """The person's line. Raises ToolcribError for images: nobody would see them."""
+        """Add the user's line. Raises ToolcribError for images, as no model can see them."""
         if images:
             raise ToolcribError("no model is connected, so nobody can look at an image; name one with --model NAME")
         self._lines.append(text)
@@ -48,12 +48,12 @@ class ManualSession:
         return ProviderTurn(HELP, assistant_turn=line)
 
     def _of_unknown(self, line: str) -> ToolCall | None:
-        """Read ``@nope {}`` as a call, whose result says what is wrong: there is no model for which it could be prose."""
+        """Return a call for ``@nope {}``, whose result states the error: without a model it can't be prose."""
         line = line.strip()
         return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Do nothing: the person has seen the results."""
+        """Do nothing: the user has seen the results."""
 
     async def close(self) -> None:
         self._lines.clear()

@@ -19,19 +19,19 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.json_results import as_json
 
 _WANTS_REASONING = Regex(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
-"""Servers that refuse a call's message, within one task, without the reasoning that led to it."""
+"""Servers that refuse a message with calls, within one task, without the reasoning before it."""
 
 
 class OpenAIChatSession(HttpSession):
-    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
 
-    ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...).
-    A server that refuses a field which only some know (stream_options, max_tokens, stream) is asked again without it, once, and
-    not bothered with it again. All methods belong to one event loop.
+    ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
+    server refuses a field that not all know (stream_options, max_tokens, stream), the request is repeated without it, and the
+    field is left out from then on. All methods belong to one event loop.
     """
 
     path = "chat/completions"
-    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers say it in any words
+    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers have any wording for it
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class OpenAIChatSession(HttpSession):
         self._extra = dict(extra or {})
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says and shows next."""
+        """Add the user's next message and images."""
         self._messages.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
@@ -85,7 +85,7 @@ class OpenAIChatSession(HttpSession):
         fields.update({**self._steer.format(), **self._extra})
         messages = self._messages.joined(with_reasoning=self._reasoning_back)
         tools = b',"tools":' + self._tools if self._tools else b""
-        # what stays the same goes first: a cache that compares requests as bytes has the tools, too
+        # constant parts go first: a cache that compares requests as bytes then covers the tools too
         return encode(fields)[:-1] + tools + b',"messages":' + messages + b"}"
 
     def _choice_fields(self, choice: str) -> dict[str, Any]:

@@ -24,12 +24,12 @@ _NO_PREVIOUS = Regex(r"previous.response.*(not found|unknown|not supported|unsup
 
 
 class ResponsesSession(HttpSession):
-    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
 
-    ``records`` is a stored conversation to resume. ``stored`` False: the server keeps nothing, each request has the whole
-    conversation, with the model's reasoning encrypted in it. ``stored`` True: the server keeps replies, and a request has what
-    is new; where it forgot them, all. ``extra`` are further fields of every request (reasoning, temperature, ...). All methods
-    belong to one event loop.
+    ``records`` is a stored conversation to resume. ``stored`` False: the server keeps nothing, and each request has the whole
+    conversation, with the model's reasoning encrypted in it. ``stored`` True: the server keeps replies, and a request has only
+    new items, or all of them if the server lost the replies. ``extra`` are further fields of every request (reasoning,
+    temperature, ...). All methods belong to one event loop.
     """
 
     path = "responses"
@@ -61,7 +61,7 @@ class ResponsesSession(HttpSession):
         self._extra = dict(extra or {})
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says and shows next."""
+        """Add the user's next message and images."""
         self._items.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
@@ -101,7 +101,7 @@ class ResponsesSession(HttpSession):
 
     def _adapt(self, said: str) -> bool:
         if self._encrypted and _NO_ENCRYPTED.search(said):
-            self._encrypted = False  # models that do not reason, and servers that know no such field
+            self._encrypted = False  # models without reasoning, and servers without that field
         elif self._items.previous_id and _NO_PREVIOUS.search(said):
             self._items.forget_previous()
         else:
@@ -109,7 +109,7 @@ class ResponsesSession(HttpSession):
         return True
 
     def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
-        """Word a tool as not strict: strict is this wire's default, and refuses schemas with optional arguments."""
+        """Return a tool, marked as not strict: strict is this wire's default, and refuses schemas with optional arguments."""
         tool: dict[str, Any] = {"type": "function", "name": self._names.wire(function["name"])}
         if function.get("description"):
             tool["description"] = function["description"]

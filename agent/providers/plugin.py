@@ -1,4 +1,4 @@
-"""A plugin's provider, at arm's length: what it raises is an error that names it, and what it answers is checked."""
+"""A plugin's provider behind a guard: its exceptions become errors that name it, and its answers are checked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _log = logging.getLogger(__name__)
 
 
 class PluginSession:
-    """``session`` of the provider ``name``; ``key`` is kept out of messages. What it can
-    besides (toolcrib.Named, Steerable, Priced, FallsBack) it can through this, too.
+    """The session of the provider ``name``; ``key`` is kept out of messages.
+
+    It has the same optional abilities as the plugin's session (toolcrib.Named, Steerable, Priced, FallsBack).
     """
 
     def __init__(self, name: str, session: ProviderSession, key: str = "") -> None:
@@ -50,11 +51,11 @@ class PluginSession:
         with self._named():
             if images:
                 self._session.say(text, images)
-            else:  # it need not know of them
+            else:  # a plugin's session need not support images
                 self._session.say(text)
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """Text that it did not stream is sent in one piece."""
+        """Run a turn. Text that the plugin did not stream is sent in one piece."""
         told = False
         ours: list[BaseException] = []
 
@@ -81,7 +82,7 @@ class PluginSession:
             await self._session.append_tool_results(turn, executed)
 
     async def close(self) -> None:
-        """Close the plugin's session; log what it raises: the conversation is over."""
+        """Close the plugin's session, and only log its exceptions: the conversation is over."""
         try:
             with self._named():
                 await self._session.close()
@@ -90,7 +91,7 @@ class PluginSession:
 
     @contextmanager
     def _named(self, ours: Sequence[BaseException] = ()) -> Iterator[None]:
-        """Raises ProviderError for what only a bug of the plugin raises. ``ours`` are errors that came through it."""
+        """Raise ProviderError for an exception from a bug of the plugin. ``ours``: errors that passed through the plugin."""
         try:
             yield
         except ToolcribError:
@@ -100,12 +101,12 @@ class PluginSession:
                 raise
             shown = str(error).replace(self._key, "[key]") if self._key else str(error)
             _log.debug("the provider %r failed", self._name, exc_info=not self._key)
-            cause = None if self._key else error  # a trace could show it
+            cause = None if self._key else error  # a traceback could show the key
             raise ProviderError(f"the plugin's provider {self._name!r} failed: {type(error).__name__}: {shown}") from cause
 
 
 def _is_for_all(error: BaseException) -> bool:
-    """Ctrl-C, and the cancellation of this very task."""
+    """Return whether an error is Ctrl-C, or the cancellation of this very task."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, (KeyboardInterrupt, GeneratorExit))
     task = asyncio.current_task()
@@ -113,7 +114,7 @@ def _is_for_all(error: BaseException) -> bool:
 
 
 def _check(turn: object) -> None:
-    """Raises TypeError for what could not be shown, run or stored."""
+    """Raise TypeError for a turn that can't be shown, run or stored."""
     if not isinstance(turn, ProviderTurn):
         raise TypeError(f"stream_turn answered {type(turn).__name__}; return a ProviderTurn")
     if not isinstance(turn.assistant_text, str):

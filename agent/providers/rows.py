@@ -1,7 +1,7 @@
-"""The providers and the wires, a row each. What is special about one stands in its row and nowhere else.
+"""The providers and the wires, one row each. Everything special about a provider is in its row.
 
-A provider whose server speaks a wire that there is takes one row of PROVIDERS. A new wire takes its module, with a session over
-``_http_session``, and a row of WIRES. Nothing here imports a wire before it is opened.
+A provider on an existing wire needs one row of PROVIDERS. A new wire needs its module, with a session over ``_http_session``,
+and a row of WIRES. No wire is imported before it is opened.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from agent.providers.vendor import OPENAI, Vendor
 from toolcrib.contract.dataclass import dataclass
 
 _EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
-"""Tokens to think with, for wires that count them."""
+"""Thinking tokens, for wires that count them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingWish:
-    """How much a model may think: ``tokens``, and the ``level`` that comes next. ``is_exact``: a person named the tokens."""
+    """How much a model may think: ``tokens``, and the nearest ``level``. ``is_exact``: the user gave a number of tokens."""
 
     tokens: int
     level: str
@@ -27,7 +27,7 @@ class ThinkingWish:
 
     @classmethod
     def of(cls, configured: str) -> ThinkingWish:
-        """Read low, medium, high, or a number of tokens."""
+        """Return the wish for low, medium, high, or a number of tokens."""
         is_exact = configured.isdecimal()
         tokens = int(configured) if is_exact else _EFFORTS[configured]
         return cls(tokens, next((level for level, most in _EFFORTS.items() if tokens <= most), "high"), is_exact)
@@ -39,12 +39,12 @@ def _no_thinking(wish: ThinkingWish) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A form of requests and replies. ``name`` is that of its native turns in the store.
+    """A form of requests and replies. ``name`` identifies its native turns in the store.
 
-    ``session`` is its subclass of HttpSession, which has all that takes place over HTTP: headers, forced calls, answers by a
-    schema, the list of models. ``reader`` makes a turn of a reply, for `toolcrib parse`. Both are written "module:Class".
-    ``thinking`` returns the arguments of a session for a wish. ``in_text``: calls stand in the text, in a protocol that is named
-    or goes by the model. ``has_ids``: a reply's ``id`` names it at its server.
+    ``session`` is its subclass of HttpSession, with everything over HTTP: headers, forced calls, answers by a schema, the list
+    of models. ``reader`` turns a reply into a turn, for `toolcrib parse`. Both are written "module:Class". ``thinking`` returns
+    a session's arguments for a wish. ``in_text``: calls are in the text, in a protocol that is named or follows from the model.
+    ``has_ids``: a reply's ``id`` identifies it at its server.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider of models. ``about`` explains its name where the configuration lists providers; "" if the name says it all.
+    """A provider of models. ``about`` explains its name in the configuration's list; "" if the name is clear.
 
-    ``models`` are beginnings of the names of its models, ``hosts`` those of the vendor's own servers. ``lists``: its server may
-    be asked which models it has, and may have only one. ``native_tools``: every model at ``hosts`` has native calls.
+    ``models`` are prefixes of its models' names, ``hosts`` those of the vendor's own servers. ``lists``: its server may be
+    asked for its models, and may have only one. ``native_tools``: every model at ``hosts`` has native calls.
     """
 
     wire: Wire
@@ -101,10 +101,10 @@ TEXT = Wire("text", "agent.providers.text:TextSession", in_text=True)
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (CHAT, RESPONSES, ANTHROPIC, GEMINI, TEXT)}
 
 MANUAL = "manual"
-"""No model: a person types the calls."""
+"""No model: a user types the calls."""
 DEFAULT = "chat"
 IN_TEXT = "text"
-"""What the default provider becomes for a model without native calls."""
+"""Replaces the default provider for a model without native calls."""
 PROVIDERS: Mapping[str, Provider] = {
     "chat": Provider(
         CHAT,
@@ -142,12 +142,12 @@ def wire_of(name: str) -> str:
 
 
 def thinking_options(name: str, thinking: str) -> dict[str, Any]:
-    """Return the options of a session for a configured wish: "", low, medium, high, or a number of tokens."""
+    """Return a session's options for the configured thinking: "", low, medium, high, or a number of tokens."""
     return PROVIDERS[name].wire.thinking(ThinkingWish.of(thinking)) if thinking and name in PROVIDERS else {}
 
 
 def vendors() -> dict[str, Vendor]:
-    """Return each vendor once, by the provider that its servers are asked with: the first one of that vendor."""
+    """Return each vendor once, by its first provider, which is used to query its servers."""
     found: dict[str, Vendor] = {}
     for name, provider in PROVIDERS.items():
         if provider.vendor not in found.values():

@@ -1,9 +1,9 @@
-"""Server-sent events, read from bytes as they come.
+"""Reads server-sent events from bytes as they arrive.
 
-An own reader because nothing at hand is safe enough: httpx's ``iter_lines`` (which httpx-sse used in the versions that we
-allow) also splits at U+2028, U+2029 and U+0085, which JSON text may hold; httpx-sse's own decoder is private, imports httpx,
-holds an event back while its last line ends in CR, loses the last event of a stream that ends without an empty line, and
-bounds nothing. The tests compare this reader with it.
+No available reader is safe enough: httpx's ``iter_lines`` (which httpx-sse used in the versions that we allow) also splits at
+U+2028, U+2029 and U+0085, which JSON text may contain; httpx-sse's own decoder is private, imports httpx, holds an event back
+while its last line ends in CR, loses the last event of a stream without a final empty line, and has no limits. The tests
+compare this reader with it.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from toolcrib.contract.errors import StreamBroken
 from toolcrib.contract.regex import Regex
 
 SseEvent: TypeAlias = tuple[str, str]
-"""(event name, "" where the server gave none; data)."""
+"""(event name, "" if the server gave none; data)."""
 
 _NAMED = Regex(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
 _END = Regex(rb"\n\r?\n")
 MAX_EVENT = 64 * 1024 * 1024
-"""Characters in one event: images that a model drew come in one. A server that sends more would fill the memory."""
+"""Characters in one event: an image that a model drew is one event. More would fill the memory."""
 
 
 class SseReader:
-    """``feed`` bytes cut anywhere, get the events that became whole; ``close`` at the end of the stream.
+    """``feed`` bytes cut anywhere, get the completed events; ``close`` at the end of the stream.
 
     Lines end in LF, CR or CRLF and in nothing else. Bytes that are not UTF-8 become U+FFFD. The cost is linear in the bytes,
-    whatever the cuts. Raises StreamBroken for an event of more than ``max_event`` characters.
+    however they are cut. Raises StreamBroken for an event of more than ``max_event`` characters.
     """
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max = max_event
-        self._held = bytearray()  # the beginning of an event that may be of the usual form; what follows knows nothing of it
+        self._held = bytearray()  # start of an event that may have the usual form; the fields below ignore it
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._split_character = False
         self._begun = False
         self._clean = True  # nothing is held back
         self._after_cr = False
-        self._line: list[str] = []  # pieces of a line whose end has not come
-        self._data: list[str] = []  # lines of an event whose end has not come
+        self._line: list[str] = []  # pieces of an unfinished line
+        self._data: list[str] = []  # lines of an unfinished event
         self._event = ""
         self._line_size = 0
         self._data_size = 0
@@ -52,7 +52,7 @@ class SseReader:
             text = chunk.decode()
         except UnicodeDecodeError:
             return self._cut(chunk)
-        # One event, as servers send that flush each: of one line of data, with a name or without.
+        # One event, as from servers that flush each: one line of data, with or without a name.
         if len(text) > self._max:
             return self._cut(chunk)
         if text[:7] == "event: ":
@@ -66,7 +66,7 @@ class SseReader:
         return self._cut(chunk)
 
     def _to_end(self, chunk: bytes) -> list[SseEvent]:
-        """The rest of an event that took the long way; behind it the short one is open again."""
+        """Read the rest of an event by the slow path, and the bytes behind it by the fast one."""
         found = _END.search(chunk)
         if found is None:
             return self._feed(chunk)
@@ -74,7 +74,7 @@ class SseReader:
         return events + self.feed(chunk[found.end() :]) if found.end() < len(chunk) else events
 
     def _usual(self, chunk: bytes) -> list[SseEvent] | None:
-        """Whole events of one line of data each and nothing else, which is nearly always so: cut out in one go."""
+        """Return the events if the chunk has only whole events of one data line each, the usual case; else None."""
         try:
             text = chunk.decode()
         except UnicodeDecodeError:
@@ -95,12 +95,12 @@ class SseReader:
         return None
 
     def _cut(self, chunk: bytes) -> list[SseEvent]:
-        """The usual events of a piece that ends anywhere; what is not usual takes the long way from where it is held back."""
+        """Return the events of a chunk that ends anywhere: the usual ones by the fast path, the rest by the slow one."""
         end = chunk.rfind(b"\n\r\n") + 3 if b"\r" in chunk else chunk.rfind(b"\n\n") + 2
         end = end if end > 2 else 0
         rest = chunk[end:]
         size = len(rest) if end else len(rest) + len(self._held)
-        # An end may not be in what is held back: not as "\n\n", nor with a CR, nor at the seam.
+        # The held bytes must contain no event end: no "\n\n", no CR, and none across the seam.
         unclear = b"\r" in rest or b"\n\n" in rest or (self._held and chunk[:1] in (b"\n", b"\r"))
         if not unclear and size <= self._max:
             events = self._usual(b"".join((self._held, chunk[:end]))) if end else []
@@ -127,7 +127,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """The event that the stream's end finished: servers forget the last empty line."""
+        """Return the event that the stream's end completes: servers forget the last empty line."""
         events = self._feed(bytes(self._held)) if self._held else []
         rest = self._decoder.decode(b"", True)
         self._split_character = False
@@ -153,7 +153,7 @@ class SseReader:
         return text
 
     def _unify(self, text: str) -> str:
-        """LF for CR and CRLF. A CR counts at once; the LF that may follow it in the next chunk does not count again."""
+        """Replace CR and CRLF by LF. A CR counts at once; an LF that follows it in the next chunk is dropped."""
         if not text:
             return text
         if self._after_cr and text[0] == "\n":
@@ -195,7 +195,7 @@ class SseReader:
         value = value.removeprefix(" ")
         if name == "data":
             self._data.append(value)
-            self._data_size += len(value) + 1  # an empty line of data weighs something too
+            self._data_size += len(value) + 1  # an empty line of data counts too
             self._check()
         elif name == "event":
             self._event = value

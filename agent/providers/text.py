@@ -1,4 +1,4 @@
-"""Models without native tool calls: plain chat completions, and the calls in the text (000-14, 000-45)."""
+"""Models without native tool calls: plain chat completions with the calls in the text (000-14, 000-45)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent, TextProtocol, TextReader, Thinking
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
-"""The server's memory of the conversation: begin a new one there, resume a known one, keep nothing."""
+"""The server's memory of the conversation: begin a new one, resume a known one, or keep none."""
 
 _ABOUT_ROLES = Regex(r"role|tool|template|jinja", re.IGNORECASE)
 
@@ -27,8 +27,8 @@ class TextSession(OpenAIChatSession):
     """A ProviderSession over Chat Completions without the ``tools`` field: ``protocol`` writes and reads the calls.
 
     ``system`` are the agent's instructions. The history keeps each reply as the model wrote it, thinking included (000-20). All
-    results of a turn go back at once (000-38); a call that could not be read is answered too. Raises ConfigError where the mode
-    ``resume`` has no ``session_id``.
+    results of a turn go back at once (000-38); unreadable calls are answered too. Raises ConfigError if the mode ``resume`` has
+    no ``session_id``.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TextSession(OpenAIChatSession):
         self._messages.records(records, skip_system=bool(prompt))
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says and shows next, and tell the model in words what other wires have a field for."""
+        """Add the user's next message and images, with the tool choice in words, as there is no field for it."""
         super().say(text + _wish(self._steer.tool_choice), images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
@@ -86,7 +86,7 @@ class TextSession(OpenAIChatSession):
         )
 
     def _written(self, raw: ProviderTurn) -> dict[str, Any]:
-        """The message for the history. Calls that a server made out of the text by itself are written back into it."""
+        """Return the message for the history. Calls that the server itself parsed out of the text are written back into it."""
         text = raw.assistant_text
         return {"role": "assistant", "content": self._protocol.render_reply(text, raw.tool_calls) if raw.tool_calls else text}
 

@@ -11,8 +11,8 @@ from toolcrib.contract.dataclass import dataclass
 class Vendor:
     """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 
-    ``root`` is the path that every base of this wire ends in, and that people leave out; "" where bases differ. ``bare`` is the
-    one for an address without any. ``more_keys`` are other variables that may hold its key. ``title`` is its name for people.
+    ``root`` is the path that every base of this wire ends in, and that users omit; "" if bases differ. ``bare`` is the path for
+    an address without one. ``more_keys`` are other variables that may hold its key. ``title`` is its display name.
     """
 
     prefix: str
@@ -23,10 +23,10 @@ class Vendor:
     title: str = ""
 
     def key_in(self, environ: Mapping[str, str]) -> str | None:
-        """The variable that holds its key, or None."""
+        """Return the variable that holds its key, or None."""
         names = (f"{self.prefix}_API_KEY", *self.more_keys)
         return next((name for name in names if environ.get(name, "").strip()), None)
 
 
 OPENAI = Vendor("OPENAI", "https://api.openai.com/v1", title="OpenAI")
-"""The vendor that a request means when nothing names another."""
+"""The vendor of a request that names no other."""
