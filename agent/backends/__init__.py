@@ -1,10 +1,8 @@
-"""Backends by the configuration, and a session's binding to one: it never runs elsewhere unless a person says so.
+"""Backends from the configuration, and a session's binding to one: it never runs elsewhere unless a user chooses so.
 
-Names are those of the table (tools/environments/rows.py), those that people give in sections such as environments.hosts, and what
-plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``.
-
-``base`` has what all backends share, and each kind of the table a module of its name with its class as ``KIND``; ``person`` runs
-a person's programs in them.
+Names come from the table (tools/environments/rows.py), from sections such as environments.hosts, and from plugins. Only users
+choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` is shared by all backends, and each
+kind of the table has a module of its name with its class as ``KIND``; ``person`` runs a user's programs in them.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ BUILT_IN = tuple(ROWS)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Binding of a session to a backend. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+    """Binding of a session to a backend. ``start`` is a local folder, ``cwd`` one in the backend, if given.
 
-    ``chosen``: somebody named the backend for this session, so that another default does not count for it.
+    ``chosen``: the backend was named for this session, so a changed default does not affect it.
     """
 
     backend: Backend
@@ -45,7 +43,7 @@ class Location:
 
     @property
     def known_cwd(self) -> str:
-        """The folder that commands start in; "" where only the opened backend can tell."""
+        """The folder that commands start in; "" if only the opened backend knows it."""
         return self.backend.cwd_of(self.start)
 
     def record(self) -> dict[str, str]:
@@ -59,10 +57,10 @@ class Location:
 
 
 class Backends:
-    """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers. ``own`` knows their
-    hard links. ``closed`` is our code, which is read-only in sandboxes.
+    """All backends. Raises ConfigError if two backends have one name.
 
-    Raises ConfigError for a name that stands for two backends.
+    ``protected`` are toolcrib's own files: masked in sandboxes, never mounted into containers. ``own`` knows their hard links.
+    ``closed`` is toolcrib's code, which is read-only in sandboxes.
     """
 
     def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE, closed: Sequence[str] = ()) -> None:
@@ -82,38 +80,38 @@ class Backends:
         if before is not backend:
             raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have one name; rename one of them")
 
-    # -- which there are -----------------------------------------------------------------------------------------
+    # -- finding backends ----------------------------------------------------------------------------------------
 
     @property
     def default(self) -> str:
-        """The name that sessions take where nobody chooses."""
+        """The default backend's name."""
         return self._config.terminal.backend
 
     @property
     def named(self) -> frozenset[str]:
-        """Names that the configuration gave, which no plugin may take."""
+        """Names from the configuration, which no plugin may use."""
         return frozenset(self._table) - frozenset(BUILT_IN)
 
     def all(self) -> list[Backend]:
-        """List the configured backends, then those of plugins."""
+        """Return the configured backends, then those of plugins."""
         added = [Backend(name, name) for name in known_environments() if name not in self._table]
         return [*self._table.values(), *added]
 
     def configured(self) -> list[Backend]:
-        """List the backends that somebody set up: named ones and the default one, available or not."""
+        """Return the backends that are set up: named ones and the default one, available or not."""
         wanted = {self.default, *self.named, LOCAL}
         always = [row.name for row in ROWS.values() if row.needs is None]
         return [one for one in self.all() if one.name in wanted or not (one.missing or one.name in always)]
 
     def containers(self) -> Iterator[tuple[type[Backend], FoundContainers]]:
-        """Yield toolcrib's containers with the kind that ends them, on the engines of configured backends and on usual ones."""
+        """Yield the kinds that have containers, with toolcrib's containers on configured and default engines."""
         for row in ROWS.values():
             if row.makes_containers:
                 kind = kind_class(row)
                 yield kind, kind.find_containers(one for one in self.configured() if one.kind == row.name)
 
     def get(self, name: str = "") -> Backend:
-        """Return that backend, without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
+        """Return a backend by name, "" for the default. Raises ConfigError for an unknown name, with the nearest one."""
         wanted = name or self.default
         known = {backend.name: backend for backend in self.all()}
         if wanted in known:
@@ -125,7 +123,7 @@ class Backends:
         raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")
 
     def again(self, kept: Mapping[str, str], session_id: str) -> Backend:
-        """Return the backend of a resumed session. Raises ToolcribError where that would be another one than it was."""
+        """Return the backend of a resumed session. Raises ToolcribError if it is not the same one as before."""
         name, was = kept["name"], kept["target"]
         begin = f"the session {session_id[:12]} ran in {name}"
         how = "name the backend to resume it in (--backend NAME)"
@@ -150,9 +148,9 @@ class Backends:
         return backend.open(BackendOpening(self._config, location.start, location.cwd, session, *known))
 
     def shell(self, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-        """Run a shell for a person in a backend, on their terminal; return its exit code. Raises EnvironmentFailed.
+        """Run a shell for a user in a backend, on their terminal; return its exit code. Raises EnvironmentFailed.
 
-        ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered.
+        ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given.
         """
         return backend.shell(self.opener(start), start, cwd=cwd, container=container)
 
@@ -168,5 +166,5 @@ def kind_class(row: BackendRow) -> type[Backend]:
 
 
 def unavailable(backend: Backend) -> str:
-    """Return why the backend is unavailable, as far as that is seen without connecting to it; "" where nothing is seen."""
+    """Return why the backend is unavailable, as known without connecting to it; "" if nothing is known."""
     return f"set {backend.missing}" if backend.missing else backend.problem()

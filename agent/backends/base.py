@@ -1,4 +1,4 @@
-"""One configured backend, and what differs between kinds of them. A kind's class is in the module of its name."""
+"""One configured backend, and the differences between kinds of backends. A kind's class is in the module of its name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 Opener: TypeAlias = "Callable[[Backend, str], Environment]"
-"""Opens a backend for a session of this id, in the folder of whoever asks."""
+"""Opens a backend for a session of this id, in the caller's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendOpening:
-    """What an environment is opened with. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+    """Parameters for opening an environment. ``start`` is a local folder, ``cwd`` one in the backend, if given.
 
-    ``protected`` are our own files, ``own`` knows their hard links, ``closed`` is our code.
+    ``protected`` are toolcrib's own files, ``own`` knows their hard links, ``closed`` is toolcrib's code.
     """
 
     config: Config
@@ -42,7 +42,7 @@ class BackendOpening:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainers:
-    """Containers of a kind of backend. ``faults``: engine -> why it can't be asked; of configured ones only."""
+    """Containers of a kind of backend. ``faults``: engine -> why it does not answer; only of configured engines."""
 
     containers: Sequence[OurContainer] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -50,8 +50,9 @@ class FoundContainers:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend; by itself a plugin's. ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file.
-    ``options`` open it.
+    """A backend; this base class is a plugin's. ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file.
+
+    ``options`` are the parameters that open it.
     """
 
     name: str
@@ -61,47 +62,47 @@ class Backend:
 
     @classmethod
     def of(cls, config: Config, name: str, row: BackendRow, key: str, section: object) -> Backend:
-        """Return the backend of that name that a section of the configuration describes."""
+        """Return the backend of that name from a section of the configuration."""
         return cls(name, row.name, key, options_of(section))
 
     @property
     def row(self) -> BackendRow:
-        """Return what toolcrib knows of its kind."""
+        """Return the row of its kind."""
         return row_of(self.kind)
 
     @property
     def is_remote(self) -> bool:
-        """Return whether the backend's folders are others than this machine's."""
+        """Return whether the backend's folders differ from this machine's."""
         return not self.row.sees_folders
 
     @property
     def held(self) -> Mode:
-        """Return the mode of the sandbox in which this machine holds commands: workspace, own or none."""
+        """Return the mode of the sandbox that this machine puts commands in: workspace, own or none."""
         return "none"
 
     @property
     def wanted_mode(self) -> Mode:
-        """Return the mode of the sandbox on this machine that it is configured for."""
+        """Return the configured mode of the sandbox on this machine."""
         return "none"
 
     @property
     def limits_hosts(self) -> bool:
-        """Return whether commands reach only the hosts that a person allowed."""
+        """Return whether commands reach only hosts that a user allowed."""
         return False
 
     @property
     def target(self) -> str:
-        """Name the host or the engine: a resumed session must find the same one, whatever else was changed."""
+        """Return the host or the engine: a resumed session must find the same one, even if other settings changed."""
         return self.kind
 
     @property
     def shown(self) -> str:
-        """Describe the backend in a few words, for people."""
+        """Return a short description of the backend, for users."""
         return "a plugin's"
 
     @property
     def model_description(self) -> str:
-        """Word the backend for a model; "" for plain local."""
+        """Return the description of the backend for a model; "" for plain local."""
         return f"{self.name}; not the person's machine."
 
     @property
@@ -111,24 +112,24 @@ class Backend:
 
     @property
     def missing(self) -> str:
-        """Return the setting without which the backend is unavailable; "" where there is none."""
+        """Return the missing setting that makes the backend unavailable; "" if there is none."""
         needs = self.row.needs
         return f"{self.key}.{needs.key}" if needs is not None and not self.options.get(needs.key) else ""
 
     def cwd_of(self, start: str) -> str:
-        """Return the folder that commands of a session start in; "" where only the opened backend can tell."""
+        """Return the folder that a session's commands start in; "" if only the opened backend knows it."""
         return ""
 
     def problem(self) -> str:
-        """Return why it can't work here besides a missing setting, as far as that is seen without connecting; "" for nothing."""
+        """Return why it can't work here, other than a missing setting, as known without connecting; "" if nothing is known."""
         return ""
 
     def state(self, faults: Mapping[str, str]) -> str:
-        """Return the state of a backend that lacks no setting. ``faults`` are those of FoundContainers."""
+        """Return the state of a backend without missing settings. ``faults``: see FoundContainers."""
         return f"not tried; `toolcrib env test {self.name}` does"
 
     def offers(self) -> tuple[str, ...]:
-        """Return values that its needed setting may have, of the service that lists them. Raises EnvironmentFailed."""
+        """Return possible values of its required setting, from the service that lists them. Raises EnvironmentFailed."""
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:
@@ -136,24 +137,25 @@ class Backend:
         return open_environment(self.kind, cwd=opening.cwd or opening.start)
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-        """Run a shell for a person to its end, on their terminal; return its exit code.
+        """Run a shell for a user, on their terminal, to its end; return its exit code.
 
-        ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered. Raises EnvironmentFailed.
+        ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given. Raises
+        EnvironmentFailed.
         """
         raise EnvironmentFailed(
             f"{self.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
         )
 
-    # -- containers of the kind, wherever they are -----------------------------------------------------------------
+    # -- containers of the kind, on any engine ---------------------------------------------------------------------
 
     @staticmethod
     def find_containers(configured: Iterable[Backend]) -> FoundContainers:
-        """Return toolcrib's containers on the engines of these backends of the kind, and on the usual one if it answers."""
+        """Return toolcrib's containers on the engines of these backends, and on the default engine if it answers."""
         return FoundContainers()
 
     @staticmethod
     def stop(container: OurContainer) -> str:
-        """End a container that ``find_containers`` found; return what was done. Raises EnvironmentFailed."""
+        """Stop a container that ``find_containers`` found; return the action taken. Raises EnvironmentFailed."""
         raise EnvironmentFailed(f"{container.name} can't be stopped: its backend makes no containers")
 
     @staticmethod
@@ -163,7 +165,7 @@ class Backend:
 
     @staticmethod
     def removal(names: Sequence[str]) -> str:
-        """Return the command by which a person removes containers."""
+        """Return the command that removes containers."""
         return "toolcrib env prune"
 
 

@@ -1,4 +1,4 @@
-"""The backend ``bubblewrap``: a sandbox of this machine with settings of its own, of which there may be several by name."""
+"""The backend ``bubblewrap``: a sandbox on this machine with its own settings; there may be several by name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class SandboxBackend(Backend):
-    """A sandbox of this machine."""
+    """A sandbox on this machine."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, config: Config, name: str, row: BackendRow, key: str, section: Any) -> Backend:
-        """Return the sandbox that a section describes: its own one, or the one of this machine, which has more settings."""
+        """Return the sandbox that a section describes: its own section, or that of ``local``, which has more settings."""
         boxed = {setting: getattr(section, setting) for setting in ("writable", "masked", "network")}
         return cls(name, row.name, key, {**boxed, "pass_env": config.terminal.pass_env})
 
@@ -37,29 +37,29 @@ class SandboxBackend(Backend):
 
     @property
     def shown(self) -> str:
-        """Describe the sandbox in a few words, for people."""
+        """Return a short description of the sandbox, for users."""
         return f"a sandbox on this machine, {'with' if self.options['network'] else 'no'} network"
 
     @property
     def model_description(self) -> str:
-        """Word the sandbox for a model."""
+        """Return the description of the sandbox for a model."""
         folders = ", ".join(["the working folder", *self.options["writable"], "/tmp"])  # noqa: S108 - named, not used
         net = "There is network." if self.options["network"] else "There is no network."
         return f"this machine, in a sandbox: only {folders} can be written. {net}"
 
     def problem(self) -> str:
-        """Return why no sandbox holds here, and what to do about it; "" if one does."""
+        """Return why no sandbox works here, and the fix; "" if one works."""
         from tools.environments.local.holding import sandbox_here
 
         held = sandbox_here("workspace")
         return "" if held.mode == "workspace" else f"{held.why_not_more}: {held.fix}"
 
     def state(self, faults: Mapping[str, str]) -> str:
-        """Return whether a sandbox holds here."""
+        """Return whether a sandbox works here."""
         return self.problem() or "ready"
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open a sandbox. Raises EnvironmentFailed if a writable folder would bring our own files into reach."""
+        """Open a sandbox. Raises EnvironmentFailed if a writable folder would expose toolcrib's own files."""
         from tools.environments.local.plan import MASKED
 
         for folder in (opening.start, *self.options["writable"]):

@@ -33,17 +33,17 @@ class ContainerBackend(Backend):
 
     @property
     def target(self) -> str:
-        """Name the engine."""
+        """Return the engine as the target."""
         return f"{self.kind}:{self.engine}"
 
     @property
     def shown(self) -> str:
-        """Describe the container in a few words, for people."""
+        """Return a short description of the container, for users."""
         return f"a container of {self.options['image'] or 'no image'}, network {self.options['network']}"
 
     @property
     def model_description(self) -> str:
-        """Word the container for a model."""
+        """Return the description of the container for a model."""
         options = self.options
         mounts = [mount.split(":") for mount in options["mounts"] if mount.endswith(":rw")]
         project = ["the working folder (the person's)"] if options["project"] == "rw" else []
@@ -60,7 +60,7 @@ class ContainerBackend(Backend):
         return replace(self, options={**self.options, "keep": "remove"})
 
     def problem(self) -> str:
-        """Return that no engine listens, if its socket is missing."""
+        """Return a message if the engine's socket is missing, "" otherwise."""
         path = self.engine.removeprefix("unix://")
         return f"no docker engine listens at {path}" if path != self.engine and not Path(path).exists() else ""
 
@@ -75,7 +75,7 @@ class ContainerBackend(Backend):
         return admin.images(self.options["host"])
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment, which makes its container with the first command. Raises EnvironmentFailed."""
+        """Open an environment, which creates its container with the first command. Raises EnvironmentFailed."""
         known = {"protected": list(opening.protected), "own": opening.own}
         return open_environment(self.kind, cwd=opening.start, session=opening.session, **known, **self.options)
 
@@ -96,17 +96,17 @@ class ContainerBackend(Backend):
         finally:
             asyncio.run(environment.close())
 
-    # -- containers, of all sessions -------------------------------------------------------------------------------
+    # -- containers of all sessions --------------------------------------------------------------------------------
 
     @staticmethod
     def find_containers(configured: Iterable[Backend]) -> FoundContainers:
-        """Ask each engine for our containers."""
+        """Return toolcrib's containers on each engine."""
         from tools.environments.docker import admin
 
         found: list[OurContainer] = []
         faults: dict[str, str] = {}
         wanted = {backend.options["host"] for backend in configured}
-        # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
+        # One engine may have two names, such as from the configuration and $DOCKER_HOST: it is asked once.
         for engine, host in {admin.engine_of(host): host for host in ["", *sorted(wanted)]}.items():
             is_there = engine.startswith("unix://") and Path(engine.removeprefix("unix://")).exists()
             if host not in wanted and not is_there:
@@ -120,7 +120,7 @@ class ContainerBackend(Backend):
 
     @staticmethod
     def stop(container: OurContainer) -> str:
-        """Stop a container that is kept for later, and remove another one."""
+        """Stop a container that is kept for later, and remove any other."""
         from tools.environments.docker import admin
 
         return admin.stop(container)
@@ -134,7 +134,7 @@ class ContainerBackend(Backend):
 
     @staticmethod
     def removal(names: Sequence[str]) -> str:
-        """Return the command by which a person removes containers."""
+        """Return the command that removes containers."""
         return f"docker rm -f -v {' '.join(names)}"
 
 

@@ -35,7 +35,7 @@ class LocalBackend(Backend):
 
     @classmethod
     def of(cls, config: Config, name: str, row: BackendRow, key: str, section: Any) -> Backend:
-        """Return the backend that the configuration describes: ``environments.local.sandbox`` makes it another kind."""
+        """Return the configured backend: ``environments.local.sandbox`` makes it another kind."""
         if section.sandbox != "none":
             return SandboxBackend.of(config, name, row_of(section.sandbox), key, section)
         passed = {"pass_env": config.terminal.pass_env}
@@ -54,7 +54,7 @@ class LocalBackend(Backend):
 
     @property
     def held(self) -> Mode:
-        """Return the mode of the sandbox that this machine can hold."""
+        """Return the mode of the sandbox that this machine supports."""
         return self._holding().mode
 
     @property
@@ -64,18 +64,18 @@ class LocalBackend(Backend):
 
     @property
     def limits_hosts(self) -> bool:
-        """Return whether ``sandbox.network`` limits hosts, and this machine can hold it."""
+        """Return whether ``sandbox.network`` limits hosts, and this machine supports it."""
         settings = self._settings
         return settings is not None and self._holding().by == "namespaces" and settings.network == "hosts"
 
     @property
     def shown(self) -> str:
-        """Describe the backend in a few words, for people."""
+        """Return a short description of the backend, for users."""
         return f"this machine{', in a sandbox' if self.held == 'workspace' else ''}"
 
     @property
     def model_description(self) -> str:
-        """Word the sandbox for a model; "" without one."""
+        """Return the description of the sandbox for a model; "" without one."""
         settings = self._settings
         if settings is None or self.held != "workspace":
             return ""
@@ -91,13 +91,13 @@ class LocalBackend(Backend):
         return "ready"
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open the machine, in a sandbox as strong as it can hold. Raises EnvironmentFailed."""
+        """Open the machine, in the strongest sandbox that it supports. Raises EnvironmentFailed."""
         env = {BELOW: marks_of(folders_of(opening.config))}
         options = {name: value for name, value in self.options.items() if name != "sandbox"}
         return open_environment(self.kind, cwd=opening.start, own=opening.own, env=env, **options, **self._sandbox(opening))
 
     def _sandbox(self, opening: BackendOpening) -> dict[str, Any]:
-        """Return the options of the sandbox, as strong as this machine can hold it. Raises EnvironmentFailed."""
+        """Return the options of the strongest sandbox that this machine supports. Raises EnvironmentFailed."""
         mode, settings = self.held, self._settings
         if settings is None or mode == "none":
             return {}
@@ -113,7 +113,7 @@ class LocalBackend(Backend):
         from tools.environments.local.keys import keys_elsewhere
         from tools.environments.local.plan import MASKED
 
-        for folder in folders_of(opening.config):  # what is absent can't be closed
+        for folder in folders_of(opening.config):  # an absent folder can't be closed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         home, project = Path.home().resolve(), project_of(opening.start)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]

@@ -1,4 +1,4 @@
-"""Programs that run for a person in a backend, on their own terminal. Nothing of it is judged or recorded."""
+"""Programs that run for a user in a backend, on their own terminal. They are neither judged nor recorded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def in_sandbox(opener: Opener, backend: Backend, start: str, command: Sequence[s
 def _run_with_hosts(
     reach: NetworkGuard, launcher: Sequence[str], command: Sequence[str], folder: str, env: Mapping[str, str]
 ) -> int:
-    """Run a command in a sandbox with the network of ``reach``. The command waits until the network is there."""
+    """Run a command in a sandbox with the network of ``reach``. The command waits until the network is ready."""
 
     def said(text: str) -> None:
         sys.stderr.write(f"toolcrib: {text}\n")

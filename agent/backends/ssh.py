@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class SshBackend(Backend):
-    """A host."""
+    """An account on another host."""
 
     __slots__ = ()
 
     @property
     def target(self) -> str:
-        """Name the account, the host and the port."""
+        """Return the account, the host and the port."""
         user, port = self.options["user"], self.options["port"]
         return f"{self.kind}:{user}@{self.options['host']}:{port}".replace(":@", ":").removesuffix(":0")
 
     @property
     def shown(self) -> str:
-        """Name the host, for people."""
+        """Return the host, for users."""
         return self._address or "no host"
 
     @property
     def model_description(self) -> str:
-        """Word the host for a model."""
+        """Return the description of the host for a model."""
         return f"another host, {self._address}, over ssh; not the person's machine."
 
     @property
@@ -38,11 +38,11 @@ class SshBackend(Backend):
         return self.target.removeprefix(f"{self.kind}:")
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open a connection, which is made with the first command. Raises EnvironmentFailed."""
+        """Open an environment, which connects with the first command. Raises EnvironmentFailed."""
         return open_environment(self.kind, **(self.options if opening.cwd is None else {**self.options, "cwd": opening.cwd}))
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-        """Run a shell there, by the person's own ssh."""
+        """Run a shell there, with the user's own ssh."""
         from agent.backends.person import run_program
         from tools.environments.ssh import person_argv
 

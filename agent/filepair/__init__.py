@@ -1,5 +1,5 @@
-"""A file in memory that a model writes and edits, previewed while it does, several variants side by side.
+"""A file in memory that a model writes and edits, previewed meanwhile, with several variants side by side.
 
-``state`` holds the file and its two tools, ``preview`` reads arguments that are still coming, ``frontend`` words the events for a
-front end, ``htmltext`` finds a page in plain text, and ``variants`` runs it all.
+``state`` has the file and its two tools, ``preview`` reads arguments that are still arriving, ``frontend`` turns events into
+messages for a front end, ``htmltext`` finds a page in plain text, and ``variants`` runs everything.
 """

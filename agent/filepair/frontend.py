@@ -1,9 +1,9 @@
-"""Messages for a web front end about a variant: agent.events as messages of five types, in the order in which they happen.
+"""Messages for a web front end about a variant: agent.events as messages of five types, in the order of the events.
 
-    thinking, assistant    a piece of what the model thinks or says; value is the piece
-    toolStart              once a call, data {name, input}; of a previewed call perhaps before its arguments are complete
-    setCode                the code as it is now; value is all of it. Previews of one call each begin with the one before
-    toolResult             once a call, data {name, output, ok}
+    thinking, assistant    a piece of the model's thinking or text; value is the piece
+    toolStart              once per call, data {name, input}; for a previewed call perhaps before its arguments are complete
+    setCode                the current code; value is all of it. Each preview of a call begins with the one before
+    toolResult             once per call, data {name, output, ok}
 
 Every message of a call has the call's id, every text stream of a turn an id of its own.
 """
@@ -32,14 +32,14 @@ from toolcrib.contract.session import ExecutedCall
 MessageType: TypeAlias = Literal["assistant", "thinking", "toolStart", "setCode", "toolResult"]
 
 PREVIEWED: Mapping[str, str] = {"create_file": "content"}
-"""The tools whose calls are shown while they come, and the argument that is."""
+"""The tools whose calls are previewed, and the argument that is shown."""
 _PATH = "path"
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message. ``value`` is text (None for toolStart and toolResult), ``data`` what those two have instead."""
+    """A message. ``value`` is text (None for toolStart and toolResult), ``data`` is the content of those two."""
 
     type: MessageType
     variant: int
@@ -48,23 +48,23 @@ class Message:
     data: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the message as it is sent over a socket; value or data is left out where there is none."""
+        """Return the message as JSON for a socket; value or data is left out if it is None."""
         found = {"type": self.type, "value": self.value, "data": self.data}
         told = {key: value for key, value in found.items() if value is not None}
         return {**told, "variantIndex": self.variant, "eventId": self.event_id}
 
 
 class _Call:
-    """A call of this turn that comes piece by piece."""
+    """A call of this turn that arrives in pieces."""
 
     def __init__(self) -> None:
         self.arguments = ArgumentReader({_PATH, *PREVIEWED.values()})
 
 
 class Translator:
-    """Feed it a run's events; ``send`` gets the messages at once, and must not raise.
+    """Turns a run's events into messages; ``send`` gets each message at once, and must not raise.
 
-    ``knows`` says whether the session may call a tool of that name.
+    ``knows`` returns whether the session has a tool of that name.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class Translator:
                 self._coming.clear()
 
     def close(self) -> None:
-        """The run is over: calls that were begun and never ran get their result."""
+        """End the run: calls that were begun and never ran get their result."""
         for call_id, name in list(self._open.items()):
             self._result(call_id, name, {"error": "broken off before it ran"}, ok=False)
 
     def show_code(self, code: str) -> None:
-        """Code that no call wrote: it stood in the model's text."""
+        """Show code that no call wrote: it was in the model's text."""
         self._message("setCode", self.text_id or "assistant", code)
 
     # -- turns and texts -----------------------------------------------------------------------------------------
 
     def _begin_turn(self) -> None:
-        """Ids of calls count within one turn: some servers give the same ones in each (004-2)."""
+        """Begin a turn. Call ids are valid within one turn: some servers repeat them in each (004-2)."""
         self.close()
         self._tries = 0
         self._coming.clear()
@@ -163,7 +163,7 @@ class Translator:
         preview = self._previews.get(call.id)
         changed = self._state.version != self._version
         self._version = self._state.version
-        # A preview of what was not written after all gives way to what is there.
+        # If the previewed content was not written after all, show the actual content again.
         if changed or (preview is not None and preview.sent and self._state.content):
             self._message("setCode", call.id, self._state.content)
         self._result(call.id, call.name, self._output(executed), ok=executed.result.is_success)
@@ -186,7 +186,7 @@ class Translator:
 
 
 def input_summary(name: str, args: Any) -> dict[str, Any]:
-    """Arguments as people are shown them, never the whole: {path, contentLength, preview} where content is written."""
+    """Return arguments shortened for users; {path, contentLength, preview} for a call that writes content."""
     key = PREVIEWED.get(name)
     if key is not None and isinstance(args, Mapping) and isinstance(args.get(key), str):
         return _summary(str(args.get(_PATH, "")), args[key], len(args[key]))

@@ -1,4 +1,4 @@
-"""Finding the page in what a model wrote as plain text: between prose, fences and wrappers."""
+"""Finds the page in a model's plain text: between prose, fences and wrappers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LANGUAGES = ("", "html", "xhtml", "htm", "svg", "xml", "vue")
 
 
 def find_html(text: str) -> str:
-    """The page in ``text``, "" where there is none.
+    """Return the page in ``text``, "" if there is none.
 
-    Looked for in this order: what ``<file path="...">`` wraps, a page from its doctype or ``<html>`` on, a fenced block with
-    tags in it. What was not closed goes on to the end. Within a wrapper or a fence the same is looked for again.
+    Searched in this order: the content of ``<file path="...">``, a page from its doctype or ``<html>`` on, a fenced block with
+    tags in it. An unclosed part extends to the end. Within a wrapper or a fence the same search applies.
     """
     wrapped = _wrapped(text)
     if wrapped is not None:
@@ -52,7 +52,7 @@ def _page(text: str) -> str:
 
 
 def _until_fence(page: str) -> str:
-    """A page that was not closed: a fence line at its end is not part of it."""
+    """Return an unclosed page without a fence line at its end."""
     return re.sub(r"\n[ \t]*(?:```+|~~~+)[ \t]*\Z", "", page.rstrip()).strip()
 
 

@@ -1,4 +1,4 @@
-"""A call's arguments while they come: the strings at the top of a JSON object, readable before the object is complete."""
+"""A call's arguments while they arrive: the strings at the top of a JSON object, readable before it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Expects: TypeAlias = Literal["object", "key", "colon", "value", "comma", "nothi
 
 
 class PartialText:
-    """A string value as far as it has come. ``length`` counts characters; ``done`` once its closing quote came."""
+    """The part of a string value that has arrived. ``length`` counts characters; ``done``: its closing quote arrived."""
 
     __slots__ = ("_parts", "done", "length")
 
@@ -29,7 +29,7 @@ class PartialText:
 
     @property
     def text(self) -> str:
-        """Never half an escape or half a character. Later texts begin with this one."""
+        """The text so far, never with half an escape or half a character. Later texts begin with this one."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
@@ -43,9 +43,9 @@ class PartialText:
 class ArgumentReader:
     """``feed`` the text in any pieces, then ``get`` the strings of the wanted keys.
 
-    Only an object's own keys count: the same words inside a string or deeper down are not keys. A key that comes twice means
-    the later value, as in JSON. Text that is no JSON object ends the reading (``broken``); what was read stays. The cost is
-    linear in the text, however it is cut.
+    Only the object's own keys count: the same words inside a string or deeper down are not keys. For a repeated key, the later
+    value counts, as in JSON. Reading stops at text that is no JSON object (``broken``); values read before are kept. The cost
+    is linear in the text, however it is cut.
     """
 
     def __init__(self, keys: Collection[str]) -> None:
@@ -53,7 +53,7 @@ class ArgumentReader:
         self._found: dict[str, PartialText] = {}
         self._expects: _Expects = "object"
         self._depth = 0
-        self._string: PartialText | None = None  # the one being read; a key too
+        self._string: PartialText | None = None  # the string or key that is being read
         self._in_key = False
         self._in_string = False
         self._key = ""
@@ -67,7 +67,7 @@ class ArgumentReader:
         return self._expects == "nothing" and not self.broken
 
     def get(self, key: str) -> PartialText | None:
-        """The string under ``key``; None until its opening quote came, and where the value is no string."""
+        """Return the string under ``key``; None until its opening quote arrives, and if the value is no string."""
         return self._found.get(key)
 
     def feed(self, text: str) -> None:
@@ -161,7 +161,7 @@ class ArgumentReader:
             self._expects = "comma"
 
     def _escape(self, text: str, at: int) -> int:
-        """Read the escape at ``at``; one that is not whole yet is held back."""
+        """Read the escape at ``at``; an incomplete one is held back."""
         read = _read_escape(text, at)
         if read is None:
             self._held = text[at:]
@@ -175,7 +175,7 @@ class ArgumentReader:
 
 
 def _read_escape(text: str, at: int) -> tuple[str, int] | None:
-    """(the character, where it ends), None where more has to come, and ("", at) for what is no escape."""
+    """Return the character and its end, None if more must arrive, and ("", at) for an invalid escape."""
     kind = text[at + 1 : at + 2]
     if not kind:
         return None
@@ -199,7 +199,7 @@ def _read_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _hex(text: str, at: int) -> int | str | None:
-    """Four hexadecimal digits as a number, "" for what is none, None where more has to come."""
+    """Return four hexadecimal digits as a number, "" for invalid ones, None if more must arrive."""
     digits = _HEX.match(text, at)
     found = digits[0] if digits else ""
     if len(found) == 4:
@@ -212,7 +212,7 @@ def _is_blank(text: str, start: int, end: int) -> bool:
 
 
 def _whole(text: str) -> str:
-    """Halves of a character that came in two pieces put together; half a one alone becomes U+FFFD."""
+    """Return text with the halves of characters joined; a lone half becomes U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -221,14 +221,14 @@ def _whole(text: str) -> str:
 
 
 STEP = 40
-"""A preview grows by so many characters at least."""
+"""Minimum characters that a preview grows by."""
 _SHARE = 50
 
 
 class GrowingText:
-    """Decides when a preview is worth sending: the first text at once, then each 40 characters or more.
+    """Decides when a preview is worth sending: the first text at once, then every 40 characters or more.
 
-    A preview is sent whole, so a long text grows by a fiftieth at least: all of them together stay linear in its length.
+    A preview is sent whole, so a long text grows by at least a fiftieth: the total stays linear in its length.
     """
 
     def __init__(self) -> None:
@@ -237,12 +237,12 @@ class GrowingText:
         self.sent = ""
 
     def next(self, source: PartialText | None) -> str | None:
-        """Return the preview to send now, or None. It always begins with what was sent before."""
+        """Return the preview to send now, or None. It always begins with the one sent before."""
         if self._ended or source is None or source.length < self._wanted():
             return None
         text = source.text
         if self._source is not source and not text.startswith(self.sent):
-            self._ended = True  # the value began anew with other words: what it comes to is shown at the end
+            self._ended = True  # the value restarted with other text: the end shows the result
             return None
         self._source, self.sent = source, text
         return text
@@ -253,12 +253,12 @@ class GrowingText:
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """Cut text to at most ``limit`` characters, the last three of them dots where something was left out."""
+    """Return text cut to at most ``limit`` characters, with three dots at the end if it was cut."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def summary(args: object, limit: int = 200) -> dict[str, object]:
-    """Arguments as an event shows them: the same keys, long texts and nested values shortened."""
+    """Return arguments as an event shows them: the same keys, with long texts and nested values shortened."""
     if not isinstance(args, dict):
         return {"preview": shortened(str(args), limit)}
     return {str(key): _short(value, limit) for key, value in args.items()}

@@ -30,7 +30,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Result of edits. ``first_changed_line`` counts from 1 in the new content; None where nothing changed.
+    """Result of edits. ``first_changed_line`` counts from 1 in the new content; None if nothing changed.
 
     ``replaced`` is the number of places for each edit.
     """
@@ -51,7 +51,7 @@ class VariantFile:
 
     @property
     def path(self) -> str:
-        """ "" until there is a file."""
+        """The file's path, "" until there is a file."""
         return self._path
 
     @property
@@ -59,7 +59,7 @@ class VariantFile:
         return self._content
 
     def create_file(self, path: str, content: str) -> None:
-        """Raises InvalidArguments where the path or the content is empty."""
+        """Create or replace the file. Raises InvalidArguments if the path or the content is empty."""
         if not path.strip():
             raise InvalidArguments("path is empty; name the file, such as index.html")
         if not content.strip():
@@ -67,10 +67,9 @@ class VariantFile:
         self._set(_normal(path), content)
 
     def edit_file(self, edits: Sequence[Edit], path: str = "") -> Edited:
-        """Make all edits, in order, each on what the one before left; or none.
+        """Make all edits, in order, each on the result of the one before; or none.
 
-        Raises NotFound where there is no such file or an old_text is not in it, and InvalidArguments for an edit that says
-        nothing.
+        Raises NotFound if there is no such file or an old_text is not in it, and InvalidArguments for an invalid edit.
         """
         if not self._content:
             raise NotFound("there is no file yet; call create_file first")
@@ -94,17 +93,17 @@ class VariantFile:
     # -- as tools ------------------------------------------------------------------------------------------------
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Handlers by tool name, for one session's scope."""
+        """Return the handlers by tool name, for one session's scope."""
         return {"create_file": self._create, "edit_file": self._edit}
 
     def _create(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {path, content_length, lines}."""
+        """Create the file. ``data``: {path, content_length, lines}."""
         self.create_file(args["path"], args["content"])
         lines = self._content.count("\n") + (not self._content.endswith("\n"))
         return ToolResult.success(ctx.tool_name, {"path": self._path, "content_length": len(self._content), "lines": lines})
 
     def _edit(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """``data``: {path, replaced: [int], first_changed_line, diff}."""
+        """Edit the file. ``data``: {path, replaced: [int], first_changed_line, diff}."""
         edits = [Edit(one["old_text"], one["new_text"], one.get("count", 1)) for one in args["edits"]]
         done = self.edit_file(edits, args.get("path", ""))
         data = {
@@ -117,7 +116,7 @@ class VariantFile:
 
 
 def _replaced(text: str, edit: Edit, number: int, path: str) -> tuple[str, int]:
-    """(the text afterwards, in how many places it was changed)."""
+    """Return the text after an edit, and the number of changed places."""
     if not edit.old_text:
         raise InvalidArguments(f"edit {number}: old_text is empty; give the exact text to replace")
     if edit.count < -1 or edit.count == 0:
@@ -132,11 +131,11 @@ def _replaced(text: str, edit: Edit, number: int, path: str) -> tuple[str, int]:
 
 
 def unified_diff(before: str, after: str, path: str) -> str:
-    """ "" where nothing changed. Lines end with "\n"; a last line without one is marked as in git."""
+    """Return a unified diff, "" if nothing changed. Lines end with a newline; a last line without one is marked as in git."""
     old, new = _lines(before), _lines(after)
     start = max(0, _same(old, new) - _CONTEXT)
     end = max(0, _same(old[:start:-1], new[:start:-1]) - _CONTEXT)
-    # What is the same at both ends is left out first: difflib's time grows faster than the file.
+    # Skip equal lines at both ends first: difflib's time grows faster than the file.
     middle = old[start : len(old) - end], new[start : len(new) - end]
     lines = difflib.unified_diff(*middle, f"a/{path}", f"b/{path}", n=_CONTEXT)
     return "".join(_diff_line(line, start) for line in lines)
@@ -149,18 +148,18 @@ def _diff_line(line: str, start: int) -> str:
 
 
 def first_changed_line(before: str, after: str) -> int | None:
-    """The number, from 1, of the first line that differs; None where none does."""
+    """Return the number, from 1, of the first line that differs; None if none does."""
     return None if before == after else _same(_lines(before), _lines(after)) + 1
 
 
 def _same(old: Sequence[str], new: Sequence[str]) -> int:
-    """Count the lines at the beginning that are equal."""
+    """Return how many lines at the beginning are equal."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((number for number, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def _lines(text: str) -> list[str]:
-    """Split text into lines with their ends. Only a newline ends a line: ``splitlines`` would cut at U+2028 and the like too."""
+    """Return the lines with their ends. Only a newline ends a line: ``splitlines`` also cuts at U+2028 and similar."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop().removesuffix("\n")
     return [*lines, last] if last else lines

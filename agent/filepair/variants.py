@@ -1,9 +1,9 @@
-"""A task given to several models at once: each variant has a file in memory of its own, and a session of its own.
+"""A task for several models at once: each variant has its own file in memory, and its own session.
 
     with assemble() as crib:
         outcomes = await run_variants(crib, [ModelChoice("gpt-5"), ModelChoice("qwen3-coder")], "A page with a clock", send)
 
-``send`` takes the messages of agent.filepair.frontend as they happen. The code of a variant is what its file holds at the end.
+``send`` gets the messages of agent.filepair.frontend as they happen. The code of a variant is the final content of its file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_TOOL_TURNS = 20
 OpenModel: TypeAlias = Callable[[Session], "ProviderSession | Awaitable[ProviderSession]"]
 """Opens a session's conversation with its model."""
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
-"""A task in words; or the conversation so far as records ({"role": "user", "text": ...}), of which the last is the question."""
+"""A task as text; or the conversation so far as records ({"role": "user", "text": ...}), the last of them the question."""
 Send: TypeAlias = Callable[[Message], None]
 
 INSTRUCTIONS = (
@@ -49,7 +49,7 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class VariantResult:
-    """Result of a variant. ``code`` is its file's content, or the page in the model's last text; "" where there is none."""
+    """Result of a variant. ``code`` is its file's content, or the page in the model's last text; "" if there is none."""
 
     variant: int
     code: str
@@ -59,7 +59,7 @@ class VariantResult:
 
 @dataclass(frozen=True, slots=True)
 class VariantOutcome:
-    """``result``, or the ``error`` that ended it; ``code`` is what there was by then."""
+    """Outcome of a variant: ``result``, or the ``error`` that ended it; ``code`` is its code at the end."""
 
     variant: int
     code: str
@@ -81,7 +81,7 @@ class VariantSettings:
 
 @dataclass(eq=False)
 class Variant:
-    """A variant: a thin wrapper of the loop. ``state`` is its file."""
+    """A variant: a thin wrapper of the agent loop. ``state`` is its file."""
 
     crib: Crib
     send: Send
@@ -92,9 +92,9 @@ class Variant:
         self.state = VariantFile(*self.settings.start)
 
     async def run(self, model: ModelChoice | OpenModel, prompt: Prompt) -> VariantResult:
-        """Until the model answers without calls; at most 20 turns with calls, then MaxTurnsReached.
+        """Run until the model answers without calls; at most 20 turns with calls, then MaxTurnsReached.
 
-        Raises RunError, ProviderError and ConfigError kinds. Session and connection are closed whatever happens.
+        Raises RunError, ProviderError and ConfigError kinds. Session and connection are always closed.
         """
         session = await self._open_session()
         translator = Translator(self.send, self.state, variant=self.index, knows=session.names.__contains__)
@@ -144,9 +144,10 @@ async def run_variants(
     *,
     settings: VariantSettings | None = None,
 ) -> list[VariantOutcome]:
-    """Run a variant for each model, side by side, in the order of ``models``. One that fails does not end the others.
+    """Run a variant for each model, side by side, and return the outcomes in the order of ``models``.
 
-    ``send`` is called from this event loop alone; a message's ``variant`` is the index of its model. Cancelling ends all.
+    A variant that fails does not end the others. ``send`` is called only from this event loop; a message's ``variant`` is the
+    index of its model. Cancelling ends all.
     """
     variants = [Variant(crib, send, place, settings or VariantSettings()) for place in range(len(models))]
     async with asyncio.TaskGroup() as group:
@@ -166,9 +167,9 @@ async def _outcome(variant: Variant, model: ModelChoice | OpenModel, prompt: Pro
 
 
 async def _remember(session: Session, prompt: Prompt) -> str:
-    """The question; what was said before it goes to the session's records, which a provider begins with.
+    """Return the question; earlier messages go to the session's records, which a provider begins with.
 
-    Raises ToolcribError where the last record is not the person's.
+    Raises ToolcribError if the last record is not the user's.
     """
     if isinstance(prompt, str):
         return prompt
@@ -177,7 +178,7 @@ async def _remember(session: Session, prompt: Prompt) -> str:
         raise ToolcribError('the prompt must end with what the person asks: {"role": "user", "text": "..."}')
     await session.store.sessions.append_many(session.id, [dict(record) for record in prompt[:-1]])
     turn = await session.transcript.unanswered()
-    if turn is not None:  # a provider begins with what is recorded, and each call needs a result
+    if turn is not None:  # a provider begins with the records, and each call in them needs a result
         await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
     await session.refresh()
     return str(last["text"])

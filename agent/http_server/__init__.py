@@ -1,6 +1,4 @@
-"""A small web server that strangers may reach: connections that ask for nothing, or don't read what is answered, are closed, and
-so are those too many.
-"""
+"""A small web server that strangers may reach: it closes idle connections, unread answers, and connections above a limit."""
 
 from __future__ import annotations
 
@@ -16,19 +14,20 @@ if TYPE_CHECKING:
     import uvicorn
 
 HEADER_SECONDS = 10.0
-"""Seconds for the headers of a request: uvicorn would wait for ever."""
+"""Seconds for the headers of a request: uvicorn has no limit."""
 ANSWER_SECONDS = 30.0
-"""Seconds for whoever asked to read what they are answered: uvicorn would wait for ever."""
+"""Seconds for the client to read an answer: uvicorn has no limit."""
 SHARE = 0.25
-"""Part of the files that this process may open which the connections of one server may take."""
+"""Share of this process's open files that the connections of one server may use."""
 _MOST = 10_000
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
-"""Connections that are taken at once: asyncio takes as many as it lets wait, before it looks at the first of them."""
+"""Limits of the backlog: asyncio accepts a whole backlog of connections before it handles the first of them."""
 
 
 def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
-    """Return a web server of Starlette's routes, which leaves signals to the program, and closes connections that send no whole
-    headers in time, or read no answer. Raises ConfigError without the extra.
+    """Return a web server of Starlette's routes, which leaves signals to the program. Raises ConfigError without the extra.
+
+    It closes connections that do not send complete headers in time, or do not read an answer.
     """
     try:
         import uvicorn
@@ -60,13 +59,13 @@ def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
 
 
 def listening_at(host: str, port: int, setting: str, *, backlog: int | None = None) -> socket.socket:
-    """Return a socket that listens there. Raises OSError that names the setting, and says what to do."""
+    """Return a socket that listens at the address. Raises OSError with the setting and a fix."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=backlog)
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
         fix = "another gateway or program has it: end that one, or choose another port" if is_taken else "choose another"
-        what = (error.strerror or str(error)).partition(" (while ")[0]  # asyncio's and socket's own words repeat the address
+        what = (error.strerror or str(error)).partition(" (while ")[0]  # asyncio's and socket's messages repeat the address
         raise OSError(f"{setting}: {host}:{port} can't be listened at ({what}); {fix}") from error
 
 

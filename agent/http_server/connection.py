@@ -1,4 +1,4 @@
-"""A connection to a web server that strangers may reach, which is given up where the other side is waited for too long."""
+"""A connection to a web server that strangers may reach, which is closed if the client keeps it waiting for too long."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class BoundedConnection(H11Protocol):
-    """Of more than ``most`` connections one that waits for its other side gives way, else a stranger would keep others out."""
+    """Connection with limits: above ``most``, the one waiting longest for its client is closed, so that others get in."""
 
     most = 1_000
     header_seconds = 10.0
     answer_seconds = 30.0
     _due: asyncio.TimerHandle | None = None
-    """Set while the other side is waited for: to ask something, or to read what it is answered."""
+    """Set while the server waits for the client: for a request, or until an answer is read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # so that all that is not read yet counts
+        transport.set_write_buffer_limits(0)  # so that every unread byte counts
         self._look()
         if len(self.connections) > self.most:
             found = (one for one in self.connections if isinstance(one, BoundedConnection))
@@ -47,7 +47,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Set the time while headers are waited for: at the beginning, and behind each answer."""
+        """Set the time limit while headers are expected: at the beginning, and after each answer."""
         if self.flow.write_paused:
             return
         if self.cycle is not None and not self.cycle.response_complete:

@@ -1,7 +1,7 @@
-"""Sessions from elsewhere: our own export, and what other tools remember of theirs.
+"""Imports sessions: from toolcrib's own export, and from the files of other tools.
 
-``own`` reads our JSON; ``claude_code``, ``codex`` and ``hermes`` read those tools' files, each as public sources describe them.
-``session_files`` is what they share, ``turns`` makes records of what was said, and ``keeping`` puts sessions into the store.
-A file may hold anything: what can't be read is reported with its place and left out, and nothing of it is gone by (see
-agent.conversation.imported).
+``own`` reads toolcrib's JSON; ``claude_code``, ``codex`` and ``hermes`` read those tools' files, as public sources describe
+them. ``session_files`` is their shared part, ``turns`` creates records of a conversation, and ``keeping`` puts sessions into
+the store. A file may contain anything: unreadable parts are reported with their place and left out, and nothing in a file is
+obeyed (see agent.conversation.imported).
 """

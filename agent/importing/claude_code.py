@@ -1,7 +1,7 @@
 """Sessions of Claude Code: a file of JSON lines for each session, ``~/.claude/projects/FOLDER/SESSION.jsonl``.
 
-Where the files are, and ``CLAUDE_CONFIG_DIR``, is documented (https://code.claude.com/docs/en/sessions); the lines are called
-internal there, and may change with each release. What stands in them is taken from descriptions by others:
+The location of the files, and ``CLAUDE_CONFIG_DIR``, is documented (https://code.claude.com/docs/en/sessions); the lines are
+called internal there, and may change with each release. Their format is taken from third-party descriptions:
 
 - https://github.com/skillsynchq/txcript/blob/main/docs/formats/claude-code.md
 - https://github.com/DRMacIver/claude-reliability/blob/main/notes/transcript-format.md
@@ -10,9 +10,8 @@ internal there, and may change with each release. What stands in them is taken f
 A line has a ``type``; ``user`` and ``assistant`` lines have a ``message`` as in Anthropic's Messages API, whose content is a
 string or blocks (text, thinking, tool_use, tool_result, image), a ``timestamp``, ``sessionId`` and ``cwd``. A reply takes
 several lines with one ``message.id``, and results come in ``user`` lines. Left out are lines of subagents (``isSidechain``),
-what the tool put in by itself (``isMeta``, ``isCompactSummary``, a model ``<synthetic>``, the output of its own commands)
-and thinking. Lines are read in the order of the file: of a conversation that was taken back to an earlier message, both ways
-are there.
+lines that the tool itself added (``isMeta``, ``isCompactSummary``, a model ``<synthetic>``, the output of its own commands) and
+thinking. Lines are read in file order: if a user went back to an earlier message, both branches are included.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ _COMMAND = Regex(r"<command-name>\s*(.*?)\s*</command-name>")
 _ARGS = Regex(r"<command-args>\s*(.*?)\s*</command-args>")
 _OWN = ("<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>")
 _TITLES = {"summary": "summary", "agent-name": "agentName", "custom-title": "customTitle"}
-"""Lines with a title, and where it stands in them; the later of these kinds goes before."""
+"""Types of lines with a title, and its key in them; later types take precedence."""
 
 
 def default_path() -> Path:
-    """Return the folder that the sessions are in."""
+    """Return the folder with the sessions."""
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser() / "projects"
 
 
 def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSession]:
-    """Yield the sessions of a file, or of all files below a folder. Raises ToolcribError where there is none of that name."""
+    """Yield the sessions of a file, or of all files below a folder. Raises ToolcribError if it does not exist."""
     for file in files_below(path, "*.jsonl", ("subagents", "tool-results")):
         found = _session(file, fault)
         if found is not None:
@@ -101,7 +100,7 @@ def _said(turns: Turns, content: str | list[Any], at: float | None) -> None:
 
 
 def _typed(text: str) -> str:
-    """Return what a person typed: of a command of the tool its name and arguments, "" for what such a command printed."""
+    """Return the text that a user typed: for a command of the tool its name and arguments, "" for the output of one."""
     if text.lstrip().startswith(_OWN):
         return ""
     command = _COMMAND.search(text) if text.lstrip().startswith(("<command-name>", "<command-message>")) else None

@@ -1,15 +1,15 @@
 """Sessions of Codex: a file of JSON lines for each session, ``~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``.
 
-The lines are ``RolloutLine`` of the public sources, in which Codex reads them itself:
+The lines are ``RolloutLine`` of Codex's public sources:
 
 - https://github.com/openai/codex/blob/main/codex-rs/protocol/src/protocol.rs (RolloutItem, SessionMeta, TurnContextItem)
 - https://github.com/openai/codex/blob/main/codex-rs/protocol/src/models.rs (ResponseItem, ContentItem, FunctionCallOutputPayload)
 
 A line has a ``timestamp``, a ``type`` and a ``payload``: ``session_meta`` (id, cwd), ``turn_context`` (model),
-``response_item`` (messages, calls and their outputs), ``event_msg`` and more. In older files the first line is the bare meta
-data, and items have no envelope; both are read. Left out are subagents, the instructions and the surroundings that Codex
-says to the model in the person's name, reasoning, events that repeat the items, and what a compaction put in the place of
-earlier items, which are there too.
+``response_item`` (messages, calls and their outputs), ``event_msg`` and more. In older files the first line is the bare
+metadata, and items have no envelope; both are read. Left out are subagents, the instructions and environment that Codex sends
+to the model in the user's name, reasoning, events that repeat the items, and the summaries of compactions, as the earlier items
+are in the file too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_THEIRS = Regex(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|turn_aborted|collaboration_mode|skills?"
     r"|apps_instructions|plugins_instructions|user_shell_command|subagent_notification)\b|# AGENTS\.md instructions)"
 )
-"""Beginning of a message that Codex says in the person's name."""
+"""Beginning of a message that Codex sends in the user's name."""
 _ITEMS = frozenset(
     {
         "message",
@@ -54,12 +54,12 @@ _ITEMS = frozenset(
 
 
 def default_path() -> Path:
-    """Return the folder that the sessions are in."""
+    """Return the folder with the sessions."""
     return Path(os.environ.get("CODEX_HOME") or "~/.codex").expanduser() / "sessions"
 
 
 def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSession]:
-    """Yield the sessions of a file, or of all files below a folder. Raises ToolcribError where there is none of that name."""
+    """Yield the sessions of a file, or of all files below a folder. Raises ToolcribError if it does not exist."""
     for file in files_below(path, "rollout-*.jsonl"):
         found = _Rollout(file, fault).session()
         if found is not None:
@@ -75,7 +75,7 @@ class _Rollout:
         self._is_subagent = False
 
     def session(self) -> ForeignSession | None:
-        """Read the file. None where no person said anything in it."""
+        """Return the session in the file, None if it has no message of a user."""
         for number, line in lines_of(self._path, self._fault):
             kind, payload = text_in(line.get("type")), line.get("payload")
             at = time_in(line.get("timestamp"))
@@ -119,7 +119,7 @@ class _Rollout:
                 self._turns.call(call_id or text_in(item.get("id")), "local_shell", given, model=model, at=at)
             case "web_search_call":
                 self._turns.call("", "web_search", mapping_in(item.get("action")), model=model, at=at)
-                self._turns.end_reply()  # the server searched, and its results are in none of the items
+                self._turns.end_reply()  # the server searched, and no item has its results
             case "function_call_output" | "custom_tool_call_output":
                 text, images, is_error = _output(item.get("output"))
                 if not self._turns.result(call_id, text, is_error=is_error, images=images):
@@ -146,7 +146,7 @@ def _told(content: object) -> tuple[str, list[Image]]:
 
 
 def _output(output: object) -> tuple[str, list[Image], bool]:
-    """Return what a call returned: text, parts, or an object with these as ``content`` and ``success``."""
+    """Return the content of a call's output: text, parts, or an object with these as ``content`` and ``success``."""
     if isinstance(output, dict):
         return *_told(output.get("content")), output.get("success") is False
     return *_told(output), False

@@ -1,16 +1,16 @@
 """Sessions of the Hermes agent: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
 
-They are as the public sources make them, of which each release has added columns; those that are missing are done without:
+The public sources define the tables; each release has added columns, and missing ones are ignored:
 
 - https://github.com/NousResearch/hermes-agent/blob/main/hermes_state.py and hermes_state_schema.py (SCHEMA_SQL in
   hermes_state_common.py)
 
 ``sessions``: id, source, model, started_at, title, cwd. ``messages``: id, session_id, role (system, user, assistant, tool),
-content, tool_call_id, tool_calls, tool_name, timestamp and active, which is 0 for what was taken back. Content that is not
-plain text is JSON behind ``\\x00json:`` (or ``\\x01json:``), calls are JSON as in OpenAI's chat completions. The order is
-that of ``id``.
+content, tool_call_id, tool_calls, tool_name, timestamp and active, which is 0 for reverted messages. Content that is not plain
+text is JSON behind ``\\x00json:`` (or ``\\x01json:``), calls are JSON as in OpenAI's chat completions. Rows are ordered by
+``id``.
 
-The file is only read; nothing in it but plain tables is run.
+The file is only read; only plain tables in it are used.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _JSON = ("\x00json:", "\x01json:")
 
 
 def default_path() -> Path:
-    """Return the file that the sessions are in."""
+    """Return the file with the sessions."""
     return Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser() / "state.db"
 
 
 def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSession]:
-    """Yield the sessions of a file, or of the state.db of a folder. Raises ToolcribError where there is none of that name."""
+    """Yield the sessions of a file, or of the state.db in a folder. Raises ToolcribError if it does not exist."""
     path = path / "state.db" if path.is_dir() else path
     if not path.is_file():
         raise ToolcribError(f"{path} is not there; name the file: toolcrib sessions import --from hermes PATH")
@@ -53,7 +53,7 @@ def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSe
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open it for reading. Where its log can't be shared, as on a read-only disk, the file is read as it lies there."""
+    """Open the file for reading. If its log can't be shared, as on a read-only disk, read the file without it."""
     for how in ("mode=ro", "immutable=1"):
         connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{how}", uri=True, timeout=10.0)
         try:
@@ -71,7 +71,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _columns(connection: sqlite3.Connection, table: str, wanted: Sequence[str], path: Path) -> list[str]:
-    """Return the columns that are there. Raises ToolcribError where it is no such table."""
+    """Return the existing columns. Raises ToolcribError if there is no such table."""
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     there = {str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
     if [kind for kind, _ in kinds] != ["table"] or "VIRTUAL" in str(kinds[0][1]).upper().split("(")[0] or wanted[0] not in there:

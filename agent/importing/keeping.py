@@ -1,4 +1,4 @@
-"""Keeping sessions from elsewhere in the store: each once, and of one that grew there what is new."""
+"""Stores imported sessions: each once, and only the new part of one that has grown."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from toolcrib.contract.store import Fence, SessionInfo, Store
 from tools.redact import Redactor
 
 Fate: TypeAlias = Literal["new", "more", "known", "differs", "busy"]
-"""Fate of a session: it comes; what was said since comes; it is there already; it is there and has other messages, and is
-left as it is; another process is at work on it.
+"""Outcome for a session: new; more: it has grown; known: already stored; differs: stored with other messages, and left unchanged.
+
+busy: another process works on it.
 """
 _LEASE_SECONDS = 30.0
 _TITLE_CHARS = 200
 
 
 def id_of(found: ForeignSession) -> str:
-    """Return the id that another tool's session has here: the same each time."""
+    """Return the id of another tool's session here: the same each time."""
     return hashlib.sha256(f"{found.source}\0{found.name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Sequence[Mapping[str, Any]]]:
-    """Return another tool's session as it is kept: of the local person, without secrets that are known here."""
+    """Return another tool's session as it is stored: owned by the local user, without the secrets that are known here."""
     records = [_clean(record, redactor) for record in found.records]
     said = next(filter(None, (title_of(record) for record in records)), "")
     title = " ".join(redactor.text(found.title).split())[:_TITLE_CHARS] or said
@@ -42,7 +43,7 @@ def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Seq
 
 
 def _clean(record: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
-    """Return a record without secrets. The bytes of its pictures stay: what looks like a key in them is none."""
+    """Return a record without secrets. Pictures keep their bytes: strings in them that look like keys are not."""
     results = [_clean(result, redactor) for result in record.get("results") or ()]
     cleaned: dict[str, Any] = redactor.data({key: value for key, value in record.items() if key not in ("images", "results")})
     return {key: cleaned[key] if key in cleaned else results if key == "results" else record[key] for key in record}
@@ -57,10 +58,7 @@ async def keep(
     grows: bool = False,
     dry: bool = False,
 ) -> Fate:
-    """Keep a session. With ``grows``, of one that is there what the records have beyond it is added; ``dry`` only tells.
-
-    Raises StoreFailed.
-    """
+    """Store a session. ``grows``: append new records to a stored one; ``dry``: only return the outcome. Raises StoreFailed."""
     if not await _is_there(store, info.id) and (dry or await store.sessions.add(info, records, times)):
         return "new"
     known = await store.sessions.messages(info.id)
@@ -83,7 +81,7 @@ async def _is_there(store: Store, session_id: str) -> bool:
 
 
 async def _add(store: Store, session_id: str, records: Sequence[Mapping[str, Any]], known: int) -> bool:
-    """Append the records behind the first ``known``, unless another process is at work on the session, or was meanwhile."""
+    """Append the records after the first ``known``, unless another process works on the session, or did meanwhile."""
     lease = await store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
     if lease is None:
         return False

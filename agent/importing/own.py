@@ -1,4 +1,4 @@
-"""A session that toolcrib exported as JSON, checked: anybody may have made the file, and it is kept only where all of it fits."""
+"""Reads a session that toolcrib exported as JSON. Anyone may have made the file, so it is stored only if all of it is valid."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LINEAGE = ("parent", "why")
 _TEXTS = ("title", "platform", "user", "model", "cwd")
 _MOST_ID, _MOST_TAGS = 500, 100
 _AHEAD = 86_400.0
-"""Seconds that another machine's clock may be ahead: a session of a later time would be the last one used for ever."""
+"""Seconds that another machine's clock may be ahead: a session with a later time would always count as the most recent."""
 _HOW = "`toolcrib sessions export ID -o FILE.json` makes one; of another tool, say which: --from claude-code, codex or hermes"
 
 
 class _MisfitError(Exception):
-    """Fault of a file: what is wrong, and where."""
+    """Fault of a file, with its place."""
 
 
 def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:
-    """Return a session as it is to be kept. Raises ToolcribError for what is no export, with what is wrong and where."""
+    """Return a session to store. Raises ToolcribError for an invalid export, with the problem and its place."""
     try:
         read = json.loads(path.expanduser().read_bytes())
     except OSError as error:
@@ -51,7 +51,7 @@ def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:
 
 
 class _Here:
-    """A place in the file. Its checks raise _MisfitError with it."""
+    """A place in the file. Its checks raise _MisfitError with the place."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -104,7 +104,7 @@ def _info(given: Mapping[str, Any], count: int) -> SessionInfo:
     here.at("tags").must(len(tags) <= _MOST_TAGS, f"at most {_MOST_TAGS} tags")
     times = here.time(given, "created_at"), here.time(given, "updated_at")
     said, via = here.strings(given, "place"), here.strings(given, "via")
-    before = [said.pop(key, "") for key in _LINEAGE]  # where an older toolcrib wrote them
+    before = [said.pop(key, "") for key in _LINEAGE]  # keys of an older toolcrib
     named = [here.text(given, key) if key in given else old for key, old in zip(_LINEAGE, before, strict=True)]
     parent, why = imported_lineage(*named)
     about = session_id, title, platform, user, model, cwd, *times, count, imported_place(SOURCE, said, via)

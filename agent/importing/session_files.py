@@ -1,4 +1,4 @@
-"""Reading files of other tools: sessions as they are found, faults with their places, and times."""
+"""Reads files of other tools: sessions in their form, faults with their places, and times."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.errors import ToolcribError
 
 _LONGEST = 256 * 1024 * 1024
-"""Bytes of a line that is read."""
+"""Maximum bytes of a line."""
 _AHEAD = 86_400.0
 """Seconds that a clock may have been ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFault:
-    """Part that could not be read. ``place`` is the line, from 1, or the number of a row; 0 for the whole file."""
+    """An unreadable part. ``place`` is the line, from 1, or the number of a row; 0 for the whole file."""
 
     path: Path
     place: int
@@ -32,8 +32,9 @@ class ImportFault:
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
-    """A session of another tool. ``name`` is its id there. ``records`` are as ours, ``times`` when each was said, in Unix
-    seconds, 0 where that is not known.
+    """A session of another tool. ``name`` is its id there.
+
+    ``records`` have toolcrib's form; ``times`` are their times in Unix seconds, 0 if unknown.
     """
 
     source: str
@@ -47,17 +48,17 @@ class ForeignSession:
 
     @property
     def began(self) -> float:
-        """Time at which the first thing was said."""
+        """Time of the first message."""
         return min(filter(None, self.times), default=0.0)
 
     @property
     def ended(self) -> float:
-        """Time at which the last thing was said."""
+        """Time of the last message."""
         return max(self.times, default=0.0)
 
 
 def lines_of(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the JSON objects of a file of JSON lines with their numbers; what is none is reported."""
+    """Yield the JSON objects of a file of JSON lines with their numbers; other lines are reported."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -82,9 +83,9 @@ def lines_of(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[tuple
 
 
 def files_below(path: Path, pattern: str, skipped: Sequence[str] = ()) -> list[Path]:
-    """Return the file, or the files below a folder that match, by name; nothing in folders of the skipped names.
+    """Return the file, or the matching files below a folder, by name, without folders of the skipped names.
 
-    Raises ToolcribError where there is no such file or folder.
+    Raises ToolcribError if there is no such file or folder.
     """
     if path.is_file():
         return [path]
@@ -110,7 +111,7 @@ def items_in(value: object) -> Sequence[Mapping[str, Any]]:
 
 
 def time_in(value: object) -> float | None:
-    """Return Unix seconds of an ISO 8601 string, or of seconds or milliseconds; None for what is no time, or one to come."""
+    """Return Unix seconds from an ISO 8601 string, or from seconds or milliseconds; None for an invalid or future time."""
     try:
         if isinstance(value, str):
             then = datetime.fromisoformat(value)
@@ -124,7 +125,7 @@ def time_in(value: object) -> float | None:
 
 
 def arguments_in(value: object) -> Mapping[str, Any]:
-    """Return a call's arguments: an object, or the one that a string holds; any other string as ``input``."""
+    """Return a call's arguments: an object, or the one in a string; any other string as ``input``."""
     if isinstance(value, str):
         try:
             read = json.loads(value) if value.strip() else {}

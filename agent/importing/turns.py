@@ -1,4 +1,4 @@
-"""Records of a session that another tool kept, made of what was said in it, called and returned, in the order of its coming."""
+"""Records of another tool's session, created from its messages, calls and results in their order of arrival."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 
 NOT_RECORDED = json.dumps({"error": "not recorded: the history that this session was imported from has no result of this call"})
-"""Result of a call that had none: every call has one (X-1)."""
+"""Result of a call without one: every call needs a result (X-1)."""
 _Role: TypeAlias = Literal["user", "assistant"]
 
 
@@ -40,7 +40,7 @@ class _Said:
 
 
 class Turns:
-    """Words said so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
+    """The conversation so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
 
     def __init__(self) -> None:
         self._said: list[_Said] = []
@@ -49,12 +49,12 @@ class Turns:
         self._at = 0.0
 
     def say(self, text: str, images: Sequence[Image] = (), at: float | None = None) -> None:
-        """A person says something."""
+        """Add a message of the user."""
         if text.strip() or images:
             self._said.append(_Said("user", self._time(at), texts=[text], images=list(images)))
 
     def reply(self, text: str, *, key: str = "", model: str = "", at: float | None = None) -> None:
-        """The model says something: in the reply of that ``key``, or without one in the last, until its calls have results."""
+        """Add text of the model to the reply with that ``key``; without a key, to the last one until its calls have results."""
         said = self._reply(key, model, at)
         if text.strip():
             said.texts.append(text)
@@ -62,14 +62,14 @@ class Turns:
     def call(
         self, call_id: str, name: str, args: Mapping[str, Any], *, key: str = "", model: str = "", at: float | None = None
     ) -> None:
-        """The model makes a call, in the reply that ``reply`` would add to."""
+        """Add a call of the model, to the reply that ``reply`` would add to."""
         said = self._reply(key, model, at)
         made = _Call(self._unused(call_id, said), name or "unknown", args)
         said.calls.append(made)
         self._open[call_id or made.id] = made
 
     def result(self, call_id: str, text: str, *, is_error: bool = False, images: Sequence[Image] = ()) -> bool:
-        """The last call of that id returns. False where there is none that has no result yet."""
+        """Set the result of the last call with that id. Return False if there is none without a result."""
         call = self._open.pop(call_id, None)
         if call is None:
             return False
@@ -78,16 +78,16 @@ class Turns:
         return True
 
     def end_reply(self) -> None:
-        """Begin another reply: what comes next is of it, also where calls of the last one have no results."""
+        """End the current reply, even if its calls have no results."""
         self._answered = True
 
     @property
     def spoken(self) -> bool:
-        """Return whether a person said something."""
+        """Return whether there is a message of a user."""
         return any(said.role == "user" for said in self._said)
 
     def records(self) -> tuple[list[dict[str, Any]], list[float]]:
-        """Return the records, and when each was said."""
+        """Return the records, and the time of each."""
         records: list[dict[str, Any]] = []
         times: list[float] = []
         for said in self._said:
@@ -137,7 +137,7 @@ def _result(call: _Call) -> dict[str, Any]:
 
 
 def image_from(data: object) -> Image | None:
-    """Return a picture from base64, or from a data URL; None for what is none that models take."""
+    """Return a picture from base64 or a data URL; None if models do not accept it."""
     if not isinstance(data, str):
         return None
     encoded = data.partition(",")[2] if data.startswith("data:") else data

@@ -1,15 +1,15 @@
 """Tool calls in plain text: the protocols, by name and by model name.
 
-A new dialect is a row of ``_fences`` (its tags) and, where what stands between them is new, a reader in ``_bodies`` or
-``_tokens``; ``_dialects`` gives it a name and its models, ``templates`` has the marks of its chat template. A protocol that is
-more than tags is a toolcrib.TextProtocol of its own, as ``json_object`` is, and has its row in ``_dialects`` too.
+A new dialect is a row of ``_fences`` (its tags) and, if the content between them is new, a reader in ``_bodies`` or
+``_tokens``; ``_dialects`` gives it a name and its models, ``templates`` has the markers of its chat template. A protocol with
+more than tags is a toolcrib.TextProtocol of its own, like ``json_object``, and also has a row in ``_dialects``.
 
-A reply's way: ``_stream`` cuts it into text, thinking (``_thoughts``) and blocks, with ``_scan`` for where a block ends and
-``_start`` for calls without tags. ``_marks``, ``_code`` and ``_quotes`` say which marks count: a call stands where a reply of its
-dialect has one, and what a line, an element, a comment or a quotation shows is text. ``_blocks`` and ``_made`` make calls of what
-the readers found; ``_reply`` puts all together, and holds a call back while what follows may show it as an example;
-``_sentences`` finds the sentences before a call that forbid it or show it; ``_left`` looks for what nobody read, ``_ends`` for
-ends that leave open where an argument ends. In doubt nothing runs, and the model is told. ``_prompt`` words tools and results,
+How a reply is read: ``_stream`` splits it into text, thinking (``_thoughts``) and blocks, with ``_scan`` for the end of a block
+and ``_start`` for calls without tags. ``_marks``, ``_code`` and ``_quotes`` decide which marks count: a call counts where a
+reply of its dialect may have one; a call shown in a line, an element, a comment or a quotation is text. ``_blocks`` and
+``_made`` turn blocks into calls; ``_reply`` assembles the result, and holds a call back while later text may show that it is an
+example; ``_sentences`` finds sentences before a call that forbid or introduce it; ``_left`` finds unread calls, ``_ends`` ends
+of arguments that are unclear. In doubt nothing runs, and the model gets the reason. ``_prompt`` words tools and results,
 ``repair`` reads JSON as models write it.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["NAMES", "find_protocol", "protocol_for_model"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the table of dialects once it is asked for: ``command`` alone needs none of its patterns."""
+    """Load the table of dialects on first use: ``command`` alone needs none of its patterns."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from agent.protocols import _dialects

@@ -1,4 +1,4 @@
-"""Calls that stand there without tags: a reply that begins with JSON or with ``[name(...)]``, and harmony's messages."""
+"""Calls without tags: a reply that begins with JSON or with ``[name(...)]``, and harmony's messages."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
 
 def kind_of(start: str) -> Literal["calls", "protocol", ""]:
-    """Guess the kind of a reply from its beginning."""
+    """Return the likely kind of a reply by its beginning."""
     if _PROTOCOL.match(start):
         return "protocol"
     return "calls" if _JSON_CALL.match(start) or (start[0] == "[" and BEGINS.match(start)) else ""
 
 
 def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
-    """The calls that ``body`` is; none where it is an answer that merely looks like one.
+    """Return the calls in ``body``; none if it is an answer that merely looks like calls.
 
-    What may be a record of a call is one with a fault, and with its text for a person (see is_shown).
+    A possible record of a call is returned as a faulty one, and its text is shown to the user (see is_shown).
     """
     if body[0] == "[" and BEGINS.match(body):
         return _python_calls(body, known, closed=closed)
@@ -64,12 +64,12 @@ def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
 
 
 def may_follow(body: str) -> Literal["lines", "nothing"]:
-    """Return what may follow calls without tags: behind JSON nothing, behind calls as in Python text on other lines."""
+    """Return which text may follow calls without tags: none behind JSON, other lines behind Python syntax."""
     return "lines" if body[0] == "[" and BEGINS.match(body) else "nothing"
 
 
 def is_shown(body: str, calls: Sequence[ToolCall]) -> bool:
-    """Return whether a person may be meant to see the JSON: it lacks arguments, or has more than the fields of a call."""
+    """Return whether the JSON may be meant for the user: it lacks arguments, or has more fields than a call."""
     if may_follow(body) != "nothing" or any(call.fault is None for call in calls):
         return False
     return not _HAS_ARGUMENTS.search(body) or any(str(call.fault).startswith(_RECORD) for call in calls)
@@ -92,30 +92,30 @@ def _unreadable(body: str, known: Definitions, *, closed: bool) -> list[ToolCall
 
 
 def name_in(body: str) -> str:
-    """The tool that a broken call seems to name; "" where it is unknown."""
+    """Return the tool that a broken call seems to name; "" if unknown."""
     match = _NAME.search(body[:400])
     return (match[1] or match[2] or match[3]).strip() if match else ""
 
 
 def is_pattern(body: str) -> bool:
-    """Return whether a block only shows how calls are written, with dots in place of what is in them."""
+    """Return whether a block only shows the form of calls, with dots for their content."""
     return _DOTS.search(body) is not None
 
 
 def meant(calls: Sequence[ToolCall], known: Definitions) -> bool:
-    """Return whether what was read are calls: of known tools, or, where none is known, without a fault."""
+    """Return whether the calls are meant: of known tools, or, if no tools are known, without a fault."""
     return all(call.name in known if known else call.fault is None for call in calls)
 
 
 def without_turn_ends(body: str) -> str:
-    """Return ``body`` without the tokens that end a turn, at its end."""
+    """Return ``body`` without end-of-turn tokens at its end."""
     while (text := body.rstrip()).endswith(_ENDS):
         body = text[: -len(next(end for end in _ENDS if text.endswith(end)))]
     return body
 
 
 def leading_value(body: str) -> tuple[str, str] | None:
-    """(the JSON value that the text begins with, the rest); None where there is none, or only blanks follow."""
+    """Return the JSON value at the beginning of a text, and the rest; None without a value, or if only blanks follow."""
     if body.lstrip()[:1] not in ("{", "["):
         return None
     cut = JsonScanner((), at_value=True).feed(body)
@@ -123,9 +123,9 @@ def leading_value(body: str) -> tuple[str, str] | None:
 
 
 def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
-    """(where a harmony header ends, whether it is whole); None where more text is needed.
+    """Return the end of a harmony header, and whether it is complete; None if more text is needed.
 
-    Another message's mark ends it too, and a line where nothing but a recipient began it: that is text.
+    Another message's mark also ends it. If only a recipient began it, so does the line's end: then it is text.
     """
     match = (_HEADER_STOPS if marked else _LINE_STOPS).search(text, 0, _HEADER_LIMIT + _LONGEST_STOP)
     if match is not None and match.start() <= _HEADER_LIMIT:
@@ -134,19 +134,19 @@ def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
 
 
 def header(text: str) -> tuple[str, str]:
-    """(the channel, the recipient) of a harmony header; "" where it names none. The recipient may stand on either side."""
+    """Return the channel and the recipient of a harmony header, "" if missing. The recipient may be on either side."""
     words = text.rpartition("<|channel|>")[2].split()
     recipients = _TO.findall(text)
     return words[0] if words else "", recipients[-1] if recipients else ""
 
 
 def tool_of(recipient: str) -> str:
-    """Return the tool that a recipient is; "" for people and for the model itself."""
+    """Return the tool that a recipient names; "" for people and for the model itself."""
     return "" if recipient in _PEOPLE else recipient.removeprefix("functions.")
 
 
 def arguments_of(tool: str) -> Callable[[str, Definitions], list[ToolCall]]:
-    """A reader for a block that is only the arguments of ``tool``."""
+    """Return a reader for a block that contains only the arguments of ``tool``."""
 
     def read(body: str, known: Definitions) -> list[ToolCall]:
         try:

@@ -1,4 +1,4 @@
-"""Blocks that were cut out of a reply: calls, or text that only looks like them.
+"""Blocks that were cut out of a reply: calls, or text that only looks like calls.
 
 Some lack their closing tag: servers cut replies at such tags, and models forget them.
 """
@@ -18,14 +18,14 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import ToolCall
 
 _VALUE_ENDS = ("</arg_value>", "</longcat_arg_value>")
-"""Ends of an argument behind which another one may have been meant to stand, and nothing says that it is the last."""
+"""Ends of an argument that another one may follow: they do not show that it is the last."""
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<!arg_key>)(?<=[\]}):>])\s*\Z")
 
 
 class Taken(NamedTuple):
-    """Text of a block that is shown, its calls and how they stand in the reply, and what is still to be read as text.
+    """Result of a block: text to show, its calls and their text in the reply, and the rest, to be read as text.
 
-    ``tagged``: the calls' arguments stand between tags.
+    ``tagged``: the calls' arguments are between tags.
     """
 
     shown: str = ""
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CutBlock:
-    """``lead``: the blanks behind its opening. ``in_sentence``: the opening stands in a sentence that was begun on its line."""
+    """A block. ``lead``: the blanks behind its opening. ``in_sentence``: a sentence on its line precedes the opening."""
 
     fence: ProtocolFence
     cut: Cut
@@ -51,7 +51,7 @@ class CutBlock:
         return self.fence.opener.removesuffix(self.fence.keep) + self.lead
 
     def take(self, known: Definitions) -> Taken:
-        """Return what the block comes to."""
+        """Return the calls or the text of the block."""
         fence = self.fence
         if fence.is_line and not self.truncated:
             cut = self.cut._replace(body=_bare.without_turn_ends(self.cut.body), closed=True)
@@ -74,7 +74,7 @@ class CutBlock:
         if self.fence.is_line and not calls:
             return True
         if self.fence.soft and not closed and self.fence.where and _bare.name_in(body) in known:
-            return False  # it is cut off
+            return False  # it was cut off
         if self.fence.soft:
             return not _bare.meant(calls, known)
         lost = bool(calls) and all(call.fault is not None for call in calls)
@@ -100,14 +100,14 @@ class CutBlock:
 
 
 def _is_part(call: ToolCall, text: str, known: Definitions) -> bool:
-    """Return whether more of a call may have been meant to follow."""
+    """Return whether a call may be incomplete."""
     if call.fault is not None or known.lacks(call.name, call.args):
         return True
     return text.rstrip().endswith(_VALUE_ENDS) and known.takes_more(call.name, call.args)
 
 
 def without_end(body: str, scanner: Scanner | None, *, truncated: bool) -> str | None:
-    """Return a list of calls with the bracket that it lacks; None where more than that is missing."""
+    """Return a list of calls with its missing bracket; None if more than that is missing."""
     if truncated or not isinstance(scanner, JsonScanner) or not scanner.open_list:
         return None
     return body.rstrip().rstrip(",") + "]"

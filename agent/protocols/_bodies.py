@@ -1,4 +1,4 @@
-"""Reading of a block of calls, whatever its tags: the content says which dialect it is (X-9)."""
+"""Reads a block of calls, whatever its tags: the content determines the dialect (X-9)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CDATA_START = re.compile(r"\s*<!\[CDATA\[")
 _CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
-"""Ends of the lines on which an argument's tags stand."""
+"""Ends of the lines around an argument's tags."""
 _ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
 _ARG = re.compile(r"\s*<(?:longcat_)?arg_key>(?P<key>[^<>]*)</(?:longcat_)?arg_key>\s*<(?:longcat_)?arg_value>")
 _ARG_EDGE = re.compile(r"</(?:longcat_)?arg_value>|(?=<(?:longcat_)?arg_key>)")
@@ -50,7 +50,7 @@ _OPEN_STRING = "a string has no end"
 
 
 def read_body(body: str, known: Definitions) -> list[ToolCall]:
-    """The calls of a block; always at least one, with a fault where it is not readable."""
+    """Return the calls of a block; always at least one, faulty if it is unreadable."""
     text = unfenced(body)
     if cdata := _CDATA.fullmatch(text):
         text = cdata[1].strip()
@@ -73,19 +73,19 @@ def read_body(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def read_code(body: str, known: Definitions) -> list[ToolCall]:
-    """Read a code block of calls as in Python, which may be printed."""
+    """Return the calls of a code block in Python syntax, with or without print()."""
     lines = [_PRINTED.fullmatch(line) for line in body.strip().splitlines()]
     return _python.read_python("\n".join(line[1] for line in lines if line) if all(lines) else body)
 
 
 def _called(call: ToolCall, known: Definitions) -> ToolCall:
-    """Llama 3 writes ``name.call(...)``."""
+    """Return the call without Llama 3's suffix: ``name.call(...)``."""
     name = call.name.removesuffix(".call")
     return replace(call, name=name) if call.name not in known and name in known else call
 
 
 def _wrapped(text: str, known: Definitions) -> list[ToolCall]:
-    """Read a list of calls that each have tags of their own; none where it is anything else."""
+    """Return the calls of a list with tags around each; none for any other text."""
     calls: list[ToolCall] = []
     at = 0
     while match := _WRAPPED.match(text, at):
@@ -95,7 +95,7 @@ def _wrapped(text: str, known: Definitions) -> list[ToolCall]:
 
 
 def _colons(text: str) -> list[ToolCall]:
-    """Read ``call:name{...}``, one or several; none where it is anything else."""
+    """Return the calls of ``call:name{...}``, one or several; none for any other text."""
     calls: list[ToolCall] = []
     at = 0
     while match := _COLON.match(text, at):
@@ -108,7 +108,7 @@ def _colons(text: str) -> list[ToolCall]:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the offset behind the brace that closes the one at ``at``; -1 where none does."""
+    """Return the offset behind the brace that closes the one at ``at``; -1 if none does."""
     depth = 0
     for match in _BRACES.finditer(text, at):
         mark = match[0]
@@ -137,7 +137,7 @@ def _json_or_python(text: str) -> Iterator[ToolCall]:
 
 
 def _sequence(text: str) -> list[object]:
-    """JSON objects one after the other; empty where it is anything else."""
+    """Return JSON objects that follow each other; none for any other text."""
     found: list[object] = []
     at = 0
     while at < len(text):
@@ -151,7 +151,7 @@ def _sequence(text: str) -> list[object]:
 
 
 def read_colon(name: str, braces: str, raw: str) -> ToolCall:
-    """``call:name{...}``: the braces are the arguments; strings may stand between ``<|"|>`` (000-22 to 000-25)."""
+    """Return the call ``call:name{...}``; its strings may be between ``<|"|>`` (000-22 to 000-25)."""
     parts = _QUOTED.split(braces)
     if len(parts) % 2 == 0:
         return faulty(name, raw, _OPEN_STRING)
@@ -167,14 +167,14 @@ def _named(name: str, text: str, raw: str) -> ToolCall:
 
 
 def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall:
-    """GLM: the name, then pairs of arg_key and arg_value. A key that begins a line in a value ends it if the schema has it."""
+    """Return GLM's call: name, then arg_key and arg_value pairs. A known key that begins a line in a value ends the value."""
     args: dict[str, object] = {}
     while match := _ARG.match(text, at):
         key = match["key"].strip()
         start = match.end()
         edge = _ARG_EDGE.search(text, start)
         while edge is not None and not edge[0] and not _ARG.match(text, edge.start()):
-            edge = _ARG_EDGE.search(text, edge.start() + 1)  # the value speaks of the tag
+            edge = _ARG_EDGE.search(text, edge.start() + 1)  # the value mentions the tag
         if edge is None:
             return faulty(name, text, f"the arg_value of {key} is not closed")
         if not edge[0]:
@@ -208,7 +208,7 @@ def _misspelt(key: str) -> str:
 
 
 def read_xml(text: str, known: Definitions) -> list[ToolCall]:
-    """Qwen3-Coder, MiniMax, DeepSeek DSML, MiniCPM, Step, Seed: functions or invokes with parameters."""
+    """Return the calls of Qwen3-Coder, MiniMax, DeepSeek DSML, MiniCPM, Step, Seed: functions or invokes with parameters."""
     calls: list[ToolCall] = []
     text, at = text.strip(), 0
     while at < len(text):
@@ -230,7 +230,7 @@ def read_xml(text: str, known: Definitions) -> list[ToolCall]:
 
 
 def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolCall, int]:
-    """(the call, where it ends); the whole rest belongs to a call that can't be read."""
+    """Return the call and its end; an unreadable call extends to the end of the text."""
     name = _found(head)
     if _JSON_FOLLOWS.match(text, head.end()):
         return _json_function(name, head, text)
@@ -260,7 +260,7 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
 
 
 def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall, int]:
-    """Llama 3, functionary: ``<function=name>{...}</function>``."""
+    """Return Llama 3's and functionary's call: ``<function=name>{...}</function>``."""
     start = head.end() + len(text[head.end() :]) - len(text[head.end() :].lstrip())
     end = _CLOSE.search(text, end_of_value(text, start))
     stop = end.start() if end else len(text)
@@ -268,16 +268,16 @@ def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall,
 
 
 def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) -> tuple[int, int, str]:
-    """(where the value ends, where to read on, a fault) of a parameter that begins with ``match``.
+    """Return the value's end, the position after it, and a fault, for the parameter that ``match`` begins.
 
-    Another parameter's beginning closes it where the schema has that parameter: models forget to. Within a line of a value that
-    has lines of its own it is a part of the value.
+    Models forget closing tags, so the beginning of another parameter in the schema closes it. Within a line of a multi-line
+    value, such a beginning is part of the value.
     """
     text = match.string
     if _CDATA_START.match(text, match.end()) and (close := _CDATA_END.search(text, match.end())):
         return close.end("cdata"), close.end(), ""
     start = match.end()
-    lines = text[start : start + 2].lstrip("\r").startswith("\n")  # the value stands on lines of its own
+    lines = text[start : start + 2].lstrip("\r").startswith("\n")  # the value is on lines of its own
     mentioned = False
     for edge in _PARAM_EDGE.finditer(text, start):
         at = edge.start()
@@ -305,7 +305,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
-    """Return whether the tag at ``at``, within a line, may begin the next parameter: a value follows on the next line."""
+    """Return whether the tag at ``at``, within a line, may begin the next parameter, with its value on the next line."""
     inner = _PARAM.match(text, at)
     if inner is None or not known.takes(name, _found(inner)) or not text[inner.end() :].lstrip("\r").startswith("\n"):
         return False
@@ -314,23 +314,23 @@ def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
 
 
 def _fits(match: re.Match[str], name: str, known: Definitions) -> bool:
-    """Return whether a parameter behind an open one on the same line is meant: its value is of a type that no text has."""
+    """Return whether a parameter behind an open one on the same line is meant: only if its value is not text."""
     end = _PARAM_EDGE.search(match.string, match.end())
     read = typed(match.string[match.end() : end.start()], known.schema(name, _found(match))) if end and end[0] else ""
     return not isinstance(read, str)
 
 
 def _is_on_lines(match: re.Match[str], end: int, schema: Mapping[str, Any]) -> bool:
-    """Return whether a value stands on lines of its own, whose ends are not its own; what is no text may stand anywhere.
+    """Return whether a value is on lines of its own, without their line ends; values that are not text count anywhere.
 
-    Qwen's models write values so, others between the tags, as they are: those of a call tell which it is.
+    Qwen's models write values this way, others directly between the tags; all values of a call together decide.
     """
     text = match.string
     return text.startswith(("\n", "\r\n"), match.end(), end) or not isinstance(typed(text[match.end() : end], schema), str)
 
 
 def _parameter(match: re.Match[str], end: int, schema: Mapping[str, Any], *, lines: bool) -> object:
-    """The value between its opening tag, which is ``match``, and ``end``."""
+    """Return the value between its opening tag, ``match``, and ``end``."""
     text, start = match.string, match.end()
     value = text[start:end]
     marks = f"{match['before'] or ''}{match['after']}"
@@ -350,7 +350,7 @@ def _parameter(match: re.Match[str], end: int, schema: Mapping[str, Any], *, lin
 
 
 def _items(text: str) -> list[str] | None:
-    """The texts of ``<item>`` elements; None where it is anything else."""
+    """Return the texts of ``<item>`` elements; None for any other text."""
     found, at = [], 0
     while match := _ITEM.match(text, at):
         if "<item>" in match[1]:

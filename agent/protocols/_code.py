@@ -1,4 +1,4 @@
-"""Markdown code and quotations in a reply: a mark that stands in them is only spoken of."""
+"""Markdown code and quotations in a reply: a mark inside them is only mentioned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FENCED = re.compile(
 _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"[ \t>]*(?![ \t>]|#|`{3}|~{3}|\Z)")
-"""Beginning of a block quote's line whose paragraph the next line may continue without a ``>``."""
+"""Beginning of a line in a block quote whose paragraph the next line may continue without a ``>``."""
 
 
 ANYTHING = re.compile("")
@@ -40,38 +40,38 @@ _SHOWN = re.compile(
 )
 """Beginnings of a line, up to a call, that show the call in a list, at a prompt, in an expression or in a note."""
 _LISTED = re.compile(rf"{_ITEM.pattern}.*|[ \t]*\[?(?:\d{{4}}-\d\d-\d\d|\d\d:\d\d:\d\d).*")
-"""Beginnings of a line of a list or a log, in which words may stand before a call."""
+"""Beginnings of a line of a list or a log, which may have words before a call."""
 _ROLE = re.compile(r"[ \t]*[*_]*(?:user|human|assistant|model|ai|system|tool|q|a)[*_]*[ \t]*:[*_]*[ \t]*", re.IGNORECASE)
 _TITLE, _BOLD = re.compile(r"[ \t]*#{1,6}[ \t]"), re.compile(r"[ \t]*\*\*")
 _GOES_ON = re.compile(r"[ \t]+[^\s<\[{]|[.,;:)?!]")
 
 
 class CodeState:
-    """Follows text as it comes: code blocks, and code spans, quotations and block quotes of the current line.
+    """Tracks streamed text: code blocks, and code spans, quotations and block quotes of the current line.
 
-    Text is looked at only once somebody asks what stands there: most replies have no marks.
+    Text is analysed only when its state is needed: most replies have no marks.
     """
 
     def __init__(self) -> None:
-        self._text: list[str] = []  # not looked at yet
+        self._text: list[str] = []  # not analysed yet
         self._start = ""
         self._span = 0  # backticks that opened the code span of this line
         self._wide = 0  # backticks that opened a code span in this paragraph
-        self._lazy = False  # the line before is in a block quote's paragraph, so that this one is too
-        self._spanned = False  # the quoted mark stands in the code span of this line
+        self._lazy = False  # the previous line is in a block quote's paragraph, so this one is too
+        self._spanned = False  # the quoted mark is in the code span of this line
         self._fence = ""
-        self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; none: the line does
+        self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; an empty tuple: the line's end
         self._quotes = Quotes()
         self._begun = False
-        self._after_blank = False  # the line before is blank, or code by its indentation
+        self._after_blank = False  # the previous line is blank, or indented code
         self._marked = 0  # characters of the quoted mark that are still to come
         self._last = ""
-        self._in_shown = False  # the line's beginning shows all that stands in it
+        self._in_shown = False  # the line's beginning marks all of it as shown
         self._titled = False
         self.feed = self._text.append
 
     def interrupt(self) -> None:
-        """Take note of a call or an end of a turn: what comes after it begins a line."""
+        """Handle a call or an end of a turn: the text after it begins a line."""
         self._look()
         if self._closes_fence():
             self._fence = ""
@@ -90,12 +90,12 @@ class CodeState:
 
     @property
     def titled(self) -> bool:
-        """Return whether a line's beginning has been come to, and the last line that is not blank is a title."""
+        """Return whether this is the beginning of a line, and the last non-blank line is a title."""
         return self.begins_line and self._titled
 
     @property
     def may_be_code(self) -> bool:
-        """Return whether a code span of this paragraph is open, if an end of it follows."""
+        """Return whether a code span of this paragraph is open, provided that its end follows."""
         self._look()
         return self._wide > 0
 
@@ -107,13 +107,13 @@ class CodeState:
 
     @property
     def in_item(self) -> bool:
-        """Return whether nothing but the sign of a list's item stands before, on this line."""
+        """Return whether only a list item's bullet precedes on this line."""
         self._look()
         return _ITEM.fullmatch(self._start) is not None
 
     @property
     def in_sentence(self) -> bool:
-        """Return whether a sentence that was begun on this line has come to a blank."""
+        """Return whether a sentence was begun on this line, and a blank follows it."""
         before = self.last
         if before[-1:] not in (" ", "\t", "(") or not before.strip():
             return False
@@ -121,17 +121,17 @@ class CodeState:
 
     @property
     def spoken(self) -> bool:
-        """Return whether any mark that stands here is quoted, not meant: in code, or right behind an opening quotation mark."""
+        """Return whether any mark here is quoted: in code, or right behind an opening quotation mark."""
         self._look()
         return self._code() is not None or self._quotes.begins_here
 
     def quotation(self) -> re.Pattern[str] | None:
-        """Return what must follow a call here for it to be quoted; None where nothing suggests that it is."""
+        """Return a pattern that must follow a call here if it is quoted; None if nothing suggests that it is."""
         self._look()
         if (code := self._code()) is not None:
             return code
         if self._fence:
-            return None  # the call stands right behind the end of the block
+            return None  # the call is right behind the end of the block
         if self._start.lstrip().startswith("|"):
             return _CELL_END
         if self._begun and self._after_blank and _INDENTED.match(self._start):
@@ -139,7 +139,7 @@ class CodeState:
         return self._quotes.closing() or self._sign()
 
     def _sign(self) -> re.Pattern[str] | None:
-        """Return what must follow where the beginning of the line shows what stands in it; None where it does not."""
+        """Return a pattern that must follow if the line's beginning marks its content as shown; None if it does not."""
         if _COMMENT.fullmatch(self._start):
             return _TEXT
         if _SHOWN.fullmatch(self._start) or _COMMENTED.fullmatch(self._start) or self._in_shown:
@@ -151,9 +151,9 @@ class CodeState:
         return _DIFF_GOES_ON if _DIFF.match(self._start) else None
 
     def passes(self, mark: str, ends: tuple[str, ...], *, call: bool) -> bool:
-        """Return whether ``mark``, which comes next, is only spoken of.
+        """Return whether ``mark``, which comes next, is only mentioned.
 
-        ``ends`` are the marks that end a call it begins. What may be a quotation is enough for a ``call``.
+        ``ends`` are the marks that end a call which it begins. For a ``call``, a possible quotation is enough.
         """
         self._look()
         if self._quoted is not None:
@@ -169,7 +169,7 @@ class CodeState:
         return True
 
     def _code(self) -> re.Pattern[str] | None:
-        """Return what must follow for this to be Markdown's code or block quote; None where it is neither."""
+        """Return a pattern that must follow if this is Markdown's code or block quote; None if it is neither."""
         if self._fence:
             return None if self._closes_fence() else ANYTHING
         match = _FENCE.match(self._start)
@@ -196,14 +196,14 @@ class CodeState:
             return
         if self._marked:
             after = text[self._marked :]
-            if after[:1] in QUOTED_ENDS or (self._is_quote() and goes_on(after)):  # the quotation is of the mark alone
+            if after[:1] in QUOTED_ENDS or (self._is_quote() and goes_on(after)):  # only the mark itself is quoted
                 self._quoted = None
             elif len(text) <= self._marked:
                 self._text.append(text)
                 return
             self._marked = 0
         if self._quoted and any(end in text for end in self._quoted):
-            self._quoted = None  # not all ends are marks that text is searched for
+            self._quoted = None  # text is not searched for all ends
         first, *lines = text.split("\n")
         self._add(first)
         for line in lines:
@@ -251,22 +251,22 @@ class CodeState:
 
 
 def goes_on(text: str) -> bool:
-    """Return whether ``text`` goes on with a sentence that has come to a mark, and does not begin a call."""
+    """Return whether ``text`` continues a sentence that contains a mark, and does not begin a call."""
     return _GOES_ON.match(text) is not None
 
 
 def without_code(text: str) -> str:
-    """``text`` with its code and quotations left out."""
+    """Return ``text`` without its code and quotations."""
     if "`" in text or "~~~" in text:
         text = _SPAN.sub("", FENCED.sub("\n", text))
     return _BLOCK_QUOTE.sub("", text) if ">" in text else text
 
 
 def end_of_quoted(text: str, end: int, ends: Iterable[str], closing: re.Pattern[str]) -> int:
-    """Return where quoted call text ends whose mark ends at ``end``; -1 where ``closing`` does not end the quotation.
+    """Return the end of quoted call text whose mark ends at ``end``; -1 if ``closing`` does not end the quotation.
 
-    ``ends`` are the marks that end a call which the mark begins; where there is none, it ends with the line. It may be the mark
-    alone that is quoted.
+    ``ends`` are the marks that end a call which the mark begins; without any, the call ends with the line. Possibly only the
+    mark is quoted.
     """
     line = text.find("\n", end)
     line = line if line >= 0 else len(text)

@@ -1,4 +1,4 @@
-"""The protocols by name. ``auto`` reads whichever it sees: for models whose template is not known."""
+"""The protocols by name. ``auto`` reads any of them: for models whose template is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Prompt = Callable[[str, Sequence[Mapping[str, Json]]], str]
 
 
 class FencedProtocol:
-    """Calls between the tags of some dialects, or (``bare``) as the beginning of a reply.
+    """Calls between the tags of some dialects, or (``bare``) at the beginning of a reply.
 
     Results go back as one user message: a model without native tools has no other role for them.
     """
@@ -104,7 +104,7 @@ _BY_MODEL: tuple[tuple[str, str], ...] = (
 
 
 def find_protocol(name: str) -> TextProtocol:
-    """Raises ConfigError, which lists the names."""
+    """Return a protocol by name. Raises ConfigError, which lists the names."""
     try:
         return _PROTOCOLS[name]
     except KeyError:
@@ -112,6 +112,6 @@ def find_protocol(name: str) -> TextProtocol:
 
 
 def protocol_for_model(model: str) -> TextProtocol:
-    """The dialect that a model was trained on, as far as its name shows it; else ``auto``."""
+    """Return the dialect that a model was trained on, if its name shows it; else ``auto``."""
     name = next((name for pattern, name in _BY_MODEL if re.search(pattern, model, re.IGNORECASE)), "auto")
     return _PROTOCOLS[name]

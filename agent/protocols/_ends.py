@@ -1,4 +1,4 @@
-"""Ends of arguments that stand between tags: misspelt ones, and ends whose beginning was not seen."""
+"""Ends of arguments between tags: misspelt ones, and ends whose beginning was not seen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _QUOTES = ("`", '"', "'", "\u201c", "\u201d")
 
 
 def holds_arguments(text: str) -> bool:
-    """Return whether tags of arguments stand in the text of a call."""
+    """Return whether the text of a call contains tags of arguments."""
     return _MARKS.search(text) is not None
 
 
 def without_misspelt(value: str, key: str) -> str | None:
-    """Return a value without the misspelt end that it ends with; None where it is not clear if that is the argument's end.
+    """Return a value without a misspelt end tag at its end; None if it is unclear whether that is the argument's end.
 
-    The value has no end of its own: the next argument's beginning closes it.
+    The value has no closing tag of its own: the next argument's beginning closes it.
     """
     match = _ENDS_LIKE.search(value, max(0, value.rfind("<")))
     if match is None:
@@ -39,7 +39,7 @@ def without_misspelt(value: str, key: str) -> str | None:
 
 
 def stray_end(text: str) -> str:
-    """Return the end of an argument whose beginning does not stand in ``text``; "" for none. It may be spoken of, or quoted."""
+    """Return the end of an argument whose beginning is not in ``text``; "" for none. Mentions and quotations are ignored."""
     opened = False
     for match in _ARGUMENT.finditer(text):
         if match["quote"] and match["ends"] is None:

@@ -1,4 +1,4 @@
-"""The tags that begin and end calls and thinking, by dialect. A new dialect is a row here, and a reader if its inside is new."""
+"""The tags that begin and end calls and thinking, by dialect. A new dialect is a row here, and a reader if its content is new."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SHIELDS = (
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
 Follows = Literal["lines", "nothing"]
-"""Matter that may follow a call for it to run: text on other lines, or no text at all."""
+"""Text that may follow a call for it to run: text on other lines, or none."""
 _FUNCTION = re.compile(r"<function=[^<>\n]*>\s*\S")
 _FUNCTION_JSON = re.compile(r"<function=[^<>\n]*>\s*\{")
 DECIDES = 8
-"""Characters that decide which dialect a block holds."""
+"""Characters that decide which dialect a block contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class ProtocolFence:
     """A row of the table.
 
     ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
-    (``content``: by what it is). ``where``: anywhere, or only at the beginning of a line. ``follows``: what may follow it for it
-    to run. ``rank``: see StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models write no closing,
-    so that text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that tell what is
-    in it. ``dialect`` are names, with blanks between.
+    (``content``: by its content). ``where``: anywhere, or only at the beginning of a line. ``follows``: text that may follow it
+    for it to run. ``rank``: see StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models omit the
+    closing, so text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that
+    determine its content. ``dialect``: names, separated by blanks.
     """
 
     opener: str
@@ -64,11 +64,11 @@ class ProtocolFence:
 
     @property
     def is_line(self) -> bool:
-        """Return whether a call ends with its line, and the reply's end is as good."""
+        """Return whether a call ends with its line or with the reply."""
         return self.closers == ("\n",)
 
     def decided(self, head: str) -> bool:
-        """Return whether the beginning of a block tells what is in it."""
+        """Return whether the beginning of a block determines its content."""
         return len(head) >= self.decides or (self.keep != "" and _FUNCTION.match(head) is not None)
 
     def scanner(self, head: str) -> Scanner:
@@ -89,7 +89,7 @@ class ProtocolFence:
 
 
 def read_line(body: str, known: Definitions) -> list[ToolCall]:
-    """Read a line of the command protocol; there is no call in a mention of somebody, or a sentence about decorators."""
+    """Return the call in a line of the command protocol; none for a mention of a user, or a sentence about decorators."""
     match = _PROSE.match(body)
     if (match and match[1] not in known) or not _LINE.match(body):
         return []
@@ -155,17 +155,17 @@ OTHER_TURNS = (
 
 _BAR = "\uff5c"
 _SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
-"""Ways in which models write the special tokens of DeepSeek and Step: with wide or ASCII bars and gaps."""
+"""Spellings of DeepSeek's and Step's special tokens by models: with wide or ASCII bars and gaps."""
 _INVOKES = re.compile(r"<\w+:invoke|<invoke|<function=")
 
 
 def _spelled(mark: str) -> tuple[str, ...]:
-    """All spellings of a token; ``mark`` has ASCII bars, and underscores for gaps."""
+    """Return all spellings of a token; ``mark`` has ASCII bars, and underscores for gaps."""
     return tuple(mark.replace("|", bar).replace("_", gap) for bar, gap in _SPELLINGS)
 
 
 def _token_rows() -> Iterator[ProtocolFence]:
-    """DeepSeek, Step and Kimi: a section of calls, or a call whose section was not begun."""
+    """Yield rows for DeepSeek, Step and Kimi: a section of calls, or a call without the beginning of a section."""
     ends, call_ends = _spelled("<|tool_calls_end|>"), _spelled("<|tool_call_end|>")
     read: dict[str, object] = {"read": _tokens.read_sections, "scan": "json", "decides": 64}
     for opener in _spelled("<|tool_calls_begin|>"):
@@ -177,7 +177,7 @@ def _token_rows() -> Iterator[ProtocolFence]:
 
 
 def _invoke_rows() -> Iterator[ProtocolFence]:
-    """Invokes with and without what should stand around them."""
+    """Yield rows for invokes with and without their wrappers."""
     for name in _DSML:
         for wrapper in ("function_calls", "tool_calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
@@ -195,7 +195,7 @@ def _invoke_rows() -> Iterator[ProtocolFence]:
 
 
 def _code_rows() -> Iterator[ProtocolFence]:
-    """Command R and Gemma 3: a code block, as the reply's end."""
+    """Yield rows for Command R and Gemma 3: a code block at the end of the reply."""
     block: dict[str, object] = {"where": "line", "soft": True, "follows": "nothing"}
     for end in ("\n", "\r\n"):
         for gap in (end, " ", ""):
@@ -256,7 +256,7 @@ ANSWERS = {
     "<|START_RESPONSE|>": "<|END_RESPONSE|>",
     "<|open|>response<|sep|>": "<|close|>response<|sep|>",
 }
-"""Marks around text that is addressed to a person."""
+"""Marks around text that is addressed to a user."""
 DROPPED = (
     *TURN_ENDS,
     *OTHER_TURNS,
@@ -279,15 +279,15 @@ DROPPED = (
     "<|close|>message<|sep|>",
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
-"""Marks that say nothing to a person: ends of turns, and ends of calls that were not begun."""
+"""Marks without meaning for a user: ends of turns, and ends of calls that were not begun."""
 WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>")
 """Tags around a whole answer."""
 STRIKE, STRIKE_END = "<s>", "</s>"
-"""HTML's strikethrough ends as a turn of some models does."""
+"""HTML's strikethrough ends like a turn of some models."""
 
 CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", "\n```", *TURN_ENDS}
 PART = ">>>"
-"""functionary's beginning of a part of a reply, which a recipient follows."""
+"""functionary's beginning of a part of a reply, followed by a recipient."""
 HEADERS = ("<|channel|>", "<|start|>")
 HEADER_END = "<|message|>"
 
@@ -315,10 +315,10 @@ INNER = (
     "\u273fFUNCTION\u273f",
     "]<]minimax[>[",
 )
-"""Marks that stand inside of calls only: in text they show that a call was lost."""
+"""Marks that occur only inside calls: in text they show that a call was lost."""
 
 
 def fences_of(dialects: Iterable[str]) -> tuple[ProtocolFence, ...]:
-    """The rows of these dialects; all of them for none."""
+    """Return the rows of these dialects; all rows if none are given."""
     wanted = set(dialects)
     return tuple(row for row in FENCES if not wanted or wanted & set(row.dialect.split()))

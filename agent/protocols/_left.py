@@ -1,4 +1,4 @@
-"""Calls that a finished reply's text still holds: nothing of them runs, and the model is told so, once each."""
+"""Finds unread calls in a finished reply's text: none of them runs, and the model gets a fault for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WEAK = (
     "<function_call>",
     "<invoke name=",
 )
-"""Openings that people write too; they count only where a call can be read from them."""
+"""Openings that people write too; they count only if a call can be read from them."""
 _ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
 _MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK and "```" not in opener), *_fences.INNER)))
 _WEAK_MARKS = ("<invoke name=", "<function_calls>", "<function_call>")
@@ -44,17 +44,17 @@ _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?
 _STRIPPED = re.compile(
     r"(?:commentary|analysis|assistant)[ \t]*(?:<\|channel\|>\w*[ \t]*)?to=(?:functions\.)?([\w.-]+)[^\n{]{0,40}(?=\{)"
 )
-"""Harmony's message to a tool, also where a server left out the special tokens."""
+"""Harmony's message to a tool, also if a server removed the special tokens."""
 _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
 _CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
 _CALLED = re.compile(r"[{\[]|\w\(|<\w+[= ]|arg_")
 _MOST = 50
-"""Objects that are looked at."""
+"""Maximum number of objects to check."""
 _TAIL = 60
 
 
 def marks_in(text: str) -> tuple[list[str], str]:
-    """(the marks of calls that stand in ``text`` outside of code and quotations, the text without what is quoted)."""
+    """Return the marks of calls in ``text`` outside of code and quotations, and the text without quoted parts."""
     found: dict[str, None] = {}
     kept: list[str] = []
     code, at = CodeState(), 0
@@ -83,9 +83,9 @@ def marks_in(text: str) -> tuple[list[str], str]:
 def lost_calls(
     content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], end: str
 ) -> list[ToolCall]:
-    """Calls with faults for those that were seen and not read.
+    """Return faulty calls for calls that were seen and not read.
 
-    ``reader`` makes one for what stands in a code block; ``end`` is the end of a call whose beginning was not seen.
+    ``reader`` makes a reader for the content of a code block; ``end`` is the end of a call whose beginning was not seen.
     """
     known = beginning.known
     marks, _ = marks_in(open_thinking)
@@ -110,7 +110,7 @@ def lost_calls(
 
 
 def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:
-    """Return the tools that a block's code calls; in one that was never closed, the calls that it ends with."""
+    """Return the tools that a block's code calls; for an unclosed block, the calls at its end."""
     if beginning.begins_call(opener, code):
         return [call.name for call in nested_calls(opener, code, reader)]
     action = _value(code.strip(), 0)[0]
@@ -122,7 +122,7 @@ def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, r
 
 
 def speaks(text: str) -> bool:
-    """Return whether the text behind a mark goes on with the sentence that the mark stands in, with no call on that line."""
+    """Return whether the text behind a mark continues the sentence with the mark, without a call on that line."""
     return goes_on(text) and not _CALLED.search(text.partition("\n")[0])
 
 
@@ -131,7 +131,7 @@ def _listed(marks: list[str]) -> str:
 
 
 def left_over(content: str, known: Definitions) -> list[ToolCall]:
-    """Calls with faults for all that looks like one in the text of a reply."""
+    """Return faulty calls for everything that looks like a call in the text of a reply."""
     if not any(sign in content for sign in "<[{(\u273f"):
         return []
     marks, text = marks_in(content)
@@ -143,7 +143,7 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
 
 
 def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
-    """(name, text) of each call of a known tool that has no tags."""
+    """Yield name and text of each untagged call of a known tool."""
     if "{" in text:
         yield from _objects(text, known)
         for match in (*_NAMED.finditer(text), *_REACT.finditer(text), *_STRIPPED.finditer(text)):
@@ -161,7 +161,7 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
 
 
 def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
-    """JSON objects that are calls: those that are lines of their own, or, where there are several, all."""
+    """Yield JSON objects that are calls: those on lines of their own, or, if there are several, all."""
     lines: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     at, looked = 0, 0
@@ -179,7 +179,7 @@ def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
 
 
 def _alone(text: str, start: int, end: int) -> bool:
-    """Return whether what stands from ``start`` to ``end`` is a line of its own, phi's list of calls, or the end of the text."""
+    """Return whether the text from ``start`` to ``end`` is a line of its own, phi's list of calls, or the end of the text."""
     line = text.rfind("\n", 0, start) + 1
     if _BULLET.fullmatch(text, line, start) and _REST.match(text, end):
         return True
@@ -187,7 +187,7 @@ def _alone(text: str, start: int, end: int) -> bool:
 
 
 def _value(text: str, at: int) -> tuple[Json, int]:
-    """(the JSON value at ``at``, where it ends); (None, at) where there is none."""
+    """Return the JSON value at ``at``, and its end; (None, at) if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):

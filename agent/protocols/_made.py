@@ -1,4 +1,4 @@
-"""The calls that a reply's blocks come to: names, arguments by the schema's types, and faults that say what to write instead."""
+"""Calls from the blocks of a reply: names, arguments by the schema's types, and faults that explain the correct form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.protocols.repair import read_json, shown
 from toolcrib.contract.types import Json, ToolCall
 
 UNREADABLE = "INVALID_JSON"
-"""The one argument of a call that could not be read: its raw text."""
+"""The only argument of an unreadable call: its raw text."""
 
 CUT_OFF = "cut off before its end, so it was not run; call again, with less in one call"
 _NAMES = ("name", "tool_name", "tool", "function")
@@ -57,24 +57,24 @@ class Definitions:
         return isinstance(required, (list, tuple)) and any(key not in args for key in required)
 
     def takes_more(self, name: str, args: Mapping[str, Json]) -> bool:
-        """Return whether the tool has an argument that is not given, or may have: its schema says nothing of them."""
+        """Return whether the tool has more arguments than given, or may have: its schema may not list them."""
         properties = self.parameters(name).get("properties")
         return not isinstance(properties, Mapping) or any(key not in args for key in properties)
 
     def schema(self, name: str, key: str) -> Mapping[str, Json]:
-        """Return an argument's schema; empty where nothing is known of it."""
+        """Return an argument's schema; empty if unknown."""
         properties = self.parameters(name).get("properties")
         found = properties.get(key) if isinstance(properties, Mapping) else None
         return found if isinstance(found, Mapping) else {}
 
 
 def faulty(name: str, raw: str, fault: str) -> ToolCall:
-    """A call that is answered and never run."""
+    """Return a call that is answered and never run."""
     return ToolCall(ToolCall.new_id(), name, {UNREADABLE: raw}, f"{fault}. It was: {shown(raw.strip())}")
 
 
 def made(name: Any, args: Json, raw: str) -> ToolCall:
-    """A call of ``name``; with a fault where name or arguments can't be meant (000-28)."""
+    """Return a call of ``name``; faulty if name or arguments are invalid (000-28)."""
     if not isinstance(name, str) or not name.strip():
         return faulty("", raw, "the call names no tool")
     if args is None or args == "":
@@ -90,7 +90,7 @@ def made(name: Any, args: Json, raw: str) -> ToolCall:
 
 
 def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
-    """The calls that a JSON value spells out: one, or a list of them, in any of the usual shapes."""
+    """Yield the calls in a JSON value: one, or a list of them, in any of the usual shapes."""
     value = _unwrapped(value)
     if isinstance(value, list):
         for one in value:
@@ -112,7 +112,7 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
 
 
 def _given_twice(value: dict[str, Json]) -> str:
-    """Return the fields that name the tool, or its arguments, in ways that differ; "" for none."""
+    """Return the fields that name the tool, or its arguments, in conflicting ways; "" for none."""
     inner = value.get("function")
     both = [*value.items(), *(inner.items() if isinstance(inner, dict) else ())]
     for fields in (_NAMES, _ARGS):
@@ -123,14 +123,14 @@ def _given_twice(value: dict[str, Json]) -> str:
 
 
 def is_record(value: Json) -> bool:
-    """Return whether JSON holds fields beside those of a call: then it tells of a call, or describes a tool."""
+    """Return whether JSON has more fields than a call: then it is a record of a call, or describes a tool."""
     value = _unwrapped(value)
     ones = value if isinstance(value, list) else [value]
     return any(isinstance(one, dict) and len(one) > 1 and bool(one.keys() - _BESIDE) for one in ones)
 
 
 def is_data(value: Json, known: Definitions) -> bool:
-    """Return whether JSON that names tools has nothing of a call: no arguments, and no field that the tool would take."""
+    """Return whether JSON names tools without calling them: no arguments, and no field that the tool would accept."""
     value = _unwrapped(value)
     for one in value if isinstance(value, list) else [value]:
         name, args = _parts(one) if isinstance(one, dict) else (None, None)
@@ -142,14 +142,14 @@ def is_data(value: Json, known: Definitions) -> bool:
 
 
 def _is_schema(args: Json) -> bool:
-    """Return whether a model gave back the parameters of the tool's definition for its arguments."""
+    """Return whether a model returned the parameters of the tool's definition as its arguments."""
     if not isinstance(args, dict) or args.get("type") != "object" or not args.keys() <= _SCHEMA_FIELDS:
         return False
     return isinstance(args.get("properties"), dict)
 
 
 def _unwrapped(value: Json) -> Json:
-    """Return what stands in ``{"tool_calls": [...]}``, beside which at most text stands."""
+    """Return the value of ``{"tool_calls": [...]}``, which may only have text beside it."""
     if isinstance(value, dict) and not value.keys() & {*_NAMES, *_ARGS}:
         inner = [value[key] for key in _WRAPPERS if isinstance(value.get(key), (list, dict))]
         if len(inner) == 1 and len(value) <= 3:
@@ -158,7 +158,7 @@ def _unwrapped(value: Json) -> Json:
 
 
 def looks_called(value: Json, known: Definitions) -> bool:
-    """Return whether untagged JSON is a call: of a known tool, or, where none is known, with arguments."""
+    """Return whether untagged JSON is a call: of a known tool, or, if no tools are known, with arguments."""
     value = _unwrapped(value)
     ones = value if isinstance(value, list) else [value]
     for one in ones:
@@ -171,7 +171,7 @@ def looks_called(value: Json, known: Definitions) -> bool:
 
 
 def spells_calls(value: Json, known: Definitions) -> list[str]:
-    """Return the names of the calls that JSON spells out, each of a known tool and with arguments; none for anything else."""
+    """Return the names of the calls in JSON, if each is of a known tool and has arguments; none otherwise."""
     names = []
     value = _unwrapped(value)
     if isinstance(value, dict) and value.keys() <= {"thought", "action"}:
@@ -198,22 +198,22 @@ def _parts(value: dict[str, Json]) -> tuple[Any, Any]:
 
 
 def unfenced(text: str) -> str:
-    """Return ``text`` without the Markdown fence that stands around all of it."""
+    """Return ``text`` without a Markdown fence around all of it."""
     text = text.strip()
     match = _FENCED.fullmatch(text)
     return match[1] if match else text
 
 
 def between(text: str, at: int) -> int:
-    """Return the offset behind what may stand between two calls: blanks, a comma, a semicolon."""
+    """Return the offset behind the separators between two calls: blanks, a comma, a semicolon."""
     match = _BETWEEN.match(text, at)
     return match.end() if match else at
 
 
 def typed(text: str, schema: Mapping[str, Json]) -> Json:
-    """An argument written as bare text, as a value of the schema's type; a string where the schema takes one or says nothing.
+    """Return an argument in bare text as a value of the schema's type; a string if the schema allows one or has no type.
 
-    Without any schema, what can only be a number, a literal, a list or an object is one.
+    Without any schema, a text that can only be a number, a literal, a list or an object is read as one.
     """
     types = _types(schema)
     bare = text.strip()
@@ -238,7 +238,7 @@ def _read(text: str) -> Json:
     try:
         return read_json(text)
     except ValueError:
-        return text  # the tool's schema will say what is wrong with it
+        return text  # validation by the tool's schema will report the problem
 
 
 def _is_value(text: str) -> bool:
@@ -246,7 +246,7 @@ def _is_value(text: str) -> bool:
 
 
 def _types(schema: Mapping[str, Json]) -> set[str]:
-    """The JSON types that a schema names, looking into anyOf and oneOf."""
+    """Return the JSON types that a schema names, including anyOf and oneOf."""
     named = schema.get("type")
     found = {one for one in (named if isinstance(named, list) else [named]) if isinstance(one, str)}
     for group in ("anyOf", "oneOf"):

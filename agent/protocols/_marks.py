@@ -1,4 +1,4 @@
-"""Marks that a reader looks for in the text of a reply."""
+"""Marks that a reader searches for in the text of a reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.protocols._scan import Tokens
 
 
 class Marks:
-    """Marks in text, and in text that is addressed to a person. ``stray``: also ends of thinking that was not begun."""
+    """Marks in text, and in text that is addressed to a user. ``stray``: also ends of thinking that was not begun."""
 
     def __init__(self, fences: tuple[ProtocolFence, ...], *, stray: bool) -> None:
         self.fences = {fence.opener: fence for fence in fences}
@@ -29,7 +29,7 @@ class Marks:
 
 @lru_cache(maxsize=64)
 def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> Marks:
-    """Return the same object for the same fences each time: its patterns take long to compile."""
+    """Return the marks of fences, cached: their patterns take long to compile."""
     return Marks(fences, stray=stray)
 
 
@@ -39,22 +39,22 @@ _HALF_HEADERS = frozenset(mark[:size] for mark in _fences.HEADERS for size in ra
 
 
 class SpokenMarks:
-    """Tells marks that count from those that a reply only speaks of: in code or a quotation, or as words of a sentence."""
+    """Distinguishes marks that count from marks that a reply only mentions: in code, in a quotation, or in a sentence."""
 
     def __init__(self, marks: Marks, *, harmony: bool) -> None:
         self._marks = marks
         self.harmony = harmony
-        """The reply is in harmony's format: a message may begin on any line."""
-        self._ends: Counter[str] = Counter()  # of calls and thinking that are only spoken of
+        """True if the reply is in harmony's format: then a message may begin on any line."""
+        self._ends: Counter[str] = Counter()  # of calls and thinking that are only mentioned
         self.in_message = False
-        """A harmony message that is only spoken of has begun."""
+        """True after the beginning of a harmony message that is only mentioned."""
         self._strikes = 0
         self._wrapper = ""
 
     def stands(self, mark: str, code: CodeState, rest: str, *, blank: bool, final: bool) -> bool | None:
-        """Return whether a mark counts where the text has come to; None where that depends on text that is still to come.
+        """Return whether a mark counts at the current position; None if that depends on text still to come.
 
-        ``blank``: there is no text yet. ``rest`` is what follows the mark, as far as it is known.
+        ``blank``: there is no text yet. ``rest``: the known text behind the mark.
         """
         if mark == _fences.PART:
             return code.begins_line and not code.passes(mark, (), call=True)
@@ -86,8 +86,10 @@ class SpokenMarks:
         return fence is not None or self._counts(mark, blank=blank)
 
     def begins_message(self, before: str, rest: str, *, anywhere: bool, final: bool) -> bool | None:
-        """Return whether one of harmony's headers stands where a message begins: at the beginning of the reply, and in harmony's
-        own format on any line, or behind a whole sentence. ``before`` is the end of what stands before it on its line.
+        """Return whether one of harmony's headers begins a message.
+
+        It does at the beginning of the reply and, in harmony's own format, on any line or behind a complete sentence.
+        ``before`` is the end of the text before it on its line.
         """
         if not rest and not final:
             return None
@@ -97,7 +99,7 @@ class SpokenMarks:
         return stands
 
     def ends_message(self, rest: str, *, final: bool) -> bool | None:
-        """Return whether a message's end is meant, behind a header that was only spoken of."""
+        """Return whether a message's end is meant, behind a header that was only mentioned."""
         follows = rest.strip()
         if not final and (not follows or follows in _HALF_HEADERS):
             return None
@@ -123,9 +125,7 @@ class SpokenMarks:
 
 
 def _in_prose(mark: str, code: CodeState, rest: str, *, final: bool) -> bool | None:
-    """Return whether a mark is a word of a sentence, or an item of a list, by the text on both sides; None where more of ``rest``
-    is needed.
-    """
+    """Return whether the text on both sides makes a mark a word of a sentence, or a list item; None if more text is needed."""
     if mark == _fences.STRIKE:
         return False
     if code.in_item:

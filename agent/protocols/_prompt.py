@@ -1,4 +1,4 @@
-"""The model's instructions about tools and their results, in the specification's words (000-10, 000-11, 000-38)."""
+"""The model's instructions about tools and their results, with the specification's text (000-10, 000-11, 000-38)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMAND_INTRO = (
 
 
 def tool_lines(definitions: Sequence[Mapping[str, Json]]) -> str:
-    """List the tools, one a line: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
+    """Return the list of tools, one per line: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
     lines = []
     for name, function in Definitions(definitions).tools.items():
         parameters = function.get("parameters")
@@ -30,7 +30,7 @@ def tool_lines(definitions: Sequence[Mapping[str, Json]]) -> str:
 
 
 def with_tools(instructions: str, intro: str, definitions: Sequence[Mapping[str, Json]]) -> str:
-    """The system prompt; without tools there is no section of them (000-12)."""
+    """Return the system prompt; without tools it has no section about them (000-12)."""
     if not definitions:
         return instructions
     section = f"{intro}\n{tool_lines(definitions)}"
@@ -62,7 +62,7 @@ def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) 
 
 
 def plain_result(executed: ExecutedCall) -> str:
-    """A result as text: what the tool said as it is, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
+    """Return a result as text: the tool's own text, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
     from tools.dispatch.json_results import as_json, reason
 
     result = executed.result
@@ -82,12 +82,12 @@ def _error(why: str) -> str:
 
 
 def results_text(named: Sequence[tuple[str, str]]) -> str:
-    """All results of a turn as one text, in call order (000-38)."""
+    """Return all results of a turn as one text, in call order (000-38)."""
     return "Tool results:\n\n" + "\n\n".join(f"[{name or 'unreadable call'}] {text}" for name, text in named)
 
 
 def recorded_result(result: Mapping[str, Json]) -> str:
-    """Word a stored result, whose text is JSON, as a fresh one."""
+    """Return a stored result, whose text is JSON, in the form of a fresh one."""
     text = str(result["text"])
     try:
         value = json.loads(text)

@@ -1,4 +1,4 @@
-"""Calls written as in Python: ``[search(query="x", limit=3), now()]``. Read, never evaluated."""
+"""Calls in Python syntax: ``[search(query="x", limit=3), now()]``. Parsed, never evaluated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEADING_ZEROS = re.compile(r"(-?)0+(\d+)")
 
 
 def read_python(body: str) -> list[ToolCall]:
-    """The calls; nothing but one with a fault where the text is no list of calls with keyword arguments."""
+    """Return the calls; a single faulty one if the text is no list of calls with keyword arguments."""
     text = body.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -39,7 +39,7 @@ def read_python(body: str) -> list[ToolCall]:
         calls.append(ToolCall(ToolCall.new_id(), match[1], args))
         after = _AFTER.match(text, at)
         if after is None:
-            return [_fault(match[1], text)]  # a part of an expression
+            return [_fault(match[1], text)]  # part of an expression
         at = after.end()
     return calls or [_fault("", body)]
 
@@ -49,7 +49,7 @@ def _fault(name: str, raw: str) -> ToolCall:
 
 
 def _arguments(text: str, at: int) -> tuple[dict[str, Json], int]:
-    """(the arguments, where the call ends). Raises ValueError."""
+    """Return the arguments, and the end of the call. Raises ValueError."""
     args: dict[str, Json] = {}
     while text[at : at + 1] != ")":
         match = _KEYWORD.match(text, at)
@@ -64,7 +64,7 @@ def _arguments(text: str, at: int) -> tuple[dict[str, Json], int]:
 
 
 def _value(text: str, at: int) -> tuple[Json, int]:
-    """(the value, where the comma or the bracket after it stands). Raises ValueError."""
+    """Return the value, and the position of the comma or bracket after it. Raises ValueError."""
     pieces: list[str] = []
     depth = 0
     while match := _TOKEN.match(text, at):

@@ -1,4 +1,4 @@
-"""Quotations, comments and elements that hold code, followed in prose as it comes: what stands in an open one is quoted."""
+"""Quotations, comments and elements that contain code, tracked in streamed prose: text in an open one is quoted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOSERS = {
     "'": "'",
     "\u2018": "\u2019",
 }
-"""Opening quotation marks, and what ends each."""
+"""Opening quotation marks, and the characters that end each."""
 _LOOKED_AT = 120
 """Characters of a line that decide whether it is a tag."""
 _APOSTROPHES = "'\u2019"
@@ -27,13 +27,13 @@ _SIGN = re.compile(
     rf"[{''.join(_CLOSERS)}\u2019\u300d\u300f]|<!--|-->|/\*|\*/|<{_SHOWS}\b[^<>\n]*>|</[A-Za-z][\w:-]*>|\\end\{{\w+\*?\}}"
 )
 _ELEMENT = re.compile(r"<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>|\\begin\{(?P<environment>\w+\*?)\}(?:\[[^\]]*\])?")
-"""A line that begins a part of the text: what stands before the part's end is shown there, not meant."""
+"""A line that begins an element: text before the element's end is shown, not meant."""
 _RESULT = r"\w*(?:response|result|output)s?>"
 _MARKS = re.compile(rf"</(?:(?!{_RESULT})[\w:-]*(?:tool|call|function|invoke|param)[\w:-]*|think)>", re.IGNORECASE)
-"""Ends of elements that stand around calls which are meant."""
+"""Ends of elements that wrap real calls."""
 _VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "p", "li"))
 _SILENT = re.compile(rf"</{_SHOWS}>|\\end\{{(?:verbatim|lstlisting|minted)\*?\}}")
-"""Ends of elements that do nothing but show; in any other one a call may be meant, and the model is told."""
+"""Ends of elements that only show text; in any other element a call may be meant, and the model gets a fault."""
 NEVER = re.compile(r"(?!)")
 AFTER = frozenset("\"'\u201d\u201c\u2019\u00bb\u00ab\u300d\u300f`")
 """Marks that, right behind a call, show that it was quoted."""
@@ -49,7 +49,7 @@ def _pattern(closer: str) -> re.Pattern[str]:
 
 
 def ends_example(text: str) -> bool | None:
-    """Return whether what stands right behind a call ends what the call is shown in; None where more of it is needed."""
+    """Return whether the text right behind a call ends a quotation or element around it; None if more text is needed."""
     if text[0] in AFTER:
         return True
     if match := _AFTER.match(text):
@@ -58,7 +58,7 @@ def ends_example(text: str) -> bool | None:
 
 
 class Quotes:
-    """``begins_here``: the quotation was opened by the last character."""
+    """State of quotations. ``begins_here``: the last character opened the quotation."""
 
     def __init__(self) -> None:
         self._open = ""
@@ -69,7 +69,7 @@ class Quotes:
         self.begins_here = False
 
     def feed(self, text: str) -> None:
-        """Take prose of one line, without its end."""
+        """Add prose of one line, without its line end."""
         for match in _SIGN.finditer(text):
             sign, at = match[0], match.start()
             before = text[at - 1] if at else self._last
@@ -84,7 +84,7 @@ class Quotes:
             self._line += text[: _LOOKED_AT - len(self._line)]
 
     def end_line(self, *, blank: bool) -> None:
-        """Take note of a line's end: straight quotation marks reach no further than their paragraph, single ones the line."""
+        """Handle the end of a line: straight quotation marks end with their paragraph, single ones with the line."""
         if self._open and (self._open in _OF_LINE or (blank and self._open in _OF_PARAGRAPH)):
             self._open = ""
         if not self._comment and (element := _ELEMENT.fullmatch(self._line.strip())):
@@ -95,7 +95,7 @@ class Quotes:
         self._line, self._last, self.begins_here = "", "\n", False
 
     def closing(self) -> re.Pattern[str] | None:
-        """Return what ends the innermost that is open; None where nothing is."""
+        """Return a pattern for the end of the innermost open quotation, comment or element; None if nothing is open."""
         if self._comment:
             return _pattern(re.escape(self._comment))
         if self._elements:

@@ -1,4 +1,4 @@
-"""A reply as it is put together: its text, thinking and calls, and what of them may be shown already."""
+"""Builds a reply: its text, thinking and calls, and the part of them that may be shown already."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _BEHIND = "a call before it in the reply has no clear end, so it may be a part o
 _STRAY = "{} stands behind the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
 _LOOKED_BACK = 80
 _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
-"""Ends of text that a call stands behind: with text behind it too, it may be an example."""
+"""Ends of text before a call: if text follows the call too, it may be an example."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Unsure:
-    """Calls that run if what follows them lets them.
+    """Calls that run unless the following text prevents it.
 
-    ``raw`` is how they stand in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
-    ``amid``: they stand within a sentence.
+    ``raw`` is their text in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
+    ``amid``: they are within a sentence.
     """
 
     rank: int
@@ -46,29 +46,29 @@ class _Unsure:
 
 
 class ReplyBuilder:
-    """Builder of one reply's events. Where the prompt may have opened the thinking (``maybe``), it shows nothing before that is
-    known: what a person has seen as the answer stays the answer.
+    """Builds the events of one reply.
 
-    ``one_variant``: of calls in tags of several ranks, those of the lowest count (000-21).
+    If the prompt may have opened the thinking (``maybe``), nothing is shown until that is clear: text shown as the answer stays
+    the answer. ``one_variant``: among calls in tags of several ranks, only the lowest rank counts (000-21).
     """
 
     def __init__(self, thinking: Thinking, *, one_variant: bool) -> None:
         self.code = CodeState()
         self.blank = True
-        """No text yet."""
+        """True while there is no text."""
         self.calls: list[tuple[int, ToolCall]] = []
         self.faults: list[str] = []
         self.doubtful: list[ToolCall] = []
-        """Calls with faults for those that were shown as text in their place."""
+        """Faulty calls in place of calls that were shown as text."""
         self._unsure: list[_Unsure] = []
-        self._shows = False  # a call that was introduced is an example, so that others may be too
-        self._in_refused = False  # on the line of a call that is a part of a sentence
+        self._shows = False  # a call that was introduced is an example, so others may be examples too
+        self._in_refused = False  # on the line of a call that is part of a sentence
         self._gap = ""  # blanks behind the last of them
-        self._unclear = False  # a call has no clear end: what looks like calls behind it may be a part of it
-        self._called_at = -1  # where in the text the first call stands
+        self._unclear = False  # a call has no clear end: later calls may be part of it
+        self._called_at = -1  # position of the first call in the text
         self.lost = ""
         """The end of a call whose beginning was not seen."""
-        self._tail = ""  # the last characters that were shown since the last call
+        self._tail = ""  # the last characters shown since the last call
         self.thought = False
         self.mused = ""
         """The last characters of the thinking."""
@@ -90,7 +90,7 @@ class ReplyBuilder:
 
     @property
     def next_thinking(self) -> Thinking:
-        """Return what a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
+        """Return the thinking state for the next reply: a prompt that opens the thinking does so each time."""
         return "maybe" if self.thought or (self.blank and not self.called) else "unlikely"
 
     @property
@@ -130,7 +130,7 @@ class ReplyBuilder:
         self._events.append(StreamEvent("assistant_delta", shown))
 
     def _decide(self, text: str, *, final: bool = False) -> bool:
-        """Look at text behind calls: False while it decides nothing, as it is blank."""
+        """Decide about waiting calls by the text behind them; return False if the text decides nothing yet."""
         whole = self._gap + text
         words = whole.lstrip()
         quoted = ends_example(words) if words else None
@@ -148,7 +148,7 @@ class ReplyBuilder:
         return True
 
     def _goes_on(self, first: str, *, apart: bool) -> bool:
-        """Return whether what begins with ``first`` goes on with the sentence in which the calls stand."""
+        """Return whether text that begins with ``first`` continues the sentence around the calls."""
         if first.isupper() and not apart:
             return False
         if first == "<" or first.isupper() or (not first.isascii() and not first.islower()):
@@ -156,7 +156,7 @@ class ReplyBuilder:
         return True
 
     def _refuse(self, *, link: bool, fault: str = "") -> None:
-        """Show what was taken for calls as the text that it is; the model is told, unless it is a Markdown link."""
+        """Show waiting calls as text; the model gets a fault, unless the text is a Markdown link."""
         unsure, self._unsure = self._unsure, []
         for one in unsure:
             why = fault or (_ALONE if one.follows == "nothing" else _NOT_ALONE)
@@ -167,7 +167,7 @@ class ReplyBuilder:
         self._in_refused = True
 
     def close(self) -> None:
-        """Take note that nothing follows."""
+        """Handle the end of the reply."""
         if self._unsure and self._decide("", final=True):
             gap, self._gap = self._gap, ""
             self._show(gap)
@@ -176,7 +176,7 @@ class ReplyBuilder:
             self.calls = [(rank, call if call.fault else _refused(call, _STRAY.format(end))) for rank, call in self.calls]
 
     def add_waiting_calls(self) -> None:
-        """Run the calls that waited for what follows them."""
+        """Accept the calls that waited for the text behind them."""
         unsure, self._unsure = self._unsure, []
         for one in unsure:
             self._add(one.rank, one.calls)
@@ -185,7 +185,7 @@ class ReplyBuilder:
             self._show(gap)
 
     def end_call(self, mark: str) -> None:
-        """Take note of an end of a call that was not begun: if the text before it looks like one, it is lost."""
+        """Handle the end of a call that was not begun: if the text before it looks like one, a call was lost."""
         if self._tail.endswith(("}", "]", ")", ">")):
             self.lost = mark
 
@@ -199,10 +199,10 @@ class ReplyBuilder:
     def add(
         self, rank: int, calls: Sequence[ToolCall], raw: str = "", follows: Follows = "lines", *, tagged: bool = False
     ) -> None:
-        """Add calls. With their text, ``raw``, they wait for what follows.
+        """Add calls. With their text, ``raw``, they wait for the text behind them.
 
-        ``tagged``: their arguments stand between tags. Where such a call can't be read it may end later than it seems, so that no
-        call behind it in the reply runs.
+        ``tagged``: their arguments are between tags. If such a call can't be read, it may end later than it seems, so no call
+        behind it in the reply runs.
         """
         calls = list(self._clear(calls, tagged=tagged))
         if self._called_at < 0 and calls:
@@ -227,7 +227,7 @@ class ReplyBuilder:
             self._refuse(link=False, fault=_SHOWN if shown else "")
 
     def _clear(self, calls: Sequence[ToolCall], *, tagged: bool) -> Iterator[ToolCall]:
-        """Yield the calls, with a fault for those behind one that has no clear end."""
+        """Yield the calls; those behind one without a clear end get a fault."""
         for call in calls:
             yield _refused(call, _BEHIND) if self._unclear and call.fault is None else call
             if tagged and call.fault is not None and holds_arguments(str(call.args.get(UNREADABLE))):
@@ -241,18 +241,18 @@ class ReplyBuilder:
                 self._events.append(StreamEvent("tool_call_delta", text, call.id, call.name))
 
     def more(self, events: Sequence[StreamEvent]) -> None:
-        """Add what another reader found."""
+        """Add events of another reader."""
         self._events += events
 
     def think(self) -> None:
-        """Take note that the reply has thinking of its own: no stray end of thinking is believed from here on."""
+        """Begin thinking of the reply's own: later stray ends of thinking are ignored."""
         self.add_waiting_calls()
         self.thought = True
         self.mused = ""
         self._held = False
 
     def end_thinking(self) -> None:
-        """Take note of an end of thinking without its beginning: the prompt had opened it, and no call in it runs (000-19)."""
+        """Handle an end of thinking without a beginning: the prompt had opened it, and no call in it runs (000-19)."""
         if self.thought:
             return
         self.think()
@@ -264,13 +264,13 @@ class ReplyBuilder:
         ]
         self.calls = []
         if self._unlikely:
-            return  # a person has seen it as text
+            return  # the user has seen it as text
         text = self._content.getvalue()
         self._content, self._events, self._spaces, self.blank, self.lost = StringIO(), [], [], True, ""
         self.muse(text)
 
     def ranked(self) -> list[ToolCall]:
-        """The calls; where there are variants of the tags, those of the first that gave one (000-21)."""
+        """Return the calls; if several tag variants occur, only those of the lowest rank with a call (000-21)."""
         ranks = {rank for rank, call in self.calls if call.fault is None}
         if len(ranks) < 2 or not self._one_variant:
             return [call for _, call in self.calls]
@@ -282,5 +282,5 @@ class ReplyBuilder:
 
 
 def _refused(call: ToolCall, fault: str) -> ToolCall:
-    """Return a call that could be read and still is not to run."""
+    """Return a readable call as a faulty one that must not run."""
     return faulty(call.name, json.dumps(call.args, ensure_ascii=False), fault)

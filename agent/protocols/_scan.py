@@ -1,4 +1,4 @@
-"""The end of a block of call text, found in one pass over pieces of any size; closing tags inside strings don't count."""
+"""Finds the end of a block of call text in one pass over pieces of any size; closing tags inside strings don't count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
-    """A block's text, what follows it, whether its closing tag was there, whether its JSON value was whole, and that tag."""
+    """A block's text, the text after it, whether its closing tag was found and its JSON value complete, and that tag."""
 
     body: str
     rest: str
@@ -28,12 +28,12 @@ class Cut(NamedTuple):
 
 class Scanner(Protocol):
     def feed(self, text: str, *, final: bool = False) -> Cut | None:
-        """The cut, once it is found. ``final`` (nothing follows) always gives one."""
+        """Return the cut once it is found; with ``final`` (nothing follows) always."""
         ...
 
 
 def _tree(marks: Sequence[str]) -> str:
-    """Return a pattern for any of these, by first characters: one that tries each in turn takes ten times as long."""
+    """Return a pattern for any of the marks, grouped by first characters: plain alternatives take ten times as long."""
     groups: dict[str, list[str]] = {}
     for mark in marks:
         groups.setdefault(mark[:1], []).append(mark[1:])
@@ -45,7 +45,7 @@ def _tree(marks: Sequence[str]) -> str:
 
 
 class Tokens:
-    """A few literal strings, none the beginning of another: a pattern for any of them, and which text may begin one."""
+    """Literal strings, none a prefix of another: a pattern for any of them, and a check for a partial one."""
 
     def __init__(self, tokens: Iterable[str], more: str = "") -> None:
         self.all = tuple(dict.fromkeys(tokens))
@@ -57,7 +57,7 @@ class Tokens:
         self._first = re.compile(f"[{firsts}]" if firsts else r"(?!)")
 
     def held(self, text: str) -> int:
-        """Count the characters at the end of ``text`` that may be the beginning of a mark."""
+        """Return how many characters at the end of ``text`` may begin a mark."""
         if not self._longest:
             return 0
         size = len(text)
@@ -72,12 +72,12 @@ class Tokens:
 
 @lru_cache(maxsize=256)
 def tokens_of(tokens: tuple[str, ...], more: str = "") -> Tokens:
-    """Return the same object for the same tokens each time: a reply may have thousands of blocks."""
+    """Return the tokens, cached: a reply may have thousands of blocks."""
     return Tokens(tokens, more)
 
 
 class _Pieces:
-    """Text that was looked at already, and how much of it there is."""
+    """The text that was scanned already, and its size."""
 
     def __init__(self) -> None:
         self.text = StringIO()
@@ -90,7 +90,7 @@ class _Pieces:
         self.buffer = self.buffer[count:]
 
     def cut(self, start: int, end: int, *, closed: bool, complete: bool) -> Cut:
-        """The last thing asked of it. Offsets are from the beginning of the block."""
+        """Return the final cut. Offsets are from the beginning of the block."""
         buffer, end = self.buffer, end - self.size
         if start < self.size:
             self.text.write(buffer)
@@ -106,11 +106,11 @@ class _Pieces:
 
 
 class JsonScanner:
-    """A block around JSON, or around calls written as in Python.
+    """A block around JSON, or around calls in Python syntax.
 
-    A closing tag inside a string is part of the string, unless the text then turns out not to be JSON: then it was the end.
-    ``peek`` are closing tags that are left for what follows. ``at_value``: the block ends with its first value. ``first`` are the
-    characters that may begin one.
+    A closing tag inside a string is part of the string, unless the text turns out not to be JSON: then it was the end. ``peek``
+    are closing tags that remain in the rest. ``at_value``: the block ends with its first value. ``first``: characters that may
+    begin one.
     """
 
     def __init__(self, closers: Sequence[str], *, peek: Sequence[str] = (), at_value: bool = False, first: str = "{[") -> None:
@@ -125,7 +125,7 @@ class JsonScanner:
         self._stack: list[str] = []
         self._quote = ""
         self._after = False  # a string has just ended
-        self._last = ""  # the last character outside of strings that is no blank
+        self._last = ""  # the last non-blank character outside of strings
         self._candidate: tuple[int, int] | None = None  # the first closing tag inside the current value's strings
         self._broken = False
         self._complete = False
@@ -162,7 +162,7 @@ class JsonScanner:
         return self._middle if self._stack else self._outer
 
     def _between(self, text: str) -> bool:
-        """Take note of text without tokens. False where it can't stand there: then this is no JSON."""
+        """Handle text without tokens; return False if it is invalid there, so that this is no JSON."""
         if self._quote or self._broken or not self._stack:
             return True
         text = text.strip()
@@ -176,7 +176,7 @@ class JsonScanner:
         return True
 
     def _token(self, match: re.Match[str], *, final: bool) -> tuple[Cut | None, int]:
-        """(the cut, where to go on); -1 where more text is needed."""
+        """Return the cut, and the position to continue at; -1 if more text is needed."""
         mark, start, end = match[0], match.start(), match.end()
         place = self._text.size + start
         if mark == "\\" and self._quote:
@@ -225,15 +225,15 @@ class JsonScanner:
 
     @property
     def open_list(self) -> bool:
-        """True where only the list of calls is not closed: each call in it is whole."""
+        """True if only the list of calls is not closed: each call in it is complete."""
         return not self._broken and not self._quote and self._stack == ["["] and self._last == "}"
 
 
 class TagScanner:
-    """A block whose arguments stand between tags of their own: a closing tag in an argument's text is part of it.
+    """A block whose arguments are between tags of their own: a closing tag in an argument's text is part of it.
 
-    ``shields`` are (opening, closing) tags of arguments; ``peek`` are marks that end the block too, and are left for what
-    follows. CDATA is text.
+    ``shields`` are (opening, closing) tags of arguments; ``peek`` are marks that also end the block, and remain in the rest.
+    CDATA is text.
     """
 
     def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = (), *, peek: Sequence[str] = ()) -> None:
@@ -245,7 +245,7 @@ class TagScanner:
         self._until = ""
         self._in_cdata = False
         self._candidate: tuple[int, int] | None = None
-        self._again = False  # after the candidate another argument began: the one we are in lacks its end
+        self._again = False  # another argument began after the candidate: the current one lacks its end
 
     def feed(self, text: str, *, final: bool = False) -> Cut | None:
         self._text.buffer += text

@@ -1,11 +1,11 @@
-"""Sentences before a call that forbid it or show it as an example. Only English is read: docs/adr/0022 says why."""
+"""Sentences before a call that forbid it or introduce an example. Only English is recognised: docs/adr/0022 explains why."""
 
 from __future__ import annotations
 
 import re
 
 LOOKED_BACK = 300
-"""Characters before a call in which its sentence stands."""
+"""Characters before a call that are searched for its sentence."""
 _VERB = re.compile(
     r"(?:writ|us|typ|produc|execut|invok|issu|mak|includ|past|generat|giv)(?:e|ing)"
     r"|(?:send|call|emit|output|print|run|do|say|post|put|answer|reply|respond|return|submit|repeat|add|copy|recommend|mean)(?:[tn]?ing)?"
@@ -16,14 +16,14 @@ _LINKS = frozenset(
     " we one anyone people users models should must may can shall will directly also actually yet way let circumstances account"
     " case any under at all".split()
 )
-"""Words that may stand between a negation and its verb."""
+"""Words that may be between a negation and its verb."""
 _OBJECTS = frozenset(
     ", ( out back down with me us them ever again here now anything something text like such as a an any the this that"
     " these those it following tool function call calls tag tags block blocks xml json form format markup message messages"
     " in your my our reply replies answer answers command commands line lines one ones below exactly literally verbatim"
     " please to way kind of all or and at".split()
 )
-"""Words that may stand between a verb and the call that is its object. With any other word, the verb has an object of its own."""
+"""Words that may be between a verb and the call as its object. Any other word gives the verb its own object."""
 _POINTERS = frozenset("this these following such call calls tag tags".split())
 _PLACES = frozenset("in on at for when if unless until before without while because during under inside".split())
 _BEGINS = frozenset(", ( please you i we one us and but so then just also to always".split())
@@ -46,7 +46,7 @@ _SHOWS = re.compile(
 _MEANS = re.compile(
     r"(?<!if )\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
 )
-"""The model says what it does next, so that a call behind ``like this`` is meant."""
+"""The model announces its next step, so a call behind ``like this`` is meant."""
 _ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z|\[\^[^\]\n]+\]:\Z", re.IGNORECASE)
 """The end of ``e.g.``, ``i.e.`` and of a footnote's mark."""
 _ASIDE = re.compile(r"\s*\([^()\n]*\)\Z")
@@ -58,9 +58,9 @@ _ITEM = re.compile(r"(?:\A|\n)[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t][^\n]*\Z")
 
 
 def is_half(before: str, blanks: str) -> bool:
-    """Return whether the text before a call, which ``blanks`` separate from it, ends within a sentence.
+    """Return whether the text before a call, separated from it by ``blanks``, ends within a sentence.
 
-    On the call's own line, a sentence in which the model says what it does counts as a whole one.
+    On the call's own line, a sentence that announces the model's next step counts as complete.
     """
     lines = blanks.count("\n")
     if not blanks or before.endswith("```") or (lines > 1 and _ITEM.search(before)):
@@ -73,7 +73,7 @@ def is_half(before: str, blanks: str) -> bool:
 
 
 def covers(text: str) -> bool:
-    """Return whether the sentence before a call forbids it, or shows it as an example."""
+    """Return whether the sentence before a call forbids it, or introduces it as an example."""
     text = text.rstrip(" \t\n\"'(*_`>\u2013\u2014-")
     if text.endswith("?") or _ABBREVIATED.search(text):
         return not text.endswith("?")
@@ -114,7 +114,7 @@ def _is_negated(before: list[str], verb: list[str]) -> bool:
     linked = before[size:]
     third, second, last = ["", "", "", *before[:size]][-3:]
     if verb and not _VERB.fullmatch(verb[0]) and linked[-1:] not in (["be"], ["being"]):
-        return False  # it tells what was done
+        return False  # it reports a past action
     if last in ("avoid", "against", "stop", "nobody"):
         return (bool(verb) and verb[1:] != ["it"]) or last in ("avoid", "against")
     if last in _REASONS and second == "no":
@@ -133,7 +133,7 @@ def _is_negated(before: list[str], verb: list[str]) -> bool:
 
 
 def _is_others(before: list[str], verb: list[str]) -> bool:
-    """Return whether the verb says what others write, or what the model would write."""
+    """Return whether the verb describes what others write, or what the model would write."""
     near = before[-2:]
     if not verb or not _VERB.fullmatch(verb[0]):
         return False

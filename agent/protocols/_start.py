@@ -1,4 +1,4 @@
-"""Beginnings of a reply besides text and tags: JSON or Python calls, a code block that holds them, a tool's bare name."""
+"""Beginnings of a reply other than text and tags: JSON or Python calls, a code block with calls, a tool's bare name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Found = ProtocolFence | Literal["wait", "header", "protocol", "text"] | None
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Text that is calls, unless other text follows: ``raw`` as it stands in the reply, ``body`` what is in it."""
+    """Text that is a call unless other text follows: ``raw`` is the text in the reply, ``body`` its content."""
 
     fence: ProtocolFence
     body: str
@@ -41,14 +41,14 @@ class Pending:
     closed: bool
 
     def calls(self, known: Definitions, reader: Callable[[], TextReader]) -> list[ToolCall]:
-        """The calls; none where it is anything else."""
+        """Return the calls; none if the text is anything else."""
         if self.fence.closers == (CODE_END,):
             return nested_calls(self.fence.opener, self.body, reader, known)
         return self.fence.read(self.body, known)
 
 
 def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known: Definitions | None = None) -> list[ToolCall]:
-    """The calls of a code block that holds nothing else; none where there is anything else in it, or a tool that is not known."""
+    """Return the calls of a code block; none if it contains anything else, or an unknown tool."""
     text = code.strip()
     if _info(opener) in _PYTHON_INFO and BEGINS.match(text) and not text.startswith("["):
         calls = read_code(text, known or Definitions())
@@ -61,7 +61,7 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
 
 
 def trailing_code(content: str) -> tuple[str, str, bool] | None:
-    """(its first line, the code, whether it is closed) of a code block that a text ends with."""
+    """Return the first line, the code, and whether it is closed, of a code block at the end of a text; None without one."""
     text = content.rstrip()
     if "```" not in text and "~~~" not in text:
         return None
@@ -86,7 +86,7 @@ def _info(opener: str) -> str:
 
 
 class Beginning:
-    """Looks at the beginning of a reply. ``skipped`` is how much of it the last fence that was found leaves out."""
+    """Recognises the beginning of a reply. ``skipped``: how much of it the last fence that was found leaves out."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Beginning:
         self.skipped = 0
 
     def recognize(self, lead: str, *, called: bool, final: bool) -> Found:
-        """Return a fence, or what ``lead`` begins. None: it is text, or a tag."""
+        """Return a fence, or the kind of text that ``lead`` begins. None: text or a tag."""
         if not self._nested:
             if lead.startswith("to=") or _CHANNEL.match(lead):
                 return "header"
@@ -115,20 +115,20 @@ class Beginning:
         return self._untagged(lead, called=called, final=final) if self.bare else None
 
     def look_on(self, lead: str, before: Pending, *, final: bool) -> Found:
-        """Return what follows a pending call that may be one too. None: other text."""
+        """Return the kind of text behind a pending call, if it may be one too. None: other text."""
         if before.fence.closers == (CODE_END,):
             return self._code(lead, final=final) if lead.startswith("```") else self._wait_for("```", lead, final=final)
         return self._named(lead, final=final)
 
     def part(self, lead: str, *, final: bool) -> Found:
-        """Return what a part of functionary's reply is: a call, or text. None: the mark was a word."""
+        """Return the kind of a part of functionary's reply: a call, or text. None: the mark was a word."""
         return self._named(lead, final=final)
 
     def _wait_for(self, mark: str, lead: str, *, final: bool) -> Found:
         return "wait" if not final and mark.startswith(lead) else None
 
     def begins_call(self, opener: str, code: str) -> bool:
-        """Return whether the code of a block begins as calls do."""
+        """Return whether the code of a block begins like a call."""
         start = code.lstrip()[: _bare.DECIDES]
         if not start:
             return False
@@ -177,7 +177,7 @@ class Beginning:
         return ProtocolFence("", scan="value")
 
     def _named(self, lead: str, *, final: bool) -> Found:
-        """functionary: a tool's name on a line, then its arguments; or ``all``, then text."""
+        """Return a fence for functionary's format: a tool's name on a line, then its arguments; or ``all``, then text."""
         if match := _TO_ALL.match(lead):
             self.skipped = match.end()
             return "text"

@@ -1,4 +1,4 @@
-"""A reader of replies as they come: it tells text, thinking and calls apart. One pass, the same at any cut (X-10)."""
+"""Reads streamed replies and separates text, thinking and calls. One pass, with the same result at any cut (X-10)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from toolcrib.contract.session import ParsedReply, StreamEvent, TextReader, Thin
 
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
-"""A longer piece is read in such slices: what is still to be read is moved with every call."""
+"""A longer piece is read in slices of this size: the unread rest is moved with every call."""
 
 
 class StreamReader:
-    """``bare``: calls may also stand there without any tag, as the beginning of the reply.
+    """Reader of one reply. ``bare``: a reply may also begin with calls without tags.
 
-    ``one_variant``: see ReplyBuilder. ``whole`` makes the reader that takes over where the reply turns out to be the JSON
-    protocol's. ``fault_code`` is the reply's error where a call can't be read. ``nested``: the text is a part of a reply.
-    ``harmony``: the model may write harmony's messages on any line, not only as its whole reply.
+    ``one_variant``: see ReplyBuilder. ``whole`` makes the reader that takes over if the reply is the JSON protocol's.
+    ``fault_code`` is the reply's error if a call can't be read. ``nested``: the text is a part of a reply. ``harmony``: the
+    model may write harmony's messages on any line, not only as its whole reply.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class StreamReader:
     # -- the interface -------------------------------------------------------------------------------------------
 
     def feed(self, text: str) -> list[StreamEvent]:
-        """Return what can be shown by now."""
+        """Return the events that can be shown by now."""
         for at in range(0, len(text), _SLICE):
             if (other := self._handed_over()) is not None:
                 return [*self._reply.flush(), *other.feed(text[at:])]
@@ -110,7 +110,7 @@ class StreamReader:
         return self._other
 
     def _inner(self) -> StreamReader:
-        """Return a reader for a part of the reply that stands in a code block."""
+        """Return a reader for a part of the reply in a code block."""
         fences = tuple(self._marks.fences.values())
         return StreamReader(fences, self._known, thinking="closed", bare=True, nested=True)
 
@@ -143,14 +143,14 @@ class StreamReader:
         return False
 
     def _is_cut_off(self, mark: str) -> bool:
-        """Return whether the beginning of a mark, which ends the reply, is none of its words."""
+        """Return whether a partial mark at the end of the reply is a cut-off tag, not text."""
         whole = mark.endswith("|>") and mark.count("<") == 1
         return mark[0] in "<][" and (self._truncated or whole) and not self._reply.code.spoken
 
     def _begin(self, final: bool) -> bool | None:
-        """Return None where the text goes on as text, else whether there is more to do."""
+        """Return None if ordinary text follows, else whether there is more to do."""
         lead = self._buffer.lstrip()
-        self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
+        self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # shows nothing: the text has not begun
         self._buffer = lead
         found = self._beginning.recognize(lead, called=self._reply.called, final=final)
         if found is None or found == "wait":
@@ -171,13 +171,13 @@ class StreamReader:
         return True
 
     def _enter(self, fence: ProtocolFence, lead: str) -> None:
-        """Begin a block that has no tags; one with an opening is a call only if nothing else follows."""
+        """Begin a block without tags; one with an opening is a call only if nothing else follows."""
         self._fence, self._buffer = fence, lead[self._beginning.skipped :]
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block
 
     def _in_part(self, final: bool) -> bool:
-        """functionary: a part of the reply, behind text; it is for a tool, or text again."""
+        """Read functionary's part of a reply, behind text: it is for a tool, or text again."""
         lead = f"{_fences.PART}{self._buffer}"
         found = self._beginning.part(lead, final=final)
         if found == "wait":
@@ -219,7 +219,7 @@ class StreamReader:
             self._step = self._after_turn
 
     def _after_turn(self, final: bool) -> bool:
-        """Leave out what the model makes up after its turn, as if others had written it."""
+        """Drop text that the model makes up for others after its turn."""
         self._buffer = ""
         return False
 
@@ -238,7 +238,7 @@ class StreamReader:
         return ended
 
     def _in_header(self, final: bool) -> bool:
-        """Harmony: ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``. The recipient decides what follows."""
+        """Read harmony's header ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``, up to the body."""
         at, whole = _bare.header_end(self._buffer, marked=bool(self._header_mark)) or (-1, False)
         if at < 0 and not final:
             return False
@@ -313,7 +313,7 @@ class StreamReader:
         return True
 
     def _in_chain(self, final: bool) -> bool:
-        """Look for another call behind one: Mistral's models leave the token before it out."""
+        """Find another call right behind one: Mistral's models omit the token before it."""
         assert self._fence is not None  # noqa: S101 - the fence of the call before
         assert self._fence.chained is not None  # noqa: S101 - only such a fence comes here
         match = self._fence.chained.match(self._buffer)
@@ -345,7 +345,7 @@ class StreamReader:
             self._beginning.bare = False
             self._reply.show(body)
 
-    # -- calls that only the rest of the reply makes calls -------------------------------------------------------
+    # -- calls that depend on the rest of the reply --------------------------------------------------------------
 
     def _in_pending(self, final: bool) -> bool:
         fence = self._fence
@@ -358,7 +358,7 @@ class StreamReader:
         return True
 
     def _after_pending(self, final: bool) -> bool:
-        """A code block, or a name and its arguments, is a call where nothing but more of them follows."""
+        """Accept a code block, or a name with arguments, as a call if only more of them follow."""
         lead = self._buffer.lstrip()
         tokens = self._marks.tokens
         match = tokens.pattern.match(lead)

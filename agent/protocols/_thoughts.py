@@ -10,11 +10,11 @@ from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import tokens_of
 
 HALF_TAG = 3
-"""Length from which the beginning of a tag at the very end counts as a tag that was cut off."""
+"""Minimum length of a partial tag at the very end that counts as a cut-off tag."""
 
 
 class Thoughts:
-    """``until`` end the thinking, and so do ``peek``, which are left for what follows; ``skip``: openings that add nothing."""
+    """Reader of thinking. ``until`` and ``peek`` end it; ``peek`` remains in the text. ``skip``: openings without content."""
 
     def __init__(
         self, spoken: SpokenMarks, until: tuple[str, ...], *, peek: tuple[str, ...] = (), skip: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Thoughts:
         self._until = tokens_of((*until, *peek))
 
     def read(self, text: str, reply: ReplyBuilder, *, final: bool) -> tuple[str, bool]:
-        """(what is still to be read, whether the thinking has ended). Adds to the reply what is known to be thinking."""
+        """Add thinking to the reply; return the unread text, and whether the thinking has ended."""
         if self._skip:
             text = text.lstrip()
             found = next((one for one in self._skip if text.startswith(one)), "")
@@ -42,7 +42,7 @@ class Thoughts:
         return "" if final else text[len(text) - held :], False
 
     def _ends(self, match: re.Match[str], before: str, *, final: bool) -> bool | None:
-        """Return whether a mark is meant: harmony's may be a part of the thoughts. None: what follows is still to come."""
+        """Return whether a mark is meant: harmony's may be part of the thoughts. None: more text is needed."""
         mark, rest = match[0], match.string[match.end() :]
         if mark in self._peek:
             line = (before + match.string[: match.start()]).rpartition("\n")[2]

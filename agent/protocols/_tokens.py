@@ -1,4 +1,4 @@
-"""Blocks of the dialects that mark calls by special tokens: DeepSeek, Kimi, Mistral, Step, MiniMax M3."""
+"""Blocks of dialects that mark calls with special tokens: DeepSeek, Kimi, Mistral, Step, MiniMax M3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME_FIRST = re.compile(rf"\s*(?P<name>{_NAME})\s*(?P<args>(?:```|\{{).*)", re.
 _ARGS_MARK = r"(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?"
 _MISTRAL = re.compile(rf"\s*(?P<name>{_NAME})\s*{_ARGS_MARK}\s*(?P<args>\{{.*)", re.DOTALL)
 MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}(?:\s*(?:\[CALL_ID\][^\[{{]*)?\[ARGS\]|\{{\"))")
-"""Stands where another call follows without the token before it."""
+"""Matches where another call follows without the token before it."""
 _M3, _M3_DEPTH = "]<]minimax[>[", 20
 _M3_MARK = re.escape(_M3)
 _M3_INVOKE = re.compile(rf'\s*{_M3_MARK}<invoke name="(?P<name>[^"<>]+)">(?P<body>.*?){_M3_MARK}</invoke>', re.DOTALL)
@@ -33,7 +33,7 @@ _MARK = re.compile(r'(\w+)="([^"]*)"')
 
 
 def read_sections(body: str, known: Definitions) -> list[ToolCall]:
-    """DeepSeek, Kimi and Step: a call from each section; a broken one does not lose the others."""
+    """Return a call from each section of DeepSeek, Kimi and Step; a broken section does not lose the others."""
     calls: list[ToolCall] = []
     for section in _split(_BEGIN, body):
         text = section.strip()
@@ -48,7 +48,7 @@ def read_sections(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def _split(mark: re.Pattern[str], text: str) -> list[str]:
-    """Split a text at its marks, but not at those inside the JSON value of a piece."""
+    """Split a text at its marks, but not at marks inside a piece's JSON value."""
     pieces: list[str] = []
     start = end = 0
     for match in mark.finditer(text):
@@ -64,7 +64,7 @@ def _split(mark: re.Pattern[str], text: str) -> list[str]:
 
 
 def _in_parameter(text: str, start: int, at: int) -> bool:
-    """Return whether Step's parameter that stands open where ``at`` is began behind ``start``."""
+    """Return whether one of Step's parameters is open at ``at`` that began after ``start``."""
     opened = text.rfind("<steptml:parameter", start, at)
     return opened >= 0 and text.find("</steptml:parameter>", opened, at) < 0
 
@@ -103,7 +103,7 @@ def read_mistral(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def read_minimax_m3(body: str, known: Definitions) -> list[ToolCall]:
-    """The mark stands before every tag; arguments are tags of their own names, objects nest, and lists are of items."""
+    """Return MiniMax M3's calls: a mark before every tag, arguments as tags with their names, nested objects, lists of items."""
     calls, at = [], 0
     text = body.strip()
     while match := _M3_INVOKE.match(text, at):
@@ -123,7 +123,7 @@ def _m3_call(name: str, body: str, raw: str, known: Definitions) -> ToolCall:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """(tag, text) of each field. Raises ValueError for anything else that stands there."""
+    """Return (tag, text) of each field. Raises ValueError for any other text."""
     found, at = [], 0
     while match := _M3_FIELD.match(text, at):
         if match["value"].lstrip().startswith(f"<{match['key']}>"):
@@ -136,7 +136,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Raises ValueError."""
+    """Return the fields by name. Raises ValueError."""
     pairs = _pairs(text)
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -145,7 +145,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _argument(value: str, schema: Mapping[str, Json], depth: int = _M3_DEPTH) -> Json:
-    """Raises ValueError."""
+    """Return the value of an argument. Raises ValueError."""
     if _M3 not in value:
         return typed(value, schema)
     if not depth:
@@ -182,7 +182,7 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def read_json_body(body: str, known: Definitions) -> list[ToolCall]:
-    """Read a call, or a list of them, as JSON; a Markdown fence around it is ignored."""
+    """Return a call, or a list of them, from JSON; a Markdown fence around it is ignored."""
     text = unfenced(body)
     try:
         value = read_json(text)

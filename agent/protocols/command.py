@@ -20,10 +20,10 @@ _HOW = {
 
 
 def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
-    """The call that a line spells out, or None where it is no call but text.
+    """Return the call in a line, or None if the line is text.
 
     ``@tool NAME {...}`` calls any name; ``@NAME {...}`` only a tool of ``names``. The line must begin with it: a mention inside
-    prose is no call. What can't be read comes back as a call with a fault.
+    prose is no call. An unreadable call is returned as a faulty one.
     """
     match = _LINE.fullmatch(line.strip())
     if match is None:
@@ -40,7 +40,7 @@ def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
 
 
 def _read(name: str, text: str) -> ToolCall:
-    from agent.protocols.repair import once  # its patterns are for calls alone
+    from agent.protocols.repair import once  # loaded late: only calls need its patterns
 
     try:
         args = json.loads(text, object_pairs_hook=once) if text else {}

@@ -1,6 +1,6 @@
 """The JSON tool protocol: each reply is exactly one JSON object, an action or the final answer (001-1 to 001-12).
 
-Lines of the command protocol are read in its place (001-13).
+Lines of the command protocol are read as a fallback (001-13).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEMPLATE = (
     '{ "thought": string (short), "action": { "tool": string, "args": object } } OR { "final": { "content": any } }. '
     "If a tool result is needed, emit action. If done, emit final. Never invent tool names or fields."
 )
-"""The specification's words (001-15)."""
+"""The specification's text (001-15)."""
 
 THOUGHT_LIMIT = 200
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
@@ -34,7 +34,7 @@ _ARGS_FOLLOW = re.compile(
     rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
 )
 _ACTION_ENDS = re.compile(r"(?<=\})\s*\}\s*\}\s*\Z")
-"""Ends of a valid action: a thought after it would be a string, so these close the arguments, the action and the whole."""
+"""Ends of a valid action: a thought after it would be a string, so these close the arguments, the action and the object."""
 _TAIL = 100
 _RESEND = (
     'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '
@@ -52,7 +52,7 @@ class JsonObjectProtocol:
     name = "json_object"
 
     def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
-        """The template, then every tool's whole schema (001-16), then the agent's own instructions."""
+        """Return the template, then every tool's whole schema (001-16), then the agent's own instructions."""
         lines = [TEMPLATE]
         if definitions:
             lines.append("\nTools:")
@@ -67,7 +67,7 @@ class JsonObjectProtocol:
         return JsonObjectReader(Definitions(definitions), thinking)
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
-        """Role tool, as the specification says (001-7); what no tool answered for goes as a user's message."""
+        """Return results with the role tool, as specified (001-7); calls that no tool answered become user messages."""
         from tools.dispatch.json_results import as_json
 
         messages: list[dict[str, Json]] = []
@@ -82,7 +82,7 @@ class JsonObjectProtocol:
         return [{"role": "tool", "name": one["name"] or "unknown", "content": one["text"]} for one in results]
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
-        """Render a reply as an object; several calls as one each, the closest that this protocol has."""
+        """Return a reply as an object; several calls as one each, as the protocol has no closer form."""
         if not calls:
             return json.dumps({"final": {"content": text}}, ensure_ascii=False)
         actions = ({"thought": text[:THOUGHT_LIMIT], "action": {"tool": call.name, "args": call.args}} for call in calls)
@@ -90,7 +90,7 @@ class JsonObjectProtocol:
 
 
 class JsonObjectReader:
-    """Reader of a JSON object. It shows nothing before the object is whole: until then it may be anything."""
+    """Reader of a JSON object. It shows nothing before the object is complete: until then it may be anything."""
 
     def __init__(self, known: Definitions, thinking: Thinking = "maybe") -> None:
         self._known = known
@@ -112,7 +112,7 @@ class JsonObjectReader:
             return ParsedReply("", reasoning, (call,), (str(error),), error=error.code)
 
     def _without_thinking(self, text: str) -> tuple[str, str]:
-        """(the text, the thoughts): closed blocks at its beginning, and one that the prompt had opened."""
+        """Return the text without thinking, and the thinking: closed blocks at the start, and one that the prompt opened."""
         found = []
         while match := _THINK.match(text):
             found.append(match[0].strip().removeprefix("<think>").removesuffix("</think>").strip())
@@ -125,7 +125,7 @@ class JsonObjectReader:
         return text, "".join(found)
 
     def _commands(self, text: str, reasoning: str) -> ParsedReply | None:
-        """Read lines of the command protocol, the fallback (001-13); None where there is anything else. Raises _RefusedError."""
+        """Return the calls in lines of the command protocol, the fallback (001-13); None for other text. Raises _RefusedError."""
         lines = [line for line in text.splitlines() if line.strip()]
         if not lines or not all(_COMMAND.match(line) for line in lines):
             return None
@@ -139,7 +139,7 @@ class JsonObjectReader:
         return ParsedReply("", reasoning, calls, events=events)
 
     def _read(self, text: str, reasoning: str) -> ParsedReply:
-        """Raises _RefusedError."""
+        """Return the reply in a JSON object. Raises _RefusedError."""
         try:
             value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
         except RecursionError:
@@ -187,7 +187,7 @@ class JsonObjectReader:
         return ToolCall(ToolCall.new_id(), tool, args)
 
     def _check(self, tool: str, args: dict[str, Any]) -> None:
-        """001-11: the schema is shown, and the tool is not run."""
+        """Check arguments by the tool's schema. Raises _RefusedError, which shows the schema; the tool is not run (001-11)."""
         from tools.arguments import ArgumentCheck
 
         try:
@@ -202,7 +202,7 @@ class JsonObjectReader:
 
 
 def _written(text: str, args: dict[str, Any]) -> str:
-    """The arguments as the text has them, which is a valid action; encoded again only where they are not what it ends with."""
+    """Return the arguments as a valid action's text has them; encoded again only if they do not end it."""
     head, tail = _ARGS_FOLLOW.match(text), _ACTION_ENDS.search(text, max(0, len(text) - _TAIL))
     if head and tail:
         return text[head.end() : tail.start()]

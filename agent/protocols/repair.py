@@ -1,7 +1,7 @@
-"""JSON as models write it: strictly where it is JSON, else repaired where nothing is lost or guessed, else refused.
+"""Reads JSON as models write it: strictly if valid, else repaired if nothing is lost or guessed, else refused.
 
-Repaired are unquoted keys, single quotes, trailing commas, Python's True, False and None, and raw control characters in
-strings. What a string says is never altered, and what was cut off is never completed (000-26, 000-27, X-8).
+Repairs: unquoted keys, single quotes, trailing commas, Python's True, False and None, and raw control characters in strings. A
+string's content is never altered, and cut-off text is never completed (000-26, 000-27, X-8).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = 200
 
 
 def read_json(text: str) -> Json:
-    """The value. Raises ValueError, which says what is wrong with the text as it stands."""
+    """Return the value. Raises ValueError, which describes the problem in the original text."""
     try:
         return _strict(text)
     except ValueError as error:
@@ -39,7 +39,7 @@ def read_json(text: str) -> Json:
 
 
 def repaired(text: str) -> str | None:
-    """``text`` as JSON, or None where it can't be repaired. The result may still not be JSON: only reading it shows that."""
+    """Return ``text`` as JSON, or None if it can't be repaired. The result may still be invalid: only parsing it shows that."""
     out: list[str] = []
     at, length = 0, len(text)
     while at < length:
@@ -91,7 +91,7 @@ def _strict(text: str) -> Json:
 
 
 def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Return an object of these pairs. Raises ValueError where a key stands there twice: readers differ in which one counts."""
+    """Return an object of these pairs. Raises ValueError for a repeated key, as parsers disagree which one counts."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise ValueError("a key stands there twice")
@@ -110,14 +110,14 @@ def _refuse(constant: str) -> NoReturn:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=once)
-"""Reads a value where it stands in a text, as strictly as ``read_json`` does."""
+"""Reads a value within a text, as strictly as ``read_json``."""
 
 
 _TO_END = json.JSONDecoder(strict=False)
 
 
 def end_of_value(text: str, at: int) -> int:
-    """Return where the JSON value at ``at`` ends; ``at`` where there is none."""
+    """Return the end of the JSON value at ``at``; ``at`` if there is none."""
     try:
         return _TO_END.raw_decode(text, at)[1]
     except (ValueError, RecursionError):
@@ -125,5 +125,5 @@ def end_of_value(text: str, at: int) -> int:
 
 
 def shown(text: str) -> str:
-    """``text``, or its beginning and end where it is long: for errors that quote a model's own words."""
+    """Return ``text``, or its beginning and end if it is long: for errors that quote a model's text."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"

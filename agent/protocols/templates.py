@@ -1,7 +1,6 @@
-"""Recognition of the text protocol of a model's chat template. By markers only: a template is never run, and never shown.
+"""Recognises the text protocol of a model's chat template, only by markers: a template is never run, and never shown.
 
-The markers are those that llama.cpp (common/chat.cpp, and models/templates there) and vLLM (vllm/tool_parsers) tell the families
-apart by.
+llama.cpp (common/chat.cpp, and models/templates there) and vLLM (vllm/tool_parsers) distinguish the families by these markers.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ _MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("llama_json", ("<|start_header_id|>", "ipython")),
     ("gemma", ("<start_of_turn>",)),
 )
-"""A row counts where all of its markers are there; the first that counts decides.
+"""The first row whose markers are all in the template decides.
 
-What is peculiar to one family comes before what several write: GLM, Qwen3-Coder and others have ``<tool_call>`` too. The last row
-is for the Gemmas that were trained on no tools, and write the tags of their prompt in ways of their own.
+Markers of a single family come before shared ones: GLM, Qwen3-Coder and others have ``<tool_call>`` too. The last
+row is for Gemmas without training on tools, which write the tags of their prompt in their own ways.
 """
 
 
 def protocol_of_template(template: str) -> str | None:
-    """The name of a protocol in ``agent.protocols``, or None where the template (Jinja, or Go as Ollama has it) names none."""
+    """Return the name of a protocol in ``agent.protocols``, or None if the template (Jinja, or Ollama's Go) has no markers."""
     return next((name for name, markers in _MARKERS if all(marker in template for marker in markers)), None)

@@ -1,13 +1,12 @@
-"""Reference pages, made of what the code itself says: settings, tools, rules of the judge, hooks, errors, events, platforms,
-and of what programs import.
+"""Reference pages, generated from the code: settings, tools, rules of the judge, hooks, errors, events, platforms, and more.
 
     for page in pages():
         page.path       # "reference/settings/model", without an ending
         page.text       # Markdown
 
-One module a kind, each with ``pages()``; commands are those of the command line, in agent/cli/command_pages.py. A plugin's
-tools and platforms are not in it: pages are about what is installed with toolcrib. ``finding`` looks things up in them, and
-``site`` lays them out beside the written ones of docs/.
+Each kind has a module with ``pages()``; commands are the command line's, in agent/cli/command_pages.py. Tools and platforms of
+separate plugins are not included: the pages cover what toolcrib installs. ``finding`` searches them, and ``site`` lays them out
+beside the written pages of docs/.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of what programs and plugins import, made of its source: signatures, fields with their defaults, what each is for."""
+"""Pages about the Python interface, generated from the source: signatures, fields with defaults, and docstrings."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
         " ".join(["toolcrib.testing", *(f"toolcrib._testing_{part}" for part in ("desk", "host", "platform", "server"))]),
     ),
 }  # fmt: skip
-"""A page's name -> its title, the module that people import, and the modules in which it is written."""
+"""A page's name -> its title, the module that users import, and the modules that define its contents."""
 _MADE_FOR_YOU = ("Crib", "Session", "ToolCallContext")
-"""Classes whose objects nobody makes by calling them."""
+"""Classes that callers never instantiate."""
 _WIDE = 100
 """Characters of a signature in one line."""
 
@@ -67,7 +67,7 @@ def pages() -> Iterator[Page]:
 
 
 def types_in(text: str, up: str) -> str:
-    """Return a line of links to the types that a piece of Python names, "" for none; ``up`` leads to the reference's folder."""
+    """Return a line of links to the types in a piece of Python, "" for none; ``up`` leads to the reference's folder."""
     where = _places()
     named = [name for name in dict.fromkeys(re.findall(r"\b[A-Z]\w+", text)) if name in where]
     links = ", ".join(f"[{name}]({up}python/{where[name]}.md#{name.lower()})" for name in named)
@@ -85,7 +85,7 @@ def _places() -> Mapping[str, str]:
 
 
 def _module(name: str, public: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield what is public in a module, by its name, and all types that its signatures may name."""
+    """Yield the public items of a module, by name, and all types that its signatures may name."""
     for node, doc in _documented(ast.parse(inspect.getsource(import_module(name))).body):
         match node:
             case ast.ClassDef(name=own) if own in public:
@@ -104,7 +104,7 @@ def _module(name: str, public: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield statements with the text that stands below each."""
+    """Yield statements, each with the docstring below it."""
     for at, node in enumerate(body):
         match body[at + 1 : at + 2]:
             case [ast.Expr(value=ast.Constant(value=str(doc)))]:
@@ -146,7 +146,7 @@ def _member(owner: ast.ClassDef, node: _Function) -> str:
 
 
 def _call(node: _Function, name: str = "", *, wide: bool = False) -> str:
-    """Return how it is called: its parameters, without that for the object, and what it returns."""
+    """Return the signature of a call: its parameters, without self, and its return type."""
     start = f"{'await ' if isinstance(node, ast.AsyncFunctionDef) else ''}{name or node.name}"
     end = "" if name or node.returns is None else f" -> {_type(node.returns)}"
     given = list(_parameters(node.args))
@@ -178,7 +178,7 @@ def _parameter(one: ast.arg, default: ast.expr | None) -> str:
 
 
 def _default(node: ast.expr | None) -> str:
-    """Return a field's default, in the form that one would write in a call."""
+    """Return a field's default as it would be written in a call."""
     match node:
         case None:
             return ""
@@ -192,7 +192,7 @@ def _default(node: ast.expr | None) -> str:
 
 
 def _type(node: ast.expr | None, *, is_value: bool = False) -> str:
-    """Return an expression as it is written, with ``"``; one of a type without the quotes of what is defined later."""
+    """Return an expression as it is written, with double quotes; a type without the quotes of a forward reference."""
     if node is None:
         return ""
     if not is_value and isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -1,4 +1,4 @@
-"""Errors that toolcrib raises on purpose, with what to do about each."""
+"""Errors that toolcrib raises on purpose, with a remedy for each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TO_DO: Mapping[str, str] = {
 
 
 def pages() -> Iterator[Page]:
-    """Yield the one page of all errors."""
+    """Yield the single page of all errors."""
     from agent.conversation import limits
     from agent.policy import confirmation
     from toolcrib.contract import chat, errors

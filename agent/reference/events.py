@@ -15,7 +15,7 @@ What `Agent(on_event=...)` is called with, and what every surface of toolcrib sh
 
 
 def pages() -> Iterator[Page]:
-    """Yield the one page of all events."""
+    """Yield the single page of all events."""
     from agent import events
 
     found = [one for one in vars(events).values() if dataclasses.is_dataclass(one) and one.__module__ == events.__name__]

@@ -1,4 +1,4 @@
-"""Finding a place in the pages by its name or by words."""
+"""Finds sections of the pages by name or by words."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SIGNS = Regex(r"[`\\]")
 _TREE = Regex(r"(?ms)^```\{toctree\}\n(.*?)^```$")
 _CAPTION = ":caption: "
 _LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
-"""Folders of pages that stand behind others: what they say is seldom looked for by its words."""
+"""Folders of pages that rank behind others, as their text is seldom searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what stands below it until the next one. ``page`` is the page's path."""
+    """A heading with the text below it until the next one. ``page`` is the page's path."""
 
     page: str
     title: str
@@ -47,7 +47,7 @@ def sections(pages: Iterable[Page]) -> Iterator[Section]:
 
 
 def listed(page: Page, titles: Mapping[str, str]) -> str:
-    """Return the page's text with the lists of pages below it as a reader of plain text can use them. ``titles``: by path."""
+    """Return the page's text with its lists of subpages as plain text. ``titles``: by path."""
     folder = page.path.rpartition("/")[0]
 
     def shown(found: Match[str]) -> str:
@@ -60,9 +60,9 @@ def listed(page: Page, titles: Mapping[str, str]) -> str:
 
 
 def named(name: str, found: Sequence[Section]) -> list[Section]:
-    """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it.
+    """Return the sections called ``name``: by heading, or pages by path or the end of it.
 
-    One with capitals is a class where there is one of that name, and nothing else.
+    A name with capitals is a class if there is one, and then nothing else.
     """
     if name != name.lower() and (classes := [one for one in found if one.title == name and not one.is_first]):
         return classes
@@ -76,17 +76,17 @@ def named(name: str, found: Sequence[Section]) -> list[Section]:
 
 
 def like(name: str, found: Sequence[Section]) -> list[str]:
-    """Return names of pages and headings that somebody may have meant by ``name``, the most alike first."""
+    """Return names of pages and headings similar to ``name``, the most similar first."""
     names = {one.title.removeprefix("toolcrib ") for one in found} | {one.page.rpartition("/")[2] for one in found}
     known = {one.lower(): one for one in sorted(names) if " " not in one}
     return [known[one] for one in near(name.lower(), known, most=3, cutoff=0.75)]
 
 
 def with_words(words: Sequence[str], found: Sequence[Section]) -> list[Section]:
-    """Return the sections in which all words stand, each whole or as the beginning of one; where there is none, inside of others.
+    """Return the sections with all words, each whole or as the beginning of a word; if there are none, inside of words.
 
-    First come those with more of the words in the heading, whole ones before others; then guides before lists of rules, and
-    decisions of the past last.
+    Sections with more of the words in the heading come first, whole words before others; then guides before lists of rules, and
+    past decisions last.
     """
     wanted = [word.lower() for word in words]
     begins = [Regex(rf"(?<![a-z0-9]){escape(word)}") for word in wanted]

@@ -31,7 +31,7 @@ def pages() -> Iterator[Page]:
 
 
 def _table(group: type, hooks: Mapping[str, Callable[..., Any]]) -> str:
-    """Return a group's words, and a row for each of its hooks: its arguments, and the first paragraph about it."""
+    """Return a group's text, and a row for each of its hooks: its arguments, and the first paragraph of its docstring."""
     made = []
     for name, hook in hooks.items():
         arguments = ", ".join(list(inspect.signature(hook).parameters)[1:])

@@ -1,4 +1,4 @@
-"""A page, and how what the code says becomes Markdown."""
+"""A page, and the conversion of docstrings to Markdown."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from toolcrib.contract.regex import Regex
 _SPECIAL = Regex(r"([\\*_\[\]<>#|{}$])")
 _LITERAL = Regex(r"``(.+?)``")
 _REQUIREMENT = Regex(r" ?\((?:\d{3}-\d+(?:, )?)+\)")
-"""Number of what the specification asks for: nobody who reads a page has that."""
+"""Number of a requirement of the specification: readers of a page don't have the specification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``path`` is below the site's root, without an ending; ``text`` is Markdown and begins with its title."""
+    """A page. ``path`` is below the site's root, without an ending; ``text`` is Markdown and begins with its title."""
 
     path: str
     text: str
@@ -31,14 +31,14 @@ class Page:
 
 
 def index(path: str, title: str, words: str, below: Iterable[str]) -> Page:
-    """Make the page that lists the pages ``below``, by their paths beside it."""
+    """Return the page that lists the pages ``below``, by their relative paths."""
     return Page(
         path, f"# {title}\n\n{words}\n\n```{{toctree}}\n:maxdepth: 1\n\n{chr(10).join(f'{one}.md' for one in below)}\n```\n"
     )
 
 
 def doc_of(thing: Any) -> str:
-    """Return a docstring as Markdown: its double backquotes are code, and what is indented stays so."""
+    """Return a docstring as Markdown: double backquotes become code, and indented text stays indented."""
     return as_markdown(thing.__doc__ or "")
 
 
@@ -48,7 +48,7 @@ def as_markdown(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that Markdown reads as it stands, in one line."""
+    """Return text escaped for Markdown, in one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -60,7 +60,7 @@ def code(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as the configuration's file would have it."""
+    """Return a value as the configuration file would have it."""
     return json.dumps(value, ensure_ascii=False, default=list)
 
 

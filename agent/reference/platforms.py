@@ -1,4 +1,4 @@
-"""The pages of the bundled plugins: their own first steps, as README.md beside each has them."""
+"""Pages of the bundled plugins: the README.md of each."""
 
 from __future__ import annotations
 

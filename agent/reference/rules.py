@@ -1,4 +1,4 @@
-"""A page for each file of the judge's rules: what is asked about or refused, why, and which commands are examples."""
+"""A page for each file of the judge's rules: what it asks about or refuses, why, and example commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page for each section of the configuration: keys, what they are for, defaults, what is expected."""
+"""A page for each section of the configuration: keys, their purpose, defaults, and expected values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The site: the written pages of docs/, the generated ones beside them, laid out by Sphinx. It needs the extra ``docs``.
+"""The site: the written pages of docs/ and the generated ones, laid out by Sphinx. It needs the extra ``docs``.
 
-The site works from a file, without a server: its search too. Each version has a folder of its own, and the others beside it are
-offered on each page.
+The site, including its search, works from files, without a server. Each version has its own folder, and each page links to the
+other versions beside it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMMENT = Regex(r"(?ms)^<!--.*?-->\n")
 
 
 def written() -> Path:
-    """Return the folder of the written pages. Raises ToolcribError where the installation has none."""
+    """Return the folder of the written pages. Raises ToolcribError if the installation has none."""
     beside = Path(agent.__file__).parent
     for folder in (beside / "docs", beside.parent / "docs"):
         if (folder / "conf.py").is_file():
@@ -46,7 +46,7 @@ def written() -> Path:
 
 
 def all_pages(more: Iterable[Page]) -> Iterator[Page]:
-    """Yield every page, written and generated, with ``more`` of whoever builds on this; links lead within the site."""
+    """Yield every page, written and generated, and ``more`` of the caller; links stay within the site."""
     folder = written()
     for path in sorted(folder.rglob("*.md")):
         yield _within(Page(path.relative_to(folder).with_suffix("").as_posix(), path.read_text("utf-8")))
@@ -55,9 +55,9 @@ def all_pages(more: Iterable[Page]) -> Iterator[Page]:
 
 
 def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
-    """Make the site of this version in a folder below ``target``, and return its first page. ``strict``: warnings are errors.
+    """Build the site of this version in a folder below ``target``, and return its first page. ``strict``: warnings are errors.
 
-    Raises ToolcribError without the extra, and where Sphinx fails. A site that was there is replaced once the new one is whole.
+    Raises ToolcribError without the extra, and if Sphinx fails. An existing site is replaced once the new one is complete.
     """
     _require()
     target.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
 
 
 def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Path:
-    """Return the first page of the site of these very pages; ``tell`` is called before it is made, where it isn't there yet."""
+    """Return the first page of the up-to-date site; ``tell`` is called before the site is built, if needed."""
     more = list(more)
     digest = sha256("\0".join(page.path + page.text for page in all_pages(more)).encode()).hexdigest()
     first, mark = target / __version__ / "index.html", target / __version__ / _MARK

@@ -1,4 +1,4 @@
-"""A page for each tool that comes with toolcrib: what a model is told of it, and what it may do."""
+"""A page for each tool that comes with toolcrib: its description for models, and its effects."""
 
 from __future__ import annotations
 
