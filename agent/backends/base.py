@@ -107,7 +107,7 @@ class Backend:
 
     @property
     def fleeting(self) -> Backend:
-        """Return this backend without anything kept."""
+        """Return this backend with environments that keep nothing."""
         return self
 
     @property

@@ -225,8 +225,8 @@ class CronRunner:
     async def _count_anew(self, jobs: Sequence[CronJob], now: float, back: float = 0.0) -> None:
         """Bring forward jobs whose next time is later than their schedule's, as the clock was ahead when it was counted.
 
-        ``back``: how many seconds it was ahead, if known. Intervals are counted from now. Times that come a second time are
-        claimed.
+        ``back``: how many seconds it was ahead, if known. Intervals are counted from now. Times that
+        recur after the jump are claimed already.
         """
         for number, job in enumerate(jobs):
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -337,7 +337,7 @@ class CronRunner:
                     await self.begun.sweep(self._wall() - self._crib.config.cron.keep_days * 86_400)
             except StoreFailed as error:
                 _log.warning("jobs wait for the store: %s", error)
-            except Exception:  # noqa: BLE001 - without this task what other processes left would wait for good
+            except Exception:  # noqa: BLE001 - without this task runs of ended processes would never resume
                 _log.exception("what was left of jobs could not be looked at")
             await asyncio.sleep(_RENEWS_EVERY)
 

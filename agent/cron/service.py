@@ -64,7 +64,7 @@ class JobBook:
         self._who = who
 
     async def add(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
-        """Store and return a new job. Raises Denied if there are too many or a job makes it, and InvalidArguments."""
+        """Store and return a new job. Raises Denied if there are too many jobs or the maker is a job, and InvalidArguments."""
         plan = await self._plan(wanted, said, to, maker)
         job = CronJob(secrets.token_hex(4), self._who.key, plan.to_json(), next_at=_first(plan))
         most = self._most(self._who.is_local)

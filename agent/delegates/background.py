@@ -106,7 +106,7 @@ class BackgroundDelegates:
             return None
         except ToolcribError as error:
             outcome = DelegateOutcome(type(error).__name__, problem=str(error))
-        except Exception as error:  # noqa: BLE001 - its parent is told, whatever it was
+        except Exception as error:  # noqa: BLE001 - its parent gets any error
             _log.exception("the delegate %s failed", session_id[:12])
             outcome = DelegateOutcome(type(error).__name__, problem=str(error))
         return outcome

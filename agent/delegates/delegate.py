@@ -110,7 +110,7 @@ class Delegate:
     async def run(self, child: Session, limits: RunLimits) -> DelegateOutcome:
         """Run the task to its outcome, or resume it after its process ended, and close the session. Raises StoreFailed.
 
-        If the caller is cancelled, the delegate is stopped and its end awaited first, so that it never runs on unseen.
+        If the caller is cancelled, the delegate is stopped and its end awaited first, so that it never continues unnoticed.
         """
         child.watch = self._seen
         work = asyncio.create_task(self._drive(child, limits))

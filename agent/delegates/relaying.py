@@ -95,7 +95,7 @@ def add_delegate(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTic
 
 
 def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
-    """Return a ticket of the parent's session that stands for a delegate's parked one, and is bound to its id."""
+    """Return a ticket of the parent's session in place of a delegate's parked one, bound to its id."""
     shown, call = add_delegate(ticket, about), ticket.call
     asks: dict[str, Json] = {} if call is None else {"call": {"name": call.name, "args": call.args}}
     return SuspendTicket(
@@ -110,7 +110,7 @@ def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
 
 
 async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answer | None]) -> None:
-    """Answer the delegate's tickets as the tickets that stand for them were; ``answer_to`` takes a ticket id."""
+    """Answer the delegate's tickets like the parent's tickets for them; ``answer_to`` returns a ticket's answer by id."""
     for record in await store.tickets.pending(session_id):
         answer = answer_to(record.ticket.id)
         if answer is not None:
@@ -118,7 +118,7 @@ async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answ
 
 
 async def answer_delegate_ticket(store: Store, ticket_id: str, answer: Answer) -> None:
-    """Record an answer for the delegate's ticket; a ticket that was decided before stays as it is."""
+    """Record an answer for a delegate's ticket; an already decided ticket stays unchanged."""
     try:
         await record_answer(store, replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}"))
     except (Denied, NotFound):
@@ -143,7 +143,7 @@ async def answered_under(
             known[own] = ticket.id
             said(ticket)
         waiting[known[own]] = own
-    while not await _one_is_settled(store, waiting):  # noqa: ASYNC110 - other processes settle them too
+    while not await _one_is_settled(store, waiting):  # noqa: ASYNC110 - other processes decide them too
         await asyncio.sleep(_LOOKS)
 
 

@@ -160,7 +160,7 @@ async def _outcome(variant: Variant, model: ModelChoice | OpenModel, prompt: Pro
         result = await variant.run(model, prompt)
     except ToolcribError as error:
         return VariantOutcome(variant.index, variant.state.content, error=error)
-    except Exception as error:  # noqa: BLE001 - a caller's own model: whatever it raises, the other variants go on
+    except Exception as error:  # noqa: BLE001 - a caller's own model: the other variants continue after any error
         _log.exception("variant %d failed", variant.index)
         return VariantOutcome(variant.index, variant.state.content, error=error)
     return VariantOutcome(variant.index, result.code, result)

@@ -99,7 +99,7 @@ class Admission:
 
 
 def is_nobodys(user: str) -> bool:
-    """Return whether an id could stand for more than one user."""
+    """Return whether an id could match more than one user."""
     return not user or user == ANYBODY or user.startswith((_ROLE, ROOM))
 
 

@@ -63,7 +63,7 @@ class Deciders:
     async def for_ticket(
         self, record: TicketRecord, asked: Principal | None, there: Chat, chats: DirectChats | None = None
     ) -> list[Chat]:
-        """Return the direct chats of users who may decide a ticket, if its asker may not or must not see all of it; else none.
+        """Return the direct chats of users who may decide a ticket, if its asker may not, or does not see all of it; else none.
 
         ``there``: the chat of the question. If it shows less than the ticket has, an asker who may decide gets a copy too.
         ``chats`` replaces ``self.chats``. Raises StoreFailed.

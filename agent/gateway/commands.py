@@ -122,7 +122,7 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
         return _OTHERS
     others = await here.manager.waiting_of_others(room.session_id, who.user) if message.chat.is_group else ()
     begun = await here.rooms.renew(message.chat, who)
-    for item in others:  # what they said was said to the group, not to the session
+    for item in others:  # their messages were for the group, not for the session
         images = [Image.from_json(one) for one in item.images]
         theirs = Principal.from_json(item.principal)
         await here.manager.say_in(begun.session_id, item.text, images, principal=theirs, message_key=item.key)

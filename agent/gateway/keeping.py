@@ -25,7 +25,7 @@ class LineKeeper:
         self._first = first
         self._after = after
         self.ended = asyncio.Event()
-        """Set once the keeper was stopped finally."""
+        """Set once the keeper has stopped."""
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self.line = make()

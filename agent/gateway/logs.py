@@ -80,7 +80,7 @@ class GatewayLog(logging.Handler):
         try:
             line = self._json(record) if self._form == "json" else self._text(record)
             print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the log
-        except Exception as error:  # noqa: BLE001 - as in the standard library: logging must not end the program
+        except Exception as error:  # noqa: BLE001 - like the standard library: logging must not end the program
             with contextlib.suppress(OSError, ValueError):  # logging's own handler would print the arguments too
                 print(f"{record.name}: a line could not be logged: {type(error).__name__}", file=sys.stderr)  # noqa: T201 - as above
 

@@ -114,7 +114,7 @@ class Mailbox:
         await self._wait(seconds)
 
     async def close(self, seconds: float) -> None:
-        """Begin nothing more at all, and wait ``seconds`` for messages in progress."""
+        """Begin nothing more, and wait ``seconds`` for messages in progress."""
         self._draining = self._closing = True
         await self._wait(seconds)
 
@@ -177,7 +177,7 @@ class Mailbox:
             said = await self._handle(message)
         except StoreFailed:
             raise
-        except Exception as error:  # noqa: BLE001 - a message that can't be answered must not keep back the others
+        except Exception as error:  # noqa: BLE001 - an unanswerable message must not block the others
             _log.exception("a message of %s could not be answered: %s", self._platform, logged(error))
             who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
             said = error_text(error, is_owner=isinstance(who, Admitted) and who.is_owner and not message.chat.is_group)

@@ -45,7 +45,7 @@ class Media:
                     notes.append(await self._stored(session_id, name, data))
             except ToolcribError as error:
                 refused.append(f"{said}: {error}")
-            except Exception as error:  # noqa: BLE001 - the platform's code, and the place's: the words are answered all the same
+            except Exception as error:  # noqa: BLE001 - foreign code: the text is answered anyway
                 _log.warning("a file from %s was not taken: %s", self._platform.name, error)
                 refused.append(f"{said}: it could not be fetched")
         if (more := len(message.attachments) - _MOST) > 0:

@@ -240,7 +240,7 @@ class Outbox:
                 lane.changed.clear()
                 try:
                     await self._step(chat, lane)
-                except Exception as error:  # noqa: BLE001 - the store, mostly: nothing is lost, and the other chats go on
+                except Exception as error:  # noqa: BLE001 - usually the store: nothing is lost, and the other chats continue
                     level = logging.WARNING if isinstance(error, StoreFailed) else logging.ERROR
                     _log.log(level, "a message for %s waits: %s", self._platform.name, error, exc_info=level == logging.ERROR)
                     await self._pause(lane, _STORE_PAUSE)
@@ -306,7 +306,7 @@ class Outbox:
         except NotSent as error:
             lane.hold(error)
             return await self._not_sent(post, error)
-        except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
+        except Exception as error:  # noqa: BLE001 - foreign code: it may have been shown or not
             _log.debug("%s: a message was not sent", name, exc_info=True)
             kind = type(error).__name__
             return await self._not_sent(post, NotSent(f"{kind}: {error}", perhaps_sent=True, code=kind))
@@ -371,7 +371,7 @@ class Outbox:
         try:
             with lane.deadline.within(_SEND_SECONDS):
                 await self._platform.send(outbound_of({**body, "text": text}, f"{live.key}#{live.edits}", live.shown_as))
-        except Exception as error:  # noqa: BLE001 - the next one, or the whole answer, shows it
+        except Exception as error:  # noqa: BLE001 - the next update or the whole answer shows it
             _log.debug("an answer on %s could not be updated: %s", self._platform.name, error)
             if isinstance(error, NotSent):
                 lane.hold(error)

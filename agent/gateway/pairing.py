@@ -54,7 +54,7 @@ class Pairings:
         return bool(_code_in(said)) and await self.is_open()
 
     async def take(self, said: str, user: str) -> Paired | None:
-        """Pair a user who sends the right code; a text that has the form of a code but is wrong counts as a try."""
+        """Return the user as paired if the text is the open code, else None; a wrong code counts as a try."""
         if not (word := _code_in(said)):
             return None
         while (offered := await self._offered()) is not None:

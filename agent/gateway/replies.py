@@ -258,7 +258,7 @@ class Replies:
             except ToolcribError as error:
                 self.is_behind = self.is_behind or isinstance(error, StoreFailed)
                 _log.error("something could not be shown for session %s: %s", session_id[:12], error)
-            except Exception:  # noqa: BLE001 - one message must not keep back the others
+            except Exception:  # noqa: BLE001 - one message must not block the others
                 _log.exception("something could not be shown for session %s", session_id[:12])
         del self._work[session_id]
 

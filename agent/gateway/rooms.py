@@ -86,8 +86,8 @@ class Rooms:
     def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
         """Return whether a chat's session must not continue for the user who speaks now.
 
-        A conversation with one user is not for others who join later, nor a group's for one of its members; and the session's
-        tools are those of its user, who is the owner or not.
+        A conversation with one user is not for others who join later, nor a group's for one of its members. The session's tools
+        depend on whether its user is the owner.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:

@@ -38,7 +38,7 @@ def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
         raise ConfigError("to listen for requests it needs the extra: pip install 'toolcrib[gateway]'") from error
 
     class Server(uvicorn.Server):
-        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator there
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator in uvicorn
             return nullcontext()
 
     class Bounded(BoundedConnection):

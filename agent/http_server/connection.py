@@ -16,7 +16,7 @@ class BoundedConnection(H11Protocol):
     _due: asyncio.TimerHandle | None = None
     """Set while the server waits for the client: for a request, or until an answer is read."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in H11Protocol
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # so that every unread byte counts
         self._look()

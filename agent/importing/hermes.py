@@ -82,7 +82,7 @@ def _columns(connection: sqlite3.Connection, table: str, wanted: Sequence[str], 
 def _sessions(connection: sqlite3.Connection, path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSession]:
     columns = _columns(connection, "sessions", _SESSION, path)
     says = _columns(connection, "messages", _MESSAGE, path)
-    rows = connection.execute(f"SELECT {', '.join(columns)} FROM sessions ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM sessions ORDER BY rowid").fetchall()  # noqa: S608 - constant names
     for row in rows:
         about = dict(zip(columns, row, strict=True))
         turns = _turns(connection, says, str(about["id"]), time_in(about.get("started_at")), path, fault)
@@ -101,7 +101,7 @@ def _turns(
 ) -> Turns:
     turns = Turns()
     active = " AND active <> 0" if "active" in columns else ""
-    sql = f"SELECT {', '.join(columns)} FROM messages WHERE session_id = ?{active} ORDER BY id"  # noqa: S608 - names of ours
+    sql = f"SELECT {', '.join(columns)} FROM messages WHERE session_id = ?{active} ORDER BY id"  # noqa: S608 - constant names
     for row in connection.execute(sql, (session,)):
         message = dict(zip(columns, row, strict=True))
         place = message["id"] if isinstance(message["id"], int) else 0

@@ -16,9 +16,10 @@ from toolcrib.contract.store import Fence, SessionInfo, Store
 from tools.redact import Redactor
 
 Fate: TypeAlias = Literal["new", "more", "known", "differs", "busy"]
-"""Outcome for a session: new; more: it has grown; known: already stored; differs: stored with other messages, and left unchanged.
+"""Outcome of storing a session.
 
-busy: another process works on it.
+new: it is added; more: its new messages are added; known: it is stored already; differs: it is stored with other messages,
+and left unchanged; busy: another process works on it.
 """
 _LEASE_SECONDS = 30.0
 _TITLE_CHARS = 200

@@ -1,4 +1,4 @@
-"""Calls from the blocks of a reply: names, arguments by the schema's types, and faults that explain the correct form."""
+"""Calls from the blocks of a reply: names, arguments by the schema's types, and faults with the correct form."""
 
 from __future__ import annotations
 

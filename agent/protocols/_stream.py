@@ -166,7 +166,7 @@ class StreamReader:
         if found == "header":
             self._header_mark, self._step = "", self._in_header
             return True
-        assert isinstance(found, ProtocolFence)  # noqa: S101 - the rest of what look() returns
+        assert isinstance(found, ProtocolFence)  # noqa: S101 - recognize() returns nothing else
         self._enter(found, lead)
         return True
 
@@ -231,7 +231,7 @@ class StreamReader:
         self._step = self._in_thinking
 
     def _in_thinking(self, final: bool) -> bool:
-        assert self._thoughts is not None  # noqa: S101 - set by whoever made this the step
+        assert self._thoughts is not None  # noqa: S101 - set together with this step
         self._buffer, ended = self._thoughts.read(self._buffer, self._reply, final=final)
         if ended:
             self._step = self._in_text
@@ -276,7 +276,7 @@ class StreamReader:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _cut(self, final: bool) -> Cut | None:
-        assert self._scanner is not None  # noqa: S101 - set by whoever made this the step
+        assert self._scanner is not None  # noqa: S101 - set together with this step
         text, self._buffer = self._buffer, ""
         cut = self._scanner.feed(text, final=final)
         if cut is not None:
@@ -285,7 +285,7 @@ class StreamReader:
 
     def _in_block(self, final: bool) -> bool:
         fence = self._fence
-        assert fence is not None  # noqa: S101 - set by whoever made this the step
+        assert fence is not None  # noqa: S101 - set together with this step
         if self._scanner is None:
             if not fence.keep:
                 start = self._buffer.lstrip()
@@ -314,8 +314,8 @@ class StreamReader:
 
     def _in_chain(self, final: bool) -> bool:
         """Find another call right behind one: Mistral's models omit the token before it."""
-        assert self._fence is not None  # noqa: S101 - the fence of the call before
-        assert self._fence.chained is not None  # noqa: S101 - only such a fence comes here
+        assert self._fence is not None  # noqa: S101 - the previous call's fence
+        assert self._fence.chained is not None  # noqa: S101 - only a chained fence gets here
         match = self._fence.chained.match(self._buffer)
         if match is None and not final and _CHAINED_YET.fullmatch(self._buffer):
             return False
@@ -349,7 +349,7 @@ class StreamReader:
 
     def _in_pending(self, final: bool) -> bool:
         fence = self._fence
-        assert fence is not None  # noqa: S101 - set by whoever made this the step
+        assert fence is not None  # noqa: S101 - set together with this step
         if (cut := self._cut(final)) is None:
             return False
         end = fence.closers[0] if cut.closed and fence.closers else ""

@@ -83,7 +83,7 @@ def like(name: str, found: Sequence[Section]) -> list[str]:
 
 
 def with_words(words: Sequence[str], found: Sequence[Section]) -> list[Section]:
-    """Return the sections with all words, each whole or as the beginning of a word; if there are none, inside of words.
+    """Return the sections with all words, whole or as beginnings of words; if there are none, with the words inside others.
 
     Sections with more of the words in the heading come first, whole words before others; then guides before lists of rules, and
     past decisions last.
