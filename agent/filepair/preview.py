@@ -41,7 +41,7 @@ class PartialText:
 
 
 class ArgumentReader:
-    """``feed`` the text in any pieces, then ``get`` the strings of the wanted keys.
+    """A reader of arguments: ``feed`` it the text in any pieces, then ``get`` the strings of the wanted keys.
 
     Only the object's own keys count: the same words inside a string or deeper down are not keys. For a repeated key, the later
     value counts, as in JSON. Reading stops at text that is no JSON object (``broken``); values read before are kept. The cost

@@ -118,7 +118,7 @@ class ChatQuestions:
         asked.is_copied = True
 
     async def remind(self, ticket_id: str) -> None:
-        """Reply to each message that shows a ticket that it is still open. Raises StoreFailed."""
+        """Reply to each message that shows a ticket with a reminder that it is open. Raises StoreFailed."""
         record = await self._store.tickets.get(ticket_id)
         if record is None or record.state != "pending":
             return

@@ -76,9 +76,9 @@ class Recipients:
     async def named(self, sender: Principal, name: str) -> Recipient | None:
         """Return the chat that a name refers to, or None. Raises NotFound and StoreFailed.
 
-        A name is ``PLATFORM/CHAT``, with a name from ``listed`` or the platform's own id of the chat or user, or a platform on
-        which the sender has one direct chat. None: there is not exactly one such chat, or a group's session may not reach it,
-        and the sender may not know that.
+        A name is ``PLATFORM/CHAT``, with a name from ``listed`` or the platform's own id of the chat or user, or a platform
+        with exactly one direct chat of the sender. None: there is not exactly one such chat, or a group's session may not reach
+        it, and the sender may not know that.
         """
         platform, _, given = name.strip().partition("/")
         every = [one for one in await self._all(sender) if one.platform == platform]

@@ -70,9 +70,9 @@ class ChatLineStatus:
 
 
 async def told_status(store: Store, name: str) -> dict[str, Json]:
-    """Return the recorded status of a platform, {} if there is none. Raises StoreFailed.
+    """Return the recorded status of a platform, with ``is_fresh``. Raises StoreFailed.
 
-    ``is_fresh``: its process updated it recently and is alive.
+    ``is_fresh``: its process updated it recently and is alive. Without a record, this is the only key.
     """
     found = (await store.state.of("profile", f"gateway:{name}")).get(STATUS)
     told = dict(found.value) if found is not None and isinstance(found.value, dict) else {}

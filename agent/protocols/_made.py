@@ -211,9 +211,9 @@ def between(text: str, at: int) -> int:
 
 
 def typed(text: str, schema: Mapping[str, Json]) -> Json:
-    """Return an argument in bare text as a value of the schema's type; a string if the schema allows one or has no type.
+    """Return an argument in bare text as a value of the schema's type; a string if the schema allows one or is empty.
 
-    Without any schema, a text that can only be a number, a literal, a list or an object is read as one.
+    With an empty schema, a text that can only be a number, a literal, a list or an object is read as one.
     """
     types = _types(schema)
     bare = text.strip()

@@ -101,7 +101,7 @@ class _Pieces:
 
     def _all(self) -> str:
         whole = self.text.getvalue()
-        self.text.close()  # it keeps a copy, and the call is still to be read
+        self.text.close()  # frees its copy before the call is read
         return whole
 
 

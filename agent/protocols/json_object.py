@@ -103,7 +103,7 @@ class JsonObjectReader:
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
         whole = self._text.getvalue()
-        self._text.close()  # it keeps a copy
+        self._text.close()  # frees its copy
         text, reasoning = self._without_thinking(whole)
         try:
             return self._commands(text, reasoning) or self._read(text, reasoning)

@@ -61,7 +61,7 @@ class OpenCall:
 
 
 class CallReader:
-    """``feed`` it the tool_calls of each delta; ``calls`` are in the order of their first delta."""
+    """Assembles calls: ``feed`` it the tool_calls of each delta; ``calls`` are in the order of their first delta."""
 
     def __init__(
         self, on_event: Callable[[StreamEvent], None], name_of: Callable[[str], str], taken: Collection[str] = ()

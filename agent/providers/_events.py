@@ -41,7 +41,7 @@ class EventReader:
         self._ids = set(taken)
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._half: dict[_Kind, str] = {"assistant_delta": "", "thinking_delta": ""}  # unpaired half surrogates
+        self._half: dict[_Kind, str] = {"assistant_delta": "", "thinking_delta": ""}  # unpaired surrogate halves
         self.usage: dict[str, int] = {}
         self.model = ""
         self.begun = False

@@ -16,7 +16,7 @@ from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 
 
 class HttpSession:
-    """``stream_turn`` over one HttpClient, which it closes. A failed turn may be retried: only a whole turn enters the history.
+    """A session over one HttpClient, which it closes. A failed turn may be retried: only whole turns enter the history.
 
     A wire provides ``path``, ``_body``, ``_reader``, ``_took``, ``_adapt``, ``_choice_fields`` and ``_schema_fields``. The key
     goes in ``key_header``; ``headers`` go with each request. ``refuses_stream`` matches, in lower case, a server's message that

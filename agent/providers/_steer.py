@@ -12,8 +12,9 @@ _SCHEMA = Regex(r"response_?format|text\.format|json_?schema|output_?config|resp
 
 
 class Steer:
-    """``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the text, or None.
+    """The steering of one session's replies.
 
+    ``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the text, or None.
     A field that a server refuses is left out from then on; only the prompt then asks for it.
     """
 

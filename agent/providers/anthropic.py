@@ -29,7 +29,7 @@ _LIMIT = Regex(r"max_tokens: (\d+) > (\d+)")
 
 
 class AnthropicSession(HttpSession):
-    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
+    """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens the
     model may think with, None for no thinking. ``extra`` are further fields of every request. Tools, system prompt and the last

@@ -178,7 +178,7 @@ class ClientPool:
     # -- keeping clients open --------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Keep unused clients open for a while from now on, until ``release`` was called as often."""
+        """Keep unused clients open for a while from now on, until every ``hold`` is released."""
         with self._lock:
             self._holders += 1
 

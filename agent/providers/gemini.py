@@ -23,7 +23,7 @@ from tools.dispatch.json_results import as_json
 
 
 class GeminiSession(HttpSession):
-    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
+    """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``thinking``: a number of tokens, a level ("low", "high"), or True to let
     the model decide; each of them shows the thinking. None leaves it to the server and shows nothing. ``extra`` are further

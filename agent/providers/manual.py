@@ -25,7 +25,7 @@ HELP = """No model is connected, so I can't answer in words. You can call tools 
 
 
 class ManualSession:
-    """``say`` a line, then run the loop: a line with a call gives a turn with that call, other text gives help."""
+    """A session without a model: a line with a call gives a turn with that call, any other line gives help."""
 
     def __init__(self, tool_names: Collection[str]) -> None:
         self._names = tool_names

@@ -23,7 +23,7 @@ _WANTS_REASONING = Regex(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
 
 
 class OpenAIChatSession(HttpSession):
-    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
+    """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...). If a
     server refuses a field that not all know (stream_options, max_tokens, stream), the request is repeated without it, and the
@@ -31,7 +31,7 @@ class OpenAIChatSession(HttpSession):
     """
 
     path = "chat/completions"
-    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers have any wording for it
+    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers word it in any way
 
     def __init__(
         self,

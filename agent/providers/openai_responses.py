@@ -24,7 +24,7 @@ _NO_PREVIOUS = Regex(r"previous.response.*(not found|unknown|not supported|unsup
 
 
 class ResponsesSession(HttpSession):
-    """``say`` something, then ``stream_turn``. A failed turn may be retried: only a whole turn enters the history.
+    """A conversation: ``say`` something, then ``stream_turn``. A failed turn may be retried: only whole turns enter the history.
 
     ``records`` is a stored conversation to resume. ``stored`` False: the server keeps nothing, and each request has the whole
     conversation, with the model's reasoning encrypted in it. ``stored`` True: the server keeps replies, and a request has only

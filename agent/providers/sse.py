@@ -25,7 +25,7 @@ MAX_EVENT = 64 * 1024 * 1024
 
 
 class SseReader:
-    """``feed`` bytes cut anywhere, get the completed events; ``close`` at the end of the stream.
+    """A reader: ``feed`` it bytes cut anywhere, and get the completed events; ``close`` it at the end of the stream.
 
     Lines end in LF, CR or CRLF and in nothing else. Bytes that are not UTF-8 become U+FFFD. The cost is linear in the bytes,
     however they are cut. Raises StreamBroken for an event of more than ``max_event`` characters.
