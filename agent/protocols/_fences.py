@@ -42,7 +42,7 @@ class ProtocolFence:
 
     ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
     (``content``: by its content). ``where``: anywhere, or only at the beginning of a line. ``follows``: text that may follow it
-    for it to run. ``rank``: see StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models omit the
+    for it to run. ``rank``: see ReplyBuilder. ``soft``: it is text unless calls can be read from it. ``loose``: models omit the
     closing, so text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that
     determine its content. ``dialect``: names, separated by blanks.
     """
