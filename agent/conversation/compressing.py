@@ -81,8 +81,7 @@ async def compress(
     The caller holds the session's lease, and no batch is unsettled. ``part`` of the window counts as the window. ``wish`` says
     what the summary should keep; only the summarising model reads it. ``begins`` is called before that model gets the request.
 
-    Raises NotSummarised if no summary can be written. After a refused context the beginnings of messages replace the summary
-    instead. Raises ConfigError and StoreFailed.
+    Raises NotSummarised if no summary can be written, ConfigError and StoreFailed. A refused context gets an outline instead.
     """
     summariser = session.summariser()
     if summariser is None:
