@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,12 +15,14 @@ import pytest
 
 import model_tools
 from agent.api import Agent, Crib, RunResult, assemble
-from agent.config import Config, PluginsConfig
+from agent.config import Config, PluginsConfig, load_config
+from agent.conversation.session import Session
 from agent.store.memory import MemoryStore
-from toolcrib import registry
+from toolcrib import ToolCall, registry
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import close_loop
 from tools.environments import known_environments, register_environment
+from tools.environments.local.sandbox import Sandbox
 
 Make = Callable[..., Crib]
 
@@ -149,3 +152,24 @@ def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
         return await asking
 
     assert asyncio.run(go()).stopped == "interrupted"
+
+
+@pytest.mark.defaults
+async def test_a_session_takes_no_more_descriptors_than_its_sandbox_says(tmp_path: Path) -> None:
+    """Otherwise a process with many sessions runs out of them before it lets idle shells rest."""
+    (tmp_path / "config.yaml").write_text("snapshots: {enabled: false}\n")
+    (tmp_path / "project").mkdir()
+    with assemble(config=load_config(tmp_path / "config.yaml"), project_dir=tmp_path / "project") as crib:
+        sessions, open_files = list[Session](), list[int]()
+        try:
+            for _ in range(4):
+                session = await crib.open(platform="api")
+                sessions.append(session)
+                executed = await session.acall(ToolCall(ToolCall.new_id(), "terminal", {"command": "true"}))
+                assert executed.result.is_success
+                assert session.scope.environment.identity == "local:workspace"
+                open_files.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - only their number counts
+        finally:
+            for session in sessions:
+                await session.close()
+    assert (open_files[3] - open_files[1]) / 2 <= Sandbox.descriptors

@@ -58,7 +58,7 @@ class Sandbox:
     If commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
     """
 
-    descriptors = 12
+    descriptors = 18
     """The number of our descriptors for a shell, with those of the sandbox itself."""
 
     def __init__(self, root: str, plan: SandboxPlan, where: str, reach: NetworkGuard | None = None) -> None:
