@@ -14,14 +14,15 @@ from toolcrib.contract.types import Json
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Follow-ups to a call; ``post_tool_call`` returns them, or None. The result itself stays as it is.
+    """Follow-ups to a call; ``post_tool_call`` returns them, or None. The call's result does not change.
 
-    ``state`` changes the state, as ``ToolOutput.state_changes`` do: values or StateUpdates by key. Where several plugins set
-    the same key, the first one wins and it is logged. ``events`` go to whoever listens to the session's activity.
+    ``state`` changes the state, as ``ToolOutput.state_changes`` do: values or StateUpdates by key. If several plugins set the
+    same key, the first one wins and the conflict is logged. ``events`` go to listeners of the session's activity.
 
-    ``later`` are functions without arguments, sync or async. Each runs once, in order, when all results of the turn are there
-    and recorded (of a call on its own: when that is), before they are handed over. A sync one runs in a thread. One that raises
-    or is late is logged. A turn that breaks off, so that it has no results, runs none.
+    ``later`` are functions without arguments, sync or async. Each runs once, in order, after all results of the turn are recorded
+    (for a call outside a turn: after its own result is recorded) and before the results are returned. A sync function runs in a
+    thread. A function that raises or exceeds its time is logged. If the turn is interrupted and has no results, none of them
+    runs.
     """
 
     state: Mapping[StateKey[Any] | str, Json | StateUpdate] = field(default_factory=dict)

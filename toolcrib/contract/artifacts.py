@@ -1,4 +1,4 @@
-"""Artifacts: results too large for a conversation, by their digests. ``agent/store`` implements the protocol."""
+"""Artifacts: results too large for a conversation, stored by digest. ``agent/store`` implements the protocol."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from toolcrib.contract.search import SearchFilter
 
 PREFIX = "artifact:"
-"""Begin of an artifact's name, as the model reads it; the first 16 digits of its digest follow."""
+"""Prefix of an artifact's name, as the model reads it; the first 16 digits of its digest follow."""
 MOST_BYTES = 64 * 1024 * 1024
 """Size of the largest artifact."""
 DIGITS = 16
-"""Digits of a digest in a name: no two artifacts of a session have the same."""
+"""Digits of a digest in a name. No two artifacts of a session share them."""
 
 
 def name_of(digest: str) -> str:
@@ -25,7 +25,7 @@ def name_of(digest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptArtifact:
-    """An artifact that a session refers to since ``at``, in Unix seconds; ``size`` in bytes."""
+    """An artifact that a session has referred to since ``at``, in Unix seconds; ``size`` in bytes."""
 
     session_id: str
     title: str
@@ -35,31 +35,34 @@ class KeptArtifact:
 
     @property
     def name(self) -> str:
-        """The name by which models and people read it."""
+        """The artifact's name, as models and people read it."""
         return name_of(self.digest)
 
 
 class ArtifactStore(Protocol):
-    """Contents that sessions refer to. Equal ones are kept once, and as long as a session refers to them."""
+    """Contents that sessions refer to. Equal contents are stored once, and kept while a session refers to them."""
 
     async def put(self, session_id: str, data: bytes) -> str:
-        """Keep it, and let the session refer to it. Return its digest: SHA-256 in hexadecimal."""
+        """Store the data, record that the session refers to it, and return its digest: SHA-256 in hexadecimal."""
         ...
 
     async def get(self, session_id: str, digest: str) -> bytes | None:
-        """Return what the session refers to by a digest, or by the beginning of one that no other of its artifacts has. None
-        where it refers to none, or the content is gone. Raises StoreFailed for a content that is not what its digest says.
+        """Return the content of the session's artifact with this digest, or with this unique beginning of a digest. Return None
+        if the session refers to no such artifact, or if the content is gone. Raises StoreFailed for a content that does not
+        match its digest.
         """
         ...
 
     async def of(self, session_id: str) -> Mapping[str, int]:
-        """Return the digests that a session refers to, in order, with the sizes in bytes."""
+        """Return the digests that a session refers to, in order, with their sizes in bytes."""
         ...
 
     async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
-        """Return what sessions refer to, the newest first. The filter's times are those since which; roles don't count."""
+        """Return the artifacts that sessions refer to, the newest first. The filter's times apply to ``at``; its roles are
+        ignored.
+        """
         ...
 
     async def share(self, session_id: str, other: str) -> None:
-        """Let ``other`` refer to all that the session refers to: what it took over names them."""
+        """Make ``other`` refer to all artifacts of the session, because the messages it took over name them."""
         ...

@@ -1,4 +1,4 @@
-"""Availability of a tool, as its check_fn says."""
+"""Availability of a tool, according to its check_fn."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _log = logging.getLogger("toolcrib.contract.registry")
 
 
 def why_not(entry: ToolEntry) -> str | None:
-    """Return why a tool with a check_fn can't work here, None where it can. One that raises means unavailable (003-9)."""
-    assert entry.check_fn is not None  # noqa: S101 - the caller looked
+    """Return why a tool with a check_fn can't work here, or None if it can. A check_fn that raises means unavailable (003-9)."""
+    assert entry.check_fn is not None  # noqa: S101 - the caller checked it
     try:
         verdict = entry.check_fn()
-    except BaseException as error:  # noqa: BLE001 - 003-9: whatever it raises means unavailable
+    except BaseException as error:  # noqa: BLE001 - 003-9: any exception means unavailable
         let_pass(error)
         _log.debug("check_fn of %r raised", entry.name, exc_info=True)
         return f"its check failed: {type(error).__name__}: {error}"
@@ -29,6 +29,6 @@ def why_not(entry: ToolEntry) -> str | None:
 
 
 def let_pass(error: BaseException) -> None:
-    """Contain what a plugin's function raises, also sys.exit; let Ctrl-C pass."""
+    """Contain what a plugin's function raises, sys.exit included; re-raise KeyboardInterrupt and GeneratorExit."""
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error

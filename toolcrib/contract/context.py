@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """The agent that asks."""
+    """The agent that makes the calls."""
 
     name: str = "toolcrib"
     model: str = ""
@@ -34,7 +34,7 @@ class AgentSpec:
 
 
 class ProgressStatus(StrEnum):
-    """State of a tool's progress, as it reports it."""
+    """State of a tool's progress, as the tool reports it."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -45,7 +45,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityEvent:
-    """A report of a tool while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
+    """A tool's report while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
 
     message_id: str
     activity_type: str
@@ -81,12 +81,12 @@ class ScopeView(Protocol):
 
     @property
     def state(self) -> StateSnapshot:
-        """Replaced as a whole when it changes, so holding it is a snapshot."""
+        """The session's state. It is replaced as a whole when it changes, so a reference to it is a snapshot."""
         ...
 
     @property
     def activity_sink(self) -> EventSink | None:
-        """The receiver of activity, or None where nobody watches."""
+        """The receiver of activity, or None if the session has no listener."""
         ...
 
     @property
@@ -96,12 +96,12 @@ class ScopeView(Protocol):
 
     @property
     def granted(self) -> frozenset[str] | None:
-        """Names of the tools that may be called, or None for all."""
+        """Names of the tools that the session may call, or None for all."""
         ...
 
     @property
     def cancelled(self) -> bool:
-        """True once the call was interrupted."""
+        """True after the call was interrupted."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class ScopeView(Protocol):
         ...
 
     async def artifact(self, name: str, /) -> Path:
-        """Return a file with the content of what was kept under the name."""
+        """Return a file with the content that was kept under the name."""
         ...
 
     @property
@@ -124,7 +124,7 @@ class ScopeView(Protocol):
 
     @property
     def undo(self) -> UndoLog | None:
-        """The log of changed files, or None where nothing is kept."""
+        """The log of changed files, or None if no file versions are kept."""
         ...
 
     @property
@@ -152,9 +152,10 @@ _NO_SHARED: SharedState = MappingProxyType({})
 
 
 class ToolCallContext:
-    """Read-only (002-13). Only the dispatcher mints one, and tools that act refuse to run without it.
+    """The context of a call: its identity, state and session. Read-only (002-13). Only the dispatcher makes one, and tools that
+    act refuse to run without it.
 
-    The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
+    The ``report_*`` methods may be awaited or not, and do nothing if the session has no listener (002-18).
     """
 
     __slots__ = (
@@ -171,15 +172,15 @@ class ToolCallContext:
 
     call: ToolCall
     answers: Mapping[str, tuple[str, Answer]]
-    """Answers given to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
+    """Answers to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
     resume_input: Json
     """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
-    """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
+    """The effects that the tool announced, resolved once: gates judge them, and the handler acts on them."""
     snapshot: StateSnapshot
-    """The session's state as it was when the call began, or the calls that it runs beside; read-only."""
+    """The session's state when the call, or the group of parallel calls that it belongs to, began; read-only."""
     used_environment: bool
-    """True once the handler has asked for the environment: then the result says where it ran."""
+    """True after the handler asked for the environment. The result then names the backend."""
 
     def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
         if mint is not _MINT:
@@ -216,7 +217,7 @@ class ToolCallContext:
 
     @property
     def activity_sink(self) -> EventSink | None:
-        """The receiver of activity, or None where nobody watches."""
+        """The receiver of activity, or None if the session has no listener."""
         return self._scope.activity_sink
 
     @property
@@ -232,7 +233,7 @@ class ToolCallContext:
 
     @property
     def cancelled(self) -> bool:
-        """True once the run was interrupted: a long sync handler should look and stop."""
+        """True after the run was interrupted. A long sync handler should check this and stop."""
         return self._scope.cancelled
 
     @property
@@ -242,44 +243,45 @@ class ToolCallContext:
 
     @property
     def spill_dir(self) -> Path:
-        """A private folder on this machine for results too large to return; the model can read files in it. It goes with the
-        process: see ``keep_file``.
+        """A private folder on this machine for results too large to return; the model can read files in it. The folder is deleted
+        when the process ends: see ``keep_file``.
         """
         return self._scope.spill_dir
 
     async def keep_file(self, path: Path) -> str:
-        """Keep a file of the spill folder as long as the session, without secrets, and return the name by which read_file and
-        search_files know it then. Where nothing is kept, and for more than 64 MiB, it stays as it is, and the name is its path.
+        """Keep a file of the spill folder, without secrets, as long as the session. Return the name under which read_file and
+        search_files find it. If the session keeps no artifacts, or the file is larger than 64 MiB, the file stays as it is and
+        the name is its path.
         """
         return await self._scope.keep_file(path)
 
     async def artifact(self, name: str) -> Path:
-        """Return a file on this machine with the content of what ``keep_file`` gave that name, in whichever process, or of a
-        result that was clipped. Raises NotFound and StoreFailed.
+        """Return a file on this machine with the content that ``keep_file`` stored under that name, in this or another process,
+        or with a result that was clipped. Raises NotFound and StoreFailed.
         """
         return await self._scope.artifact(name)
 
     @property
     def undo(self) -> UndoLog | None:
-        """The log in which a tool keeps each file before it replaces it, or None where nothing is kept."""
+        """The log in which a tool keeps each file before it replaces it, or None if no file versions are kept."""
         return self._scope.undo
 
     @property
     def policy(self) -> object | None:
-        """The approval gate's policy in this session; opaque to everybody else."""
+        """The approval gate's policy in this session; opaque to all other code."""
         return self._scope.policy
 
     def answer_to(self, binds: str) -> Answer | None:
-        """The answer that was given to a ticket of this call which bound exactly this."""
+        """Return the answer to a ticket of this call that bound exactly ``binds``, or None."""
         for bound, answer in self.answers.values():
             if bound == binds:
                 return answer
         return None
 
     def state(self, key: StateKey[T]) -> T | None:
-        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14), and a copy.
+        """Return the typed value under ``key``, or None. It is a copy from the snapshot taken at the call (002-14).
 
-        A key of scope principal or profile is one of those that the tool was registered with (``state=``): Internal otherwise.
+        Raises Internal for a key of scope principal or profile that the tool was not registered with (``state=``).
         """
         if key.scope == "session":
             return typed(key, self.snapshot.get(key.name))
@@ -293,14 +295,14 @@ class ToolCallContext:
         return None if found is None else typed(key, found.value)
 
     def report_activity(self, activity_type: str, content: Json) -> _Done:
-        """Replace what this call shows as ``activity_type`` (002-15)."""
+        """Replace what the call shows as ``activity_type`` (002-15)."""
         sink = self._scope.activity_sink
         if sink is not None:
             sink.emit(ActivityEvent(self.call.id, activity_type, content))
         return _DONE
 
     def report_activity_delta(self, activity_type: str, patch: Json) -> _Done:
-        """Change it by a JSON Patch; a single operation is wrapped in a list (002-16)."""
+        """Change what the call shows as ``activity_type`` by a JSON Patch; a single operation is wrapped in a list (002-16)."""
         sink = self._scope.activity_sink
         if sink is not None:
             operations = cast("Sequence[Any]", patch if isinstance(patch, list) else [patch])
@@ -308,8 +310,8 @@ class ToolCallContext:
         return _DONE
 
     def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
-        """Say how far it is, ``progress`` from 0 to 1, None where that is not known (002-17). As often as it likes: whoever shows
-        it takes the newest. A status that is none is taken for RUNNING.
+        """Report the progress, ``progress`` from 0 to 1, or None if it is unknown (002-17). A tool may call this as often as it
+        likes: screens show the newest report. An unknown status counts as RUNNING.
         """
         if self._scope.activity_sink is None:
             return _DONE
@@ -326,7 +328,7 @@ class ToolCallContext:
 
 
 def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
-    """Make the context of a call. Only the dispatcher may do that."""
+    """Return the context of a call. Only the dispatcher may call this."""
     return ToolCallContext(_MINT, call, scope)
 
 
@@ -341,10 +343,10 @@ def give_own_state(ctx: ToolCallContext, values: Mapping[str, Json]) -> None:
 
 
 def shared_state(ctx: ToolCallContext) -> SharedState:
-    """Return what the call sees of the values that others write too: by scope, of those that were read for it."""
+    """Return the shared state that was read for the call, by scope."""
     return ctx._shared_state
 
 
 def give_shared_state(ctx: ToolCallContext, values: SharedState) -> None:
-    """Set what the call sees of the values that others write too. For the dispatcher."""
+    """Set the shared state that the call sees. For the dispatcher."""
     ctx._shared_state = values

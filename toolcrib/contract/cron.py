@@ -1,4 +1,4 @@
-"""Records of scheduled jobs, and of each time that one was due, as a store keeps them."""
+"""Records of scheduled jobs and of their due times, as a store keeps them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.types import Json
 
 CronState: TypeAlias = Literal["active", "paused", "done", "removed"]
-"""It waits for its next time; it does not, until somebody resumes it; it has no time left; it is kept for its history alone."""
+"""active: waits for its next time; paused: waits until a user resumes it; done: has no time left; removed: kept only for its
+history.
+"""
 CronRunState: TypeAlias = Literal["running", "done", "failed", "refused", "skipped", "lost"]
-"""Under way, or parked; answered; ended by an error; not begun, since its creator may not; not begun, by setting or since the one
-before was under way; nobody knows what became of it.
+"""running: in progress, or parked; done: answered; failed: ended by an error; refused: not started, because its creator may not
+run it; skipped: not started, by setting or because the run before was still in progress; lost: its outcome is unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CronJob:
-    """A job. ``owner`` is its creator's ``Principal.key``. ``body`` is what it is to do, as JSON, and nothing a store looks at.
+    """A scheduled job. ``owner`` is its creator's ``Principal.key``. ``body`` describes its task as JSON; a store does not read
+    it.
 
-    ``next_at`` is when it is due, in Unix seconds; None where it is not. ``version`` counts its changes by people, from 1;
-    ``change`` is the store's number of the last of these, and grows over all jobs. What a claim moves counts as none.
+    ``next_at`` is when the job is due, in Unix seconds, or None if it is not due. ``version`` counts its changes by people, from
+    1. ``change`` is the store's number of the last of these changes, and grows over all jobs. A claim that moves ``next_at`` does
+    not count as a change.
     """
 
     id: str
@@ -36,9 +40,9 @@ class CronJob:
 
 @dataclass(frozen=True, slots=True)
 class CronRun:
-    """A time that a job was due. ``session_id`` is where it runs, the same for whoever begins it. ``platform`` is where what
-    it comes to is to be told, "" where nobody waits for that; ``is_told`` once that was done. Times are Unix seconds;
-    ``ended_at`` is None while it is under way. ``note`` says why, in a line.
+    """One due time of a job. ``session_id`` is the session it runs in, the same in every process that might start it.
+    ``platform``: where to deliver the result, "" for nowhere; ``is_told``: the result was delivered. Times are Unix seconds;
+    ``ended_at`` is None during the run. ``note`` gives the reason in one line.
     """
 
     job_id: str
@@ -53,46 +57,44 @@ class CronRun:
 
 
 class CronStore(Protocol):
-    """Jobs and the times that they were due. Never fenced. Raises StoreFailed; bodies that are no JSON raise TypeError or
-    ValueError.
-    """
+    """Jobs and their due times. Never fenced. Raises StoreFailed; a body that is not JSON raises TypeError or ValueError."""
 
     async def add(self, job: CronJob, most: int) -> CronJob | None:
-        """Keep a new job and return it as it is kept; None where its owner has ``most`` that are active or paused, or its id is
-        known.
+        """Store a new job and return it as stored. Return None if its owner already has ``most`` active or paused jobs, or if the
+        id exists.
         """
         ...
 
     async def get(self, job_id: str) -> CronJob | None:
-        """Return the job with that id, a removed one too."""
+        """Return the job with that id, even a removed one, or None."""
         ...
 
     async def jobs(self, owner: str | None = None) -> Sequence[CronJob]:
-        """Return the jobs of an owner, or of all, without those that were removed, the oldest first."""
+        """Return the jobs of an owner, or of all owners, without removed ones, the oldest first."""
         ...
 
     async def change(self, job: CronJob, most: int | None = None) -> CronJob | None:
-        """Replace a job by compare-and-set of its version, and return it as it is kept. None where another change came before,
-        and where it was neither active nor paused while its owner has ``most`` that are.
+        """Replace a job by compare-and-set of its version, and return it as stored. Return None if another change came first, or
+        if the job was neither active nor paused and its owner already has ``most`` jobs that are.
         """
         ...
 
     async def changed(self, since: int) -> Sequence[CronJob]:
-        """Return the jobs whose ``change`` is greater, those that were removed too, in the order of the changes."""
+        """Return the jobs whose ``change`` is greater, removed ones included, in the order of the changes."""
         ...
 
     async def claim(self, run: CronRun, job: CronJob | None = None, next_at: float | None = None) -> CronRun | None:
-        """Keep a time that a job is due, and return it as it is kept: of several processes one begins it. None where it is known,
-        so that somebody has it.
+        """Record that a job is due, and return the run as stored. Only one of several processes starts it: return None if the due
+        time is already recorded.
 
-        With ``job``: only while that is active, with this version and this ``next_at``, which becomes the given one; without one
-        it is ``done``. Then None also says that the job is another by now. A job of which a run is under way gets this one
-        ``skipped``.
+        With ``job``: claim only if the job is active and still has this version and this ``next_at``. ``next_at`` then becomes
+        the given one; without one, the job becomes ``done``. None may then also mean that the job has changed. If a run of the
+        job is in progress, the new run is recorded as ``skipped``.
         """
         ...
 
     async def finish_run(self, run: CronRun) -> bool:
-        """Set state and note of a run that is under way, and its end to now; False where it is not."""
+        """Set the state and note of a run in progress, and its end to now. Return False if the run is not in progress."""
         ...
 
     async def mark_delivered(self, run: CronRun) -> None:
@@ -100,15 +102,15 @@ class CronStore(Protocol):
         ...
 
     async def runs(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
-        """Return the last times that a job was due, the latest first."""
+        """Return the last due times of a job, the latest first."""
         ...
 
     async def run_of(self, session_id: str) -> CronRun | None:
-        """Return the run that has this session."""
+        """Return the run that has this session, or None."""
         ...
 
     async def under_way(self, platform: str | None = None) -> Sequence[CronRun]:
-        """Return the runs that are under way, of all platforms or one, the oldest first."""
+        """Return the runs in progress, of all platforms or one, the oldest first."""
         ...
 
     async def undelivered(self, platform: str) -> Sequence[CronRun]:
@@ -116,7 +118,7 @@ class CronStore(Protocol):
         ...
 
     async def sweep(self, before: float) -> int:
-        """Forget runs that ended before then (Unix seconds), and jobs that are done or removed and have no run left. Return how
-        many runs they were.
+        """Delete runs that ended before ``before`` (Unix seconds), and jobs that are done or removed and have no run left. Return
+        the number of deleted runs.
         """
         ...

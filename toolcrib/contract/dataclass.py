@@ -1,11 +1,11 @@
-"""Dataclasses that are made when they are first used.
+"""Dataclasses that are completed at first use.
 
-``dataclasses.dataclass`` writes and compiles up to seven functions for every class. That was most of what importing a module
-cost, and a process uses few of the classes that it imports. Here a class has its slots at once, once it has several instances
-an ``__init__`` that is compiled for it, and the standard library's fields when somebody asks for them; comparing, hashing and
-printing need no code of their own.
-docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_dataclass.py compares with the
-standard library.
+``dataclasses.dataclass`` writes and compiles up to seven functions for every class. That was most of the cost of importing a
+module, and a process uses few of the classes that it imports. Here a class has its slots at once. After several instances it gets
+a compiled ``__init__``; the standard library's fields are made when code asks for them. Comparing, hashing and printing need no
+code per class.
+docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_dataclass.py compares with the standard
+library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _making = threading.RLock()
 _FIELDS = "__dataclass_fields__"
 _NO_FIELDS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})
 _BY_HAND = 5
-"""Instances of a class that are made without an ``__init__`` of its own."""
+"""Number of instances that are made before the class gets a compiled ``__init__``."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, slots, frozen=False, eq=True, kw_only=False):
-        """Make a class a dataclass, as ``dataclasses.dataclass`` with these options does. It always has slots."""
+        """Make a class a dataclass, as ``dataclasses.dataclass`` does with these options. It always has slots."""
         if not slots:
             raise TypeError("a class that is completed later has slots: say slots=True, or take dataclasses.dataclass")
         return lambda plain: _with_slots(plain, _Options(frozen, eq, kw_only))
 
     def replace(one, /, **changes):
-        """Copy a dataclass with other values, as ``dataclasses.replace`` does. It does not make the fields of its class."""
+        """Return a copy of a dataclass with other values, as ``dataclasses.replace`` does, without making the fields of its
+        class.
+        """
         late = vars(type(one)).get(_FIELDS)
         return late.changed(one, changes) if isinstance(late, _Late) else dataclasses.replace(one, **changes)
 
@@ -50,27 +52,28 @@ class _Options(NamedTuple):
 
 
 def _with_slots(plain: Any, options: _Options) -> Any:
-    """Return a copy of a class with slots for its fields, which is completed when it is first called or looked into."""
+    """Return a copy of a class with slots for its fields. It is completed at its first call or at the first access to its fields.
+    """
     names = [name for name, kind in plain.__annotations__.items() if _is_field(kind)]
     members = {name: value for name, value in vars(plain).items() if name not in ("__dict__", "__weakref__", *names)}
     inherited = {slot for base in plain.__mro__[1:] for slot in getattr(base, "__slots__", ())}
     members["__slots__"] = tuple(name for name in names if name not in inherited)
     late = _Late(plain, options)
     for name, member in {_FIELDS: late, "__init__": late.first_init(), **_methods(late, options)}.items():
-        if members.get(name) is None:  # a class with an __eq__ of its own has None as __hash__
-            members[name] = member  # given afterwards, each would have Python look through the class and all its bases
+        if members.get(name) is None:  # a class with its own __eq__ has None as __hash__
+            members[name] = member  # set afterwards, each would make Python search the class and all its bases
     late.made = made = type(plain)(plain.__name__, plain.__bases__, members)
     made.__qualname__ = plain.__qualname__
     return made
 
 
 def _is_field(kind: object) -> bool:
-    """Tell the annotation of a field from others, such as ``ClassVar[int]``."""
+    """Return whether an annotation is that of a field, unlike for example ``ClassVar[int]``."""
     return str(kind).partition("[")[0].rpartition(".")[2] not in _NO_FIELDS
 
 
 class _Late:
-    """Stands in for a class's fields until they are made; ``dataclasses.fields`` and ``replace`` look for them."""
+    """Stand-in for a class's fields until they are made; ``dataclasses.fields`` and ``replace`` find it in their place."""
 
     made: Any
     """The class with slots."""
@@ -88,8 +91,8 @@ class _Late:
         return vars(self.made)[_FIELDS]
 
     def first_init(self) -> Callable[..., None]:
-        """Return an ``__init__`` that gives way to the one that it compiles for the class. That takes as long as twenty of the
-        first instances that are filled here, and of most classes a process makes one or two.
+        """Return an ``__init__`` that fills the first instances and then replaces itself by a compiled one. Compiling takes as
+        long as filling twenty instances, and a process makes one or two instances of most classes.
         """
 
         def first(this: object, *args: Any, **kwargs: Any) -> None:
@@ -101,7 +104,7 @@ class _Late:
         return first
 
     def _fill(self, this: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Set the fields of an instance as ``__init__`` would; False, and nothing is done, where only that can tell how."""
+        """Set the fields of an instance as ``__init__`` would. Return False, and set nothing, if only ``__init__`` can do it."""
         parameters = self._parameters()
         names = [one.name for one in parameters or () if one.init and not one.kw_only]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -135,8 +138,8 @@ class _Late:
         return self.made(**changes, **kept)
 
     def _parameters(self) -> Sequence[_Parameter] | None:
-        """Return the parameters of the ``__init__`` that can be made here, and let ``match`` go by them; None where the standard
-        library makes them, or has made them.
+        """Return the parameters of the ``__init__`` that can be made here, and set ``__match_args__`` from them. Return None if
+        the standard library must make them, or has made them.
         """
         with _making:
             if not self._is_looked_into:
@@ -148,8 +151,8 @@ class _Late:
             return self._found
 
     def compile_init(self) -> None:
-        """Make ``__init__``, unless another thread did meanwhile. Making the standard library's fields takes as long, and few
-        ask for them: they are made here only where the class alone does not say it all.
+        """Compile ``__init__``, unless another thread already did. The standard library's fields take as long to make, and little
+        code needs them: they are made here only if the class has parameters that ``_own_parameters`` can't read.
         """
         made = self.made
         with _making:
@@ -164,14 +167,15 @@ class _Late:
             self._has_init = True
 
     def complete(self) -> None:
-        """Make the fields and ``__init__``, unless another thread did meanwhile."""
+        """Make the fields and ``__init__``, unless another thread already did."""
         made, (frozen, eq, kw_only) = self.made, self._options
         with _making:
             if vars(made)[_FIELDS] is not self:
                 return
-            # Python would make a missing text from the signature, and load a tokenizer for it. Nobody reads that text.
+            # Python would make a missing docstring from the signature, and load a tokenizer for it. No code reads that docstring.
             self._plain.__doc__ = self._plain.__doc__ or " "
-            # Asked for no methods the standard library compiles none, unless it must see that a frozen class derives from such.
+            # With these options the standard library compiles no methods, unless it must check that a frozen class derives from
+            # one.
             also = frozen and any(dataclasses.is_dataclass(base) for base in made.__bases__)
             done = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=also, kw_only=kw_only)(self._plain)
             options = vars(done)["__dataclass_params__"]
@@ -185,12 +189,12 @@ class _Late:
 
     @functools.cached_property
     def compared(self) -> Callable[[object], object]:
-        """Return what gives the values that are compared."""
+        """Return a function that returns the compared values of an instance."""
         return _getter(one.name for one in dataclasses.fields(self.made) if one.compare)
 
     @functools.cached_property
     def hashed(self) -> Callable[[object], object]:
-        """Return what gives the values that are hashed."""
+        """Return a function that returns the hashed values of an instance."""
         return _getter(one.name for one in dataclasses.fields(self.made) if (one.compare if one.hash is None else one.hash))
 
 
@@ -213,7 +217,7 @@ _FACTORY = _Factory()
 
 
 class _Parameter(NamedTuple):
-    """Facts about a field that ``__init__`` has to know."""
+    """What ``__init__`` needs to know about a field."""
 
     name: str
     kind: Any
@@ -228,7 +232,8 @@ def _parameter(one: dataclasses.Field[Any]) -> _Parameter:
 
 
 def _own_parameters(plain: Any, options: _Options) -> list[_Parameter] | None:
-    """Return the parameters of a class that derives from no other dataclass; None where only the standard library can tell."""
+    """Return the parameters of a class that derives from no other dataclass, or None if only the standard library can find them.
+    """
     if any(_FIELDS in vars(base) for base in plain.__mro__[1:]):
         return None
     found: list[_Parameter] = []
@@ -244,7 +249,7 @@ def _own_parameters(plain: Any, options: _Options) -> list[_Parameter] | None:
         else:
             found.append(_Parameter(name, kind, given, dataclasses.MISSING, init=True, kw_only=options.kw_only))
         if type(found[-1].default).__hash__ is None:
-            return None  # it may not be shared: the standard library says so
+            return None  # a mutable default: the standard library raises the error
     return found
 
 
@@ -254,13 +259,13 @@ def _compiled_init(made: Any, plain: Any, fields: Sequence[_Parameter], *, froze
     if by_name := [*_parameters((one for one in fields if one.kw_only), known)]:
         parameters += ["*", *by_name]
     values = [(one.name, value) for one in fields if (value := _value(one))]
-    if frozen:  # by the slots themselves, which takes half as long as object.__setattr__
+    if frozen:  # through the slots themselves, which takes half as long as object.__setattr__
         known |= {f"_set_{name}": getattr(made, name).__set__ for name, _ in values}
     body = [f"_set_{name}(self, {value})" if frozen else f"self.{name} = {value}" for name, value in values]
     if hasattr(plain, "__post_init__"):
         body.append("self.__post_init__()")
     text = f"def __init__({', '.join(['self', *parameters])}):\n " + "\n ".join(body or ["pass"])
-    exec(text, known)  # noqa: S102 - as the standard library does: it holds the names of a class's fields and nothing else
+    exec(text, known)  # noqa: S102 - as the standard library does: the text holds only the names of a class's fields
     made = known["__init__"]
     made.__qualname__, made.__module__ = f"{plain.__qualname__}.__init__", plain.__module__
     made.__annotations__ = {**{one.name: one.kind for one in fields if one.init}, "return": None}
@@ -282,7 +287,7 @@ def _parameters(fields: Iterable[_Parameter], known: dict[str, Any]) -> Iterator
 
 
 def _value(one: _Parameter) -> str:
-    """Return the expression that a field is set to; "" for one that nothing sets."""
+    """Return the expression that a field is set to, or "" for a field that ``__init__`` does not set."""
     if one.factory is not dataclasses.MISSING:
         made = f"_make_{one.name}()"
         return f"{made} if {one.name} is _FACTORY else {one.name}" if one.init else made
@@ -295,7 +300,7 @@ def _value(one: _Parameter) -> str:
 
 
 def _methods(late: _Late, options: _Options) -> dict[str, Any]:
-    """Return what a class with these options has besides ``__init__``."""
+    """Return the methods of a class with these options, other than ``__init__``."""
 
     def equal(this: object, other: object) -> Any:
         return late.compared(this) == late.compared(other) if other.__class__ is this.__class__ else NotImplemented

@@ -1,4 +1,4 @@
-"""Decisions of a gate: ``SetResult < Suspend < Block``. Ranked values, not flags (002-21, 002-22)."""
+"""Decisions of a gate: ``SetResult < Suspend < Block``. They are ranked values, not flags (002-21, 002-22)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SetResult:
-    """Do not run; this is the result."""
+    """Do not run the call; use this result."""
 
     result: ToolResult
     rank: ClassVar[int] = 1
@@ -22,7 +22,7 @@ class SetResult:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Do not run yet; somebody has to answer the ticket."""
+    """Do not run the call yet; a user must answer the ticket."""
 
     ticket: SuspendTicket
     rank: ClassVar[int] = 2
@@ -30,7 +30,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Do not run. The reason becomes the call's result; ``end_run`` also ends the whole run."""
+    """Do not run the call. The reason becomes the call's result; ``end_run`` also ends the whole run."""
 
     reason: str
     end_run: bool = False
@@ -41,9 +41,10 @@ Decision: TypeAlias = SetResult | Suspend | Block
 
 
 def strongest(decisions: Iterable[tuple[str, Decision]]) -> Decision | None:
-    """The one that counts of what the gates (by name) said, or None where none spoke.
+    """Return the decision with the highest rank, or None if there is no decision. ``decisions`` are pairs of a gate's name and
+    its decision.
 
-    The higher rank wins whatever the order; at the same rank the first stands and the conflict is logged.
+    Order matters only at the same rank: the first decision wins and the conflict is logged.
     """
     winner: Decision | None = None
     said_by = ""

@@ -1,4 +1,4 @@
-"""Checks of a registration. A wrong one is refused, with the module, the tool and the key at fault named."""
+"""Checks of a registration. A wrong one is refused with an error that names the module, the tool and the key."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolcrib.contract.state import SCOPES, StateKey
 from toolcrib.contract.types import EMPTY_PARAMETERS, Handler, Json, Kind
 
 _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
-"""Keys under which other formats keep the parameters: left out silently, the tool would seem to take no arguments."""
+"""Keys that other formats use for the parameters. If they were ignored, the tool would seem to take no arguments."""
 _NAME = Regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def refuse_bad_options(entry: ToolEntry, where: str) -> None:
-    """Raise RegistrationError for options of a tool that are of no known kind."""
+    """Raise RegistrationError for options of a tool with unknown or wrong values."""
     # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
     if entry.kind not in get_args(Kind):
         raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
@@ -30,7 +30,7 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
         function = getattr(entry, option)
         if function is not None and not callable(function):
             raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
-        if option != "effects" and is_async_callable(function):  # nobody would await it, and it would seem to agree
+        if option != "effects" and is_async_callable(function):  # no caller awaits it, and a coroutine counts as true
             raise RegistrationError(f"{where}: {option} must be a plain function, not async")
     _refuse_bad_traits(entry, where)
     for key in entry.state:
@@ -52,18 +52,18 @@ def _refuse_bad_traits(entry: ToolEntry, where: str) -> None:
         raise RegistrationError(f"{where}: file names an argument of the schema, got {entry.file!r}")
 
 
-if TYPE_CHECKING:  # each start of a process would pay for it
+if TYPE_CHECKING:  # importing it would slow the start of every process
     from typing import TypedDict
 
     class HermesOptions(TypedDict, total=False):
-        """Options of ``register`` that hermes modules have. What a tool may replace is the operator's to say."""
+        """Options of ``register`` that hermes modules use. Which tools a tool may replace is up to the operator."""
 
         max_result_size_chars: float | None
-        """``max_result_chars``; infinity is no limit of the tool's own."""
+        """As ``max_result_chars``; infinity means that the tool sets no limit."""
         dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
-        """Returns keys that replace those of the schema, each time it is shown."""
+        """Returns keys that replace those of the schema, each time the schema is shown."""
         override: bool
-        """The tool replaces another toolset's on purpose: no warning."""
+        """The tool replaces another toolset's tool on purpose: no warning is logged."""
 
 else:
     HermesOptions = dict
@@ -72,7 +72,7 @@ _HERMES = ("max_result_size_chars", "dynamic_schema_overrides", "override")
 
 
 def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEntry:
-    """Return the entry with such options. Raises RegistrationError for what they can't be, TypeError for others."""
+    """Return the entry with these options. Raises RegistrationError for wrong values, TypeError for unknown options."""
     for name in options:
         if name not in _HERMES:
             raise TypeError(f"register() got an unexpected keyword argument {name!r}")
@@ -89,7 +89,7 @@ def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEnt
 
 
 def bound(handler: Handler | None, where: str) -> Invoke | None:
-    """Return a tool's handler in one form, None for a tool that the agent loop runs. Raises RegistrationError."""
+    """Return a tool's handler in one form, or None for a tool that the agent loop runs. Raises RegistrationError."""
     try:
         return None if handler is None else bind_handler(handler)
     except RegistrationError as error:
@@ -97,7 +97,7 @@ def bound(handler: Handler | None, where: str) -> Invoke | None:
 
 
 def text(value: object, where: str) -> str:
-    """Return a name, or raise RegistrationError where it is not a text or empty."""
+    """Return the name, or raise RegistrationError if it is empty or not a text."""
     if not isinstance(value, str) or not value:
         raise RegistrationError(f"{where}: expected a name, got {value!r}")
     return value

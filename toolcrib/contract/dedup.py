@@ -1,4 +1,4 @@
-"""Memory of what was sent, for servers that do not see to it themselves that a message is shown once."""
+"""Memory of sent messages, for platforms whose servers do not prevent duplicates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PLACE = "sent"
 
 
 class SentKeys:
-    """Remembers ``Outbound.key`` with the id that its message has, over restarts, and a note of the platform's own while that is
-    not known: where to look for the message whose acknowledgement was lost. Of those that are known the ``most`` newest are kept.
+    """Remembers, over restarts, the message id of each ``Outbound.key``. Until the id is known it remembers a note of the
+    platform: where to look for the message if its acknowledgement is lost. It keeps the ``most`` newest of the known ids.
     """
 
     def __init__(self, host: Host, most: int = 100) -> None:
@@ -33,7 +33,7 @@ class SentKeys:
         self._is_loaded = True
 
     async def begin(self, key: str, note: Json) -> Json:
-        """Keep a note before a message is sent, and return the one that it was first sent with. Raises StoreFailed."""
+        """Keep a note before a message is sent. Return the note of its first attempt. Raises StoreFailed."""
         digest = _digest(key)
         if digest not in self._open:
             self._open[digest] = note
@@ -45,26 +45,27 @@ class SentKeys:
         return self._open.get(digest, note)
 
     def note_of(self, key: str) -> Json:
-        """Return the note of a message whose id is not known, None where there is none."""
+        """Return the note of a message whose id is not known yet, or None."""
         return self._open.get(_digest(key))
 
     note = old_name(note_of, "note")
 
     def known(self, key: str) -> str:
-        """Return the id of the message, "" where it is not known."""
+        """Return the id of the message, or "" if it is not known."""
         return self._known.get(_digest(key), "")
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids that are known."""
+        """The known message ids."""
         return frozenset(self._known.values())
 
     def forget(self, key: str) -> None:
-        """Forget a message that never will be shown."""
+        """Forget a message that will never be shown."""
         self._open.pop(_digest(key), None)
 
     async def done(self, key: str, message_id: str) -> None:
-        """Note the id of a message that was shown. It is kept at once while another is looked for, which it is not."""
+        """Record the id of a message that was shown. It is written at once if other messages are still open, else at ``close``.
+        """
         digest = _digest(key)
         self._open.pop(digest, None)
         self._known[digest] = message_id
@@ -75,7 +76,7 @@ class SentKeys:
                 await self._keep()
 
     async def close(self) -> None:
-        """Keep what is known. Where nothing was read, what another process kept stays."""
+        """Write the known ids. If nothing was loaded, keep what another process wrote."""
         if self._is_loaded:
             with contextlib.suppress(StoreFailed):
                 await self._keep()

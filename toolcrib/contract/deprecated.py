@@ -1,4 +1,4 @@
-"""Old names of methods: they keep working, and warn."""
+"""Old names of methods. They still work, and warn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def old_name(method: _F, old: str) -> _F:
-    """Return a method that warns with DeprecationWarning, and calls the method that has the new name."""
+    """Return a method that warns with DeprecationWarning and calls the method with the new name."""
     new = method.__name__
 
     @wraps(method)

@@ -1,4 +1,4 @@
-"""``@tool``: a tool from a function, its schema from the signature and the docstring."""
+"""``@tool`` makes a tool from a function, and its schema from the signature and the docstring."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tool(*, toolset: str = "custom", name: str = "", registry: ToolRegistry = re
 def tool(
     function: F | None = None, /, *, toolset: str = "custom", name: str = "", registry: ToolRegistry = registry, **options: Any
 ) -> F | Callable[[F], F]:
-    """Register a function as a tool; the function itself is returned unchanged.
+    """Register a function as a tool, and return the function unchanged.
 
         @tool(toolset="weather")
         def forecast(city: str, days: int = 3) -> str:
@@ -38,7 +38,7 @@ def tool(
 
     Parameters need type annotations, of any kind that pydantic can check. A parameter annotated ToolCallContext (or named
     ``ctx``) receives the context and is not shown to the model. ``options`` are those of ``registry.register``.
-    Raises RegistrationError where no schema can be made.
+    Raises RegistrationError if no schema can be made.
     """
 
     def decorate(target: F) -> F:
@@ -52,11 +52,11 @@ def tool(
 
 
 _entries: weakref.WeakKeyDictionary[Callable[..., Any], ToolEntry] = weakref.WeakKeyDictionary()
-"""Entry that a function was registered as, last."""
+"""Entry of each function's latest registration."""
 
 
 def entry_of(function: Callable[..., Any]) -> ToolEntry:
-    """Return the entry that ``@tool`` made of a function. Raises RegistrationError where it made none."""
+    """Return the entry that ``@tool`` made of a function. Raises RegistrationError if it made none."""
     try:
         return _entries[function]
     except (KeyError, TypeError):
@@ -64,7 +64,7 @@ def entry_of(function: Callable[..., Any]) -> ToolEntry:
 
 
 def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | None]:
-    """(function schema, a pydantic model of the arguments, the name of the context parameter)."""
+    """Return the function schema, a pydantic model of the arguments, and the name of the context parameter."""
     from docstring_parser import parse
     from pydantic import ConfigDict, Field, create_model
 
@@ -86,7 +86,8 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
             raise RegistrationError(f"{label}: parameter {parameter.name!r} must be a plain named one")
         if parameter.name not in hints:
             raise RegistrationError(f"{label}: parameter {parameter.name!r} needs a type annotation")
-        # Fields go by number and the names are aliases: a parameter may be called json, copy or _x, which a model has or refuses.
+        # Fields have numbers, and names are aliases: a parameter may be called json, copy or _x, which a pydantic model has or
+        # refuses.
         options: dict[str, Any] = {"alias": parameter.name}
         if described.get(parameter.name):
             options["description"] = described[parameter.name]
@@ -119,13 +120,15 @@ def _handler(function: Callable[..., Any], model: Any, ctx_name: str | None) -> 
             named[ctx_name] = ctx
         return function(**named)
 
-    # The registry looks at the signature, and must see this one rather than the function's.
+    # The registry reads the signature, and must see this one rather than the function's.
     del handle.__wrapped__
     return handle
 
 
 def _without_titles(schema: Json) -> Json:
-    """Pydantic titles every field; a model reads them as noise. A property that is itself called title stays, as values do."""
+    """Return a schema without the titles that pydantic gives every field: noise for a model. Keep a property named title, and
+    values.
+    """
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""How screens show the calls of a tool: a part of its registration."""
+"""How screens show a tool's calls: a part of its registration."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Below: TypeAlias = "Literal['', 'output', 'content'] | Callable[[Mapping[str, Js
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDisplay:
-    """How screens show the calls of a tool. Without it they show its name, its arguments, and its result on request.
+    """How screens show the calls of a tool. Without it they show its name, its arguments and, on request, its result.
 
     Functions get the arguments of a call, or the ``data`` of its successful result if that is a mapping. If one returns None or
-    raises, the call is shown as that of any other tool.
+    raises, the call is shown like that of any other tool.
     """
 
     emoji: str = ""
@@ -37,22 +37,22 @@ class ToolDisplay:
     verb: str = ""
     """A word between the tool's name and the subject of the call, such as "reads"."""
     subject: Subject = ()
-    """The arguments that say what a call is about, joined by "in", or a function of the arguments."""
+    """The arguments that show what a call is about, joined by "in", or a function of the arguments."""
     below: Below = ""
     """What stands below a call: "output" is the end of the result as text, "content" the difference that the call made, or the
     lines of its argument ``content``. A function of the data returns lines.
     """
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None
-    """How a successful call ended, in place of "ok": a word or few, and their style."""
+    """A function that returns how a successful call ended, shown in place of "ok": a few words, and their style."""
     brief: bool = False
-    """Whether the one line that a pipe gets for a call has the subject and the first line of ``below``, not all arguments."""
+    """Whether the one line for a call in a pipe shows the subject and the first line of ``below`` instead of all arguments."""
     result: Callable[[Mapping[str, Json]], str | None] | None = None
-    """The data as text, for whoever asks for the whole result."""
+    """The data as text, for a user who asks for the whole result."""
     in_result: Sequence[str] = ()
-    """Arguments that the result has too: they are left out beside a successful one."""
+    """Arguments that the result contains too. They are left out beside a successful result."""
     in_difference: Sequence[str] = ()
-    """Arguments of which the difference in files that the effects make says all: an approval prompt leaves them out beside it.
-    This counts for built-in tools only: if a plugin's tool declared too much here, a person would agree to what they can't see.
+    """Arguments that the difference in files shows already: an approval prompt leaves them out. This counts for built-in tools
+    only: if a plugin's tool declared too much here, a user would approve what they can't see.
     """
 
     def with_emoji(self, emoji: str) -> ToolDisplay:
