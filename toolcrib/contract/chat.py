@@ -35,13 +35,15 @@ _CONTROLS = Regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u
 
 
 def without_controls(text: str) -> str:
-    """Return the text as it may be shown: what would move a cursor, or turn the direction of what is read, is U+FFFD instead."""
+    """Return the text in a form that is safe to show: control characters, and those that change the reading direction, become
+    U+FFFD.
+    """
     return _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A place where people write: ``id`` and ``thread`` are the platform's own ids, ``thread`` "" outside of threads.
+    """A place where people write: ``id`` and ``thread`` are the platform's own ids; ``thread`` is "" outside of threads.
 
     ``is_group``: more than one person can read it. ``title`` is shown to operators.
     """
@@ -53,15 +55,14 @@ class Chat:
 
     @property
     def key(self) -> str:
-        """The chat and thread as one text, unlike that of any other on its platform."""
+        """The chat and thread as one text, unique on its platform."""
         return f"{self.id}\0{self.thread}" if self.thread else self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message. ``ref`` is what the platform's ``fetch`` needs to get it, also after a restart; ``size``
-    is
-    in bytes as the platform says, None where it does not.
+    """A file that came with a message. ``ref`` is what the platform's ``fetch`` needs to get it, even after a restart. ``size``
+    is in bytes as the platform reports it, or None if it does not.
     """
 
     name: str
@@ -72,15 +73,15 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message of a person. ``user`` and ``message_id`` are the platform's own ids, which it vouches for; never what the message
-    says of itself. ``name`` is what the platform calls the user, and is shown only.
+    """A message of a person. ``user`` and ``message_id`` are the platform's own ids, which the platform vouches for; they never
+    come from the message's text. ``name`` is the platform's name for the user, for display only.
 
-    ``reply_to`` is the id of the message that it answers, ``edits`` of the one that it replaces. ``is_addressed``: it mentions
-    our account, or answers a message of ours; of no effect outside of groups. ``is_bot``: a program wrote it. ``at`` is in Unix
-    seconds, 0 where the platform does not say.
+    ``reply_to`` is the id of the message that it answers, ``edits`` the id of the one that it replaces. ``is_addressed``: it
+    mentions our account or answers a message of ours; it has no effect outside of groups. ``is_bot``: a program wrote it. ``at``
+    is in Unix seconds, or 0 if the platform does not report it.
 
-    ``locked`` says why the sender can decide nothing by it and what to do about that, "" if they can: then the platform vouches
-    that a person sent it, not only for the account.
+    ``locked`` says why the sender's messages can't decide anything, and how to change that. It is "" if they can: then the
+    platform vouches for the person who sent it, not only for the account.
     """
 
     chat: Chat
@@ -100,11 +101,11 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """Somebody pressed a button, or gave the reaction that stands for it. ``message_id`` is the message that has the button,
-    ``press_id`` the platform's id of the press (the same again is the same press), ``user`` who pressed.
+    """A user pressed a button, or gave the reaction that stands for it. ``message_id`` is the message that has the button,
+    ``press_id`` the platform's id of the press (the same id is the same press), ``user`` the user who pressed.
 
-    ``key`` is the ``Outbound.key`` of that message, where the platform has the button bring it back, as it should if it may show
-    a key twice: of two copies only one is known by its id. It counts for nothing but to find what is asked in that chat.
+    ``key`` is the ``Outbound.key`` of that message, if the platform's button returns it. It should if the platform may show a key
+    twice, because only one of two copies is known by its id. The gateway uses ``key`` only to find the question in that chat.
     ``locked`` is as in Inbound.
     """
 
@@ -121,9 +122,8 @@ class Press:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that means it
-    where
-    there are no buttons.
+    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that stands for
+    it on platforms without buttons.
     """
 
     choice: str
@@ -133,7 +133,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class OutFile:
-    """A file to show: a copy that stays until it was sent."""
+    """A file to show: a copy that exists until it is sent."""
 
     path: Path
     name: str
@@ -142,13 +142,11 @@ class OutFile:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform turns it into its own form, and
-    pings
-    nobody by it.
+    """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform converts it to its own form, and
+    notifies no user by it.
 
-    ``key`` is the same each time that the same thing is sent: a platform that can sends it once. ``edits`` is the id of the
-    message
-    of ours that it replaces, "" for a new one. ``buttons`` () on an edit removes those that were there.
+    ``key`` is the same each time that the same thing is sent: a platform that can do so shows it once. ``edits`` is the id of our
+    message that it replaces, "" for a new one. ``buttons`` () on an edit removes the message's buttons.
     """
 
     chat: Chat
@@ -159,24 +157,24 @@ class Outbound:
     buttons: Sequence[Button] = ()
     files: Sequence[OutFile] = ()
     is_plain: bool = False
-    """Show the text as it stands, without reading it as Markdown: commands that somebody is asked about."""
+    """Show the text as it is, without reading it as Markdown: for commands in an approval request."""
     is_again: bool = False
-    """It was sent before with this key, perhaps with another text, and nobody knows whether it was shown. A platform that shows a
-    key once sees to it that this text is what is shown."""
+    """It was sent before with this key, perhaps with another text, and may have been shown. A platform that shows a key once must
+    make sure that the shown text is this one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """Abilities and limits of a platform; the gateway keeps to them.
 
-    ``edit_seconds`` is the least time between two edits in one chat, None where nothing can be edited; ``max_edits`` bounds
-    those of
-    one message. ``reactions``: our buttons are shown as reactions, which people give too. ``idempotent``: the same key is shown
-    once, however often it is sent. ``max_file_bytes`` is 0 where files can't be sent. ``per_second`` bounds messages and edits of
-    the whole account; ``burst`` of them may go at once after a pause (0: those of a second).
+    ``edit_seconds`` is the least time between two edits in one chat, or None if messages can't be edited; ``max_edits`` limits
+    the edits of one message. ``reactions``: our buttons are shown as reactions, which users give too. ``idempotent``: the
+    platform shows the same key once, however often it is sent. ``max_file_bytes`` is 0 if files can't be sent. ``per_second``
+    limits messages and edits of the whole account; ``burst`` of them may go out at once after a pause (0: those of a second).
 
-    ``written_approvals`` is False where what is written is no proof of who wrote it: then a message refuses a call, as anywhere,
-    and approves none. A press does, and a terminal.
+    ``written_approvals`` is False if a written message does not prove who wrote it: then a message can deny a call, as on any
+    platform, but can't approve one. A press can, and so can a terminal.
     """
 
     max_chars: int = 4_000
@@ -192,13 +190,13 @@ class Traits:
 
 
 class NotSent(ToolcribError):
-    """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, and later each
-    time).
+    """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, then at growing
+    intervals).
 
-    ``for_good``: it never will (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown, as the
-    connection ended before the platform said so; any other exception counts so too. ``code`` is one word or number, such as
-    ``503``: logs have it, and the class of the exception that this is raised from, but not ``message``, which may repeat others'
-    words.
+    ``for_good``: it can never be shown (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown,
+    because the connection ended before the platform confirmed it; any other exception counts the same way. ``code`` is one word
+    or number, such as ``503``. Logs contain it and the class of the exception that caused this one, but not ``message``, which
+    may repeat other people's text.
     """
 
     def __init__(
@@ -218,32 +216,33 @@ class NotSent(ToolcribError):
 
 
 class Host(Protocol):
-    """Access of a platform to the gateway. Its methods may be called at once, for any number of chats."""
+    """Access of a platform to the gateway. Its methods may be called concurrently, for any number of chats."""
 
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused", "limited"]:
-        """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it
-        came.
+        """Take a message, and return when it is stored, before it is answered. Then acknowledge it to the platform's server.
 
-        ``kept`` is also a pairing's code that counted. ``known``: it came before. ``refused``: nobody here listens to this user.
-        ``limited``: they sent more than they may within an hour, and are told so. Of these two nothing is kept. Raises
-        StoreFailed: it was not taken, and must be offered again.
+        ``kept``: it is stored; also returned for a valid pairing code. ``known``: it came before. ``refused``: this user may not
+        speak here. ``limited``: the user sent more than allowed within an hour, and is informed. A refused or limited message is
+        not stored. Raises StoreFailed: the message was not taken, and must be offered again.
         """
         ...
 
     async def press(self, press: Press) -> str:
-        """Take a press, and return a line for who pressed, "" for none. Within about a second. Raises StoreFailed."""
+        """Take a press, and return a line to show to the user who pressed, or "" for none. Returns within about a second. Raises
+        StoreFailed.
+        """
         ...
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
-        """Return whether somebody may speak there: for what the platform itself would answer or keep, such as that it can't read
-        a message. Who may not is refused as by ``receive``. Raises StoreFailed.
+        """Return whether a user may speak in a chat. Ask before the platform itself answers or stores something, such as a notice
+        that it can't read a message. A user who may not is refused as by ``receive``. Raises StoreFailed.
         """
         ...
 
     async def follows(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
-        """Return whether to follow somebody's invitation to a chat, where the platform has such: that of whom may speak; any to a
-        chat that the configuration names; and while a pairing's code waits to be said, any to a direct chat. One that is not
-        followed is noted as a refusal. Raises StoreFailed.
+        """Return whether to accept a user's invitation to a chat, on platforms that have invitations. True for users who may
+        speak, for chats that the configuration names, and, while a pairing code is pending, for any direct chat. An invitation
+        that is not accepted is recorded as a refusal. Raises StoreFailed.
         """
         ...
 
@@ -253,34 +252,34 @@ class Host(Protocol):
         ...
 
     def names_setting(self, key: str) -> str:
-        """Return a setting as messages name it: with the file and line where it is set, as
-        ``/etc/toolcrib/config.yaml:12: platforms.bells.settings.url``.
+        """Return a setting as messages name it, with the file and line that set it, such as ``/etc/toolcrib/config.yaml:12:
+        platforms.bells.settings.url``.
         """
         ...
 
     def secret(self, name: str) -> str:
-        """Return the secret of that name, from the environment or secrets.env. Raises ConfigError where there is none."""
+        """Return the secret of that name, from the environment or secrets.env. Raises ConfigError if it is not set."""
         ...
 
     @property
     def folder(self) -> Path:
-        """A folder for files of the platform's own that outlive a start, such as keys. It is there, below the state folder, and
-        nobody else may read it.
+        """A private folder for the platform's own files that outlive a restart, such as keys. It exists, and is below the state
+        folder.
         """
         ...
 
     async def recall(self, name: str) -> Json:
-        """Return what ``keep`` kept, None for nothing: where the platform's server is to go on from."""
+        """Return the value that ``keep`` stored, such as the place where the platform's server should continue, or None."""
         ...
 
     async def keep(self, name: str, value: Json) -> None:
-        """Keep a value of the platform's own for its next start. Raises StoreFailed."""
+        """Store a value of the platform for its next start. Raises StoreFailed."""
         ...
 
 
 def settings_of(host: Host, known: Collection[str]) -> dict[str, str]:
-    """Return the operator's settings for a platform that has the ``known`` ones. Raises ConfigError for one that it has not, such
-    as one that is misspelt.
+    """Return the operator's settings for a platform that knows the settings in ``known``. Raises ConfigError for any other
+    setting, such as a misspelt one.
     """
     for key in host.settings:
         if key not in known:
@@ -292,23 +291,23 @@ def settings_of(host: Host, known: Collection[str]) -> dict[str, str]:
 
 
 class Platform(Protocol):
-    """Made once by a factory that a plugin gives to ``register_platform``, called with ``name`` and ``host``; later versions may
-    give more, so it takes ``**more``. Used in one event loop.
+    """A chat platform. A factory that a plugin gives to ``register_platform`` makes it once, called with ``name`` and ``host``.
+    Later versions may pass more, so the factory takes ``**more``. A platform is used in one event loop.
     """
 
     @property
     def name(self) -> str:
-        """The name that it was registered under."""
+        """The name that the platform was registered under."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """The platform's abilities and limits, which are fixed once ``connect`` has returned."""
+        """The platform's abilities and limits, which do not change after ``connect`` has returned."""
         ...
 
     async def connect(self) -> str:
-        """Log in without receiving anything yet, and return the account's id: two gateways never share one. Raises what is wrong,
-        ConfigError where a setting has to be changed.
+        """Log in without receiving anything yet, and return the account's id: two gateways never share an account. Raises any
+        error, and ConfigError if a setting must be changed.
         """
         ...
 
@@ -317,25 +316,27 @@ class Platform(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Receive nothing more, and free everything. Also called where ``connect`` or ``start`` raised."""
+        """Stop receiving, and free everything. Also called if ``connect`` or ``start`` raised."""
         ...
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or replace one, and return its id there. Raises NotSent."""
+        """Show or replace a message, and return its id on the platform. Raises NotSent."""
         ...
 
     def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield the content of a file that came, in pieces. Raises what is wrong."""
+        """Yield the content of a received file in pieces. Raises any error."""
         ...
 
 
 @runtime_checkable
 class TellsShortcomings(Protocol):
-    """A platform that may lack something here without which it works all the same: `toolcrib doctor` tells of it."""
+    """A platform that works even if something optional is missing on this machine; `toolcrib doctor` reports it."""
 
     @property
     def shortcomings(self) -> Sequence[tuple[str, str]]:
-        """Pairs of what it can't do and what to do about it. All is known after ``connect``; some may be before."""
+        """Pairs of what the platform can't do and how to fix it. The list is complete after ``connect``; some entries may exist
+        before.
+        """
         ...
 
 
@@ -344,5 +345,5 @@ class ShowsTyping(Protocol):
     """A platform that can show that an answer is being written."""
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show it, or no longer. It is said again every few seconds; what it raises is ignored."""
+        """Show or hide the sign. It is called again every few seconds; exceptions are ignored."""
         ...

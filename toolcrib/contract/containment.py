@@ -1,4 +1,4 @@
-"""The contract of a contained environment: what a sandbox holds back from its commands."""
+"""The contract of a contained environment: what a sandbox keeps its commands from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Contained(Protocol):
     """An environment that may run its commands in a sandbox."""
 
     def containment(self) -> Containment | None:
-        """Return what the sandbox holds back, or None if commands run without one."""
+        """Return the sandbox's restrictions, or None if commands run without a sandbox."""
         ...
 
 
@@ -42,8 +42,8 @@ class HasOutside(Protocol):
     """A contained environment that can run a command outside its sandbox."""
 
     def outside(self) -> Environment:
-        """Return an environment on the same machine without a sandbox: the same object each time, closed with this one. It has a
-        shell of its own, and the caller names the folder of each command. Raises EnvironmentFailed.
+        """Return an environment on the same machine without a sandbox: the same object each time, closed with this one. It has
+        its own shell, and the caller names the folder of each command. Raises EnvironmentFailed.
         """
         ...
 
@@ -66,14 +66,14 @@ class LimitsHosts(Protocol):
     """
 
     async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
-        """Return those of the hosts that commands can't reach now, each as the user is asked about it.
+        """Return the hosts that commands can't reach now, each in the form that the user is asked about.
 
-        Raises ValueError for one that is no host or can't be asked for.
+        Raises ValueError for a text that is not a host, or a host that no user may be asked about.
         """
         ...
 
     def allowing(self, hosts: Sequence[str]) -> AbstractContextManager[None]:
-        """Return a block during which all commands of the environment reach these hosts too."""
+        """Return a context manager: within it all commands of the environment reach these hosts too."""
         ...
 
     def denied_hosts(self, since: float) -> Sequence[DeniedConnection]:

@@ -52,8 +52,7 @@ class _Options(NamedTuple):
 
 
 def _with_slots(plain: Any, options: _Options) -> Any:
-    """Return a copy of a class with slots for its fields. It is completed at its first call or at the first access to its fields.
-    """
+    """Return a copy of a class with slots for its fields. Its first call, or the first access to its fields, completes it."""
     names = [name for name, kind in plain.__annotations__.items() if _is_field(kind)]
     members = {name: value for name, value in vars(plain).items() if name not in ("__dict__", "__weakref__", *names)}
     inherited = {slot for base in plain.__mro__[1:] for slot in getattr(base, "__slots__", ())}
@@ -232,8 +231,7 @@ def _parameter(one: dataclasses.Field[Any]) -> _Parameter:
 
 
 def _own_parameters(plain: Any, options: _Options) -> list[_Parameter] | None:
-    """Return the parameters of a class that derives from no other dataclass, or None if only the standard library can find them.
-    """
+    """Return the parameters of a class without a dataclass as its base, or None if only the standard library can find them."""
     if any(_FIELDS in vars(base) for base in plain.__mro__[1:]):
         return None
     found: list[_Parameter] = []

@@ -64,7 +64,8 @@ class SentKeys:
         self._open.pop(_digest(key), None)
 
     async def done(self, key: str, message_id: str) -> None:
-        """Record the id of a message that was shown. It is written at once if other messages are still open, else at ``close``.
+        """Record the id of a message that was shown. It is written at once if other messages are still open, else at
+        ``close``.
         """
         digest = _digest(key)
         self._open.pop(digest, None)

@@ -1,8 +1,8 @@
-"""Effects of a call, declared by the tool itself before it runs, in terms that gates can judge.
+"""Effects of a call, which the tool declares before it runs, in terms that gates can judge.
 
 A tool of kind ``edit`` or ``execute`` declares ``effects=`` at registration: a function of (args, ctx), sync or async, that
-returns these. Paths are what ``ctx.environment.resolve`` answered, so that what is judged is what will be opened.
-A tool that acts and declares nothing is opaque, and opaque is asked about.
+returns these. Paths are those that ``ctx.environment.resolve`` returned, so gates judge the path that will be opened.
+A tool that acts and declares no effects is opaque, and a user is asked about its calls.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ShellState:
-    """State of a shell that outlives a command: gates read the next command in its light.
+    """State of a shell that outlives a command: gates need it to read the next command.
 
-    ``aliases`` and ``functions`` are by name, the latter with their bodies as source text. ``aliases_on``: it expands aliases.
-    ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, of those that have any;
-    ``arrays`` hold elements by index or key; ``traps`` what runs at a signal, by its name as the shell says it.
+    ``aliases`` and ``functions`` are by name; functions have their bodies as source text. ``aliases_on``: the shell expands
+    aliases. ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, for variables that have
+    any; ``arrays`` hold elements by index or key; ``traps`` are commands by the shell's name of their signal.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,8 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True)
 class RunsCommand:
-    """Shell text, run in ``cwd`` (absolute, in the environment). ``shell`` is the one that reads it, None: a new one.
+    """Shell text that runs in ``cwd`` (absolute, in the environment). ``shell`` is the state of the shell that reads it, None: a
+    new shell.
 
     ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: the sandbox
     reaches these too while it runs (see LimitsHosts).
@@ -72,11 +73,11 @@ class DeletesFile:
 
 @dataclass(frozen=True, slots=True)
 class SendsMessage:
-    """Shows people ``text``, in the chat ``to`` (``PLATFORM/CHAT``, one name for one chat). ``whom`` names the chat for whoever
-    is asked, ``files`` what goes with it (names, with a digest of the content where that is known).
+    """Shows people ``text`` in the chat ``to`` (``PLATFORM/CHAT``, one name for one chat). ``whom`` names the chat in the
+    approval request. ``files`` are the names of the files that are sent along, with a digest of the content if it is known.
 
-    ``is_free``: nobody is asked, as it is a chat of whom the call acts for, or one that the operator allowed. ``aside`` names the
-    chat for those alone who may agree, where whom the call acts for may not know which one ``to`` means, or whether there is any.
+    ``is_free``: no approval is needed, because the chat belongs to the principal or the operator allowed it. ``aside`` names the
+    chat only for users who may approve, if the principal may not learn which chat ``to`` is, or whether it exists.
     """
 
     to: str
@@ -89,9 +90,10 @@ class SendsMessage:
 
 @dataclass(frozen=True, slots=True)
 class SchedulesJob:
-    """Has a task done later, by itself, with the rights of whom the call acts for. All is as it will be, and none of it depends
-    on when it is asked: ``schedule`` is JSON, as tools.schedules has it, and relative where its words are. ``replaces`` is the
-    id of the job that it takes the place of, "" for a new one. ``to`` says for people where the answers go.
+    """Schedules a task for later, with the rights of the call's principal. All fields are final, and do not depend on when the
+    user is asked. ``schedule`` is JSON in the form of tools.schedules; times that were given relatively stay relative.
+    ``replaces`` is the id of the job that this one replaces, "" for a new job. ``to`` describes for people where the answers
+    are sent.
     """
 
     task: str

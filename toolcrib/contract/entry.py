@@ -17,15 +17,15 @@ from toolcrib.contract.state import StateKey
 from toolcrib.contract.types import CheckFn, Handler, Json, Kind
 
 Invoke: TypeAlias = Callable[[dict[str, Json], ToolCallContext, Mapping[str, Any]], Any]
-"""Every handler, brought to one form: (args, ctx, what the caller of dispatch passed along)."""
+"""Every handler in one form: (args, ctx, what the caller of dispatch passed along)."""
 
 EffectsFn: TypeAlias = Callable[[dict[str, Json], ToolCallContext], "Sequence[Effect] | Awaitable[Sequence[Effect]]"]
 DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str, Json]]
-"""(a copy of the tool's function schema, the names of all tools that passed) -> the schema to show."""
+"""(a copy of the tool's function schema, the names of all available tools) -> the schema to show."""
 
 Changes: TypeAlias = Literal["unknown", "nothing", "declared", "kept", "command"]
-"""What a call may change. ``nothing``: nothing outside of the conversation. ``declared``: only what its effects say; other calls
-that follow from it are judged themselves. ``kept``: only files whose old content is kept for an undo. ``command``: what the
+"""What a call may change. ``nothing``: nothing outside of the conversation. ``declared``: only what its effects declare; calls
+that it leads to are judged themselves. ``kept``: only files whose old content is kept for an undo. ``command``: whatever the
 command in its argument ``command`` changes.
 """
 Need: TypeAlias = Literal["", "memory", "jobs", "delegates", "chats"]
@@ -35,9 +35,9 @@ _BUILT_IN = "tools."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """A tool in the registry. All that is special about a tool stands here: nothing else in toolcrib knows it by its name.
+    """A tool in the registry. It holds all that is special about a tool: no other part of toolcrib knows the tool by name.
 
-    ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task).
+    If ``handler`` is None, the agent loop supplies it (todo, memory, session_search, delegate_task).
     """
 
     name: str
@@ -55,65 +55,66 @@ class ToolEntry:
     emoji: str = ""
     kind: Kind = "other"
     parallel_safe: bool = False
-    """May run beside other such calls of the same turn."""
+    """Whether a call may run beside other such calls of the same turn."""
     interactive: bool = False
-    """Needs a person; never runs beside others."""
+    """Whether a call needs a person; it never runs beside others."""
     repeatable: bool = False
-    """Calling it twice does no more than calling it once."""
+    """Whether calling it twice does no more than calling it once."""
     timeout: float | None = None
     """Seconds. A sync handler with one runs in a worker thread."""
     max_result_chars: int | None = None
     effects: EffectsFn | None = field(default=None, repr=False)
     state: tuple[StateKey[Any], ...] = ()
-    """Keys of the state that its calls read and write. Those of scope principal and profile are read for it before each call."""
+    """Keys of the state that its calls read and write. Values of scope principal and profile are read before each call."""
     dynamic_schema: DynamicSchema | None = field(default=None, repr=False)
     validate: Callable[[Mapping[str, Json]], None] | None = field(default=None, repr=False)
     module: str = ""
     """Module that registered the tool."""
     display: ToolDisplay = NO_DISPLAY
-    """How screens show its calls."""
+    """How screens show the tool's calls."""
     file: str = ""
-    """The argument that names the file on which a call works: a summary of the conversation names such files."""
+    """The argument that names the file a call works on: a summary of the conversation names such files."""
     changes: Changes = "unknown"
     """What a call may change: see ``Changes``.
 
     In the modes ``plan`` and ``confirm-edits`` a call of the kind ``other`` without effects passes if this is ``nothing`` or
-    ``declared``. A plugin's tool is believed here: it could claim the kind ``read`` instead, which permits no less, and a person
-    who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both are refused at registration.
+    ``declared``. The platform trusts a plugin's tool here: the tool could claim the kind ``read`` instead, which permits no less,
+    and a user who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both values are refused at
+    registration.
     """
     lasting: str = ""
-    """Why such a call does not pass, behind the tool's name: "changes what later sessions are told"."""
+    """Why such a call does not pass, shown after the tool's name."""
     needs: Need = ""
-    """A part of toolcrib without which the tool has no work. If the configuration switches that off, the tool is not granted."""
+    """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
 
     @property
     def is_built_in(self) -> bool:
-        """True for a tool that a module of toolcrib itself registered, which acts through its session's environment alone."""
+        """True if a module of toolcrib itself registered the tool, which acts only through its session's environment."""
         return self.module.startswith(_BUILT_IN)
 
     @property
     def definition(self) -> dict[str, Json]:
-        """OpenAI's form: ``{"type": "function", "function": {...}}``."""
+        """The definition in OpenAI's form: ``{"type": "function", "function": {...}}``."""
         return {"type": "function", "function": self.schema}
 
 
 def is_async_callable(function: Any) -> bool:
-    """Return whether calling it gives a coroutine: looks through functools.partial and at ``__call__``."""
+    """Return whether calling the function gives a coroutine. Looks through functools.partial and at ``__call__``."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or (
         not inspect.isroutine(function)
         and not inspect.isclass(function)
-        and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked, not whether it can be called
+        and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - the kind of __call__ matters, not whether it exists
     )
 
 
 def bind_handler(handler: Handler) -> Invoke:
-    """Bring a handler to one form, once, at registration.
+    """Return a handler in one form; called once, at registration.
 
-    It may take ``(args)``, ``(args, ctx)`` and any of ``**kwargs`` or named keywords that the caller of dispatch passes
-    (task_id, user_task). A parameter named ctx gets the context wherever it stands; without one, a required second
-    parameter does. Raises RegistrationError where it takes no positional argument, or cannot be called.
+    The handler may take ``(args)``, ``(args, ctx)`` and any of ``**kwargs`` or named keywords that the caller of dispatch passes
+    (task_id, user_task). A parameter named ctx gets the context at any position; without one, a required second parameter gets
+    it. Raises RegistrationError if the handler takes no positional argument, or can't be called.
     """
     if not callable(handler):
         raise RegistrationError(f"handler {handler!r} is not a function: def handle(args, ctx): ...")
@@ -139,7 +140,7 @@ def bind_handler(handler: Handler) -> Invoke:
 
 
 def refuse_generator(handler: Handler) -> None:
-    """Refuse a generator function: a generator is no result. Raises RegistrationError."""
+    """Raise RegistrationError for a generator function, because a generator is not a result."""
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise RegistrationError(
             f"handler {_name(handler)!r} is a generator: return one value, and report meanwhile by ctx.report_activity"

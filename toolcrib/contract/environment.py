@@ -11,16 +11,16 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.effects import ShellState
 
 Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
-"""Cause of a command's end: itself, its time limit, or ``interrupt``."""
+"""Cause of a command's end: it exited, its time limit, or ``interrupt``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecRequest:
     """A shell command to execute.
 
-    ``cwd`` None means where the last command left off. ``timeout`` is in seconds. Of each output stream at most ``keep``
-    bytes stay in memory, half from its head and half from its tail; where there is more, all of it goes to ``spill``
-    (a folder on this machine) if one is given. ``on_output`` sees chunks as they come: (stream name, bytes).
+    ``cwd`` None means the folder in which the last command ended. ``timeout`` is in seconds. At most ``keep`` bytes of each
+    output stream stay in memory, half from its head and half from its tail; if there is more, all of it goes to ``spill`` (a
+    folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes).
     """
 
     command: str
@@ -35,7 +35,9 @@ class ExecRequest:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The kept part of one stream: all of it in ``head`` if ``total`` is no more than that, else its two ends."""
+    """The kept part of one stream: all of it in ``head`` if it fits, else its two ends. ``total`` is the stream's size in
+    bytes.
+    """
 
     head: bytes = b""
     tail: bytes = b""
@@ -44,15 +46,15 @@ class Captured:
 
     @property
     def omitted(self) -> int:
-        """Bytes between head and tail that are not here."""
+        """Number of bytes between head and tail that were not kept."""
         return self.total - len(self.head) - len(self.tail)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """End of a command. ``exit_code`` is 128 + N for signal N; ``ended`` says by what. ``duration`` is in seconds.
+    """End of a command. ``exit_code`` is 128 + N for signal N; ``ended`` is the cause. ``duration`` is in seconds.
 
-    ``notice`` is set where something happened to the environment itself, such as a shell that died and was replaced.
+    ``notice`` reports an event of the environment itself, such as a shell that died and was replaced.
     """
 
     exit_code: int
@@ -67,9 +69,9 @@ class ExecOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Usability of a backend. ``problem`` says what is wrong and how to put it right, "" where it can be used.
+    """Usability of a backend. ``problem`` says what is wrong and how to fix it, "" if the backend can be used.
 
-    ``note`` is what else a person should know: it works, but with less than it could have.
+    ``note`` is what else a person should know: the backend works, but lacks something that it could have.
     """
 
     problem: str = ""
@@ -77,12 +79,12 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """True where the environment can be used."""
+        """True if the environment can be used."""
         return not self.problem
 
 
 class BackgroundProcess(Protocol):
-    """A command that runs beside the session's others. ``pid`` is its shell's, as this machine or the environment has it."""
+    """A command that runs beside the session's others. ``pid`` is its shell's number, on this machine or in the environment."""
 
     @property
     def pid(self) -> int:
@@ -90,31 +92,34 @@ class BackgroundProcess(Protocol):
         ...
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
-        """The next chunk that it prints: (stream name, bytes). None at its end; b"" of stdout when ``within`` seconds passed."""
+        """Return the next chunk of output: (stream name, bytes). None at its end; b"" of stdout after ``within`` seconds without
+        output.
+        """
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write to the process's stdin. Raises BrokenPipeError where nobody reads any more."""
+        """Write to the process's stdin. Raises BrokenPipeError if the process has closed it."""
         ...
 
     def close_stdin(self) -> None:
-        """Close stdin: the process meets the end of its input."""
+        """Close stdin: the process reads the end of its input."""
         ...
 
     async def wait(self) -> int:
-        """Return the exit code once the process has ended, 128 + N for signal N."""
+        """Wait for the process's end, and return its exit code: 128 + N for signal N."""
         ...
 
     async def kill(self) -> None:
-        """INT, TERM, KILL to all that it started, as far as needed."""
+        """Send INT, TERM and KILL, as needed, to all processes that it started."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where unknown.
+    """Facts about a file. ``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None
+    if unknown.
 
-    ``mtime_ns`` is the exact time of the last change in Unix nanoseconds, None where only ``mtime`` is known.
+    ``mtime_ns`` is the exact time of the last change in Unix nanoseconds, or None if only ``mtime`` is known.
     """
 
     path: str
@@ -127,68 +132,70 @@ class FileInfo:
 
 
 class Environment(Protocol):
-    """An opened backend, in which commands run. It knows nothing of approval: whoever calls has been let through already.
+    """An opened backend, in which commands run. It does not check approval: its callers have done that.
 
-    Every method raises EnvironmentFailed where the environment itself is lost; a failing command is no error but an exit code.
-    File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
-    what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
+    Every method raises EnvironmentFailed if the environment itself is lost; a failing command is no error but an exit code. File
+    methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so the path
+    that was judged is the one that is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
-    What not every environment can do stands below, as protocols of their own: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
+    Abilities that not every environment has are protocols of their own below: ReleasesIdle, Portable, HoldsFiles, GivesFiles,
     ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome.
     """
 
     @property
     def identity(self) -> str:
-        """Name the environment for results, such as ``local`` or ``docker:NAME``."""
+        """Name of the environment in results, such as ``local`` or ``docker:NAME``."""
         ...
 
     @property
     def cwd(self) -> str:
-        """Return the folder in which the next command starts; absolute."""
+        """The folder in which the next command starts; absolute."""
         ...
 
     @property
     def generation(self) -> int:
-        """Grows whenever the shell or the container behind this was replaced: what lived in it is gone."""
+        """A number that grows whenever the shell or the container was replaced: the state that it held is lost."""
         ...
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        """Run to the end, its time limit or ``interrupt``. When cancelled, ends what it started first."""
+        """Run the command to its end, its time limit or ``interrupt``. If cancelled, end what the command started first."""
         ...
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
-        """Start beside the others. ``timeout``, ``keep``, ``spill`` and ``on_output`` of the request do not apply; its ``stdin``
-        is written first. ``close`` ends what still runs.
+        """Start a command beside the others. ``timeout``, ``keep``, ``spill`` and ``on_output`` of the request do not apply; its
+        ``stdin`` is written first. ``close`` ends commands that still run.
         """
         ...
 
     async def shell_state(self) -> ShellState | None:
-        """Return the state of the shell that reads the next command; None where each command gets a new shell.
+        """Return the state of the shell that reads the next command, or None if each command gets a new shell.
 
-        The same object until a command has ended in that shell, or the environment has rested.
+        The object stays the same until a command has ended in that shell, or the environment has released its shells.
         """
         ...
 
     async def health(self) -> Health:
-        """Try the environment for real."""
+        """Test whether the environment works, by using it."""
         ...
 
     async def resolve(self, path: str) -> str:
-        """The absolute path that ``path`` (may be ``~`` or relative to cwd) leads to, every link followed. It need not exist."""
+        """Return the absolute path that ``path`` (may be ``~`` or relative to cwd) leads to, with all links followed. It need not
+        exist.
+        """
         ...
 
     async def stat(self, path: str) -> FileInfo | None:
-        """Describe a file or folder; None where nothing is."""
+        """Describe a file or folder, or return None if the path does not exist."""
         ...
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
-        """The first ``limit`` bytes of a regular file, or all."""
+        """Return the first ``limit`` bytes of a regular file, or all."""
         ...
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Replace or create a file at once (never half), with its parents.
+        """Replace or create a file atomically, with its parent folders.
 
-        ``path`` is resolved: a link met now is refused (OSError).
+        ``path`` is resolved: if it is a link by now, it is refused (OSError).
         """
         ...
 
@@ -201,22 +208,22 @@ class Environment(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """End what runs now, from any thread; the execute call returns with ``ended == "interrupted"``."""
+        """End the running command, from any thread; its execute call returns with ``ended == "interrupted"``."""
         ...
 
     async def close(self) -> None:
-        """End what still runs and free everything. May be called twice."""
+        """End what still runs, and free everything. May be called twice."""
         ...
 
 
-# -- abilities that an environment may have besides: ask with isinstance ----------------------------------------------
+# -- optional abilities of an environment: ask with isinstance -----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PortableState:
     """State with which another process can continue in an equal environment: the folder, and exported variables by name.
 
-    Plain data. An environment does not know which values are secret: leave those out before the state is stored.
+    Plain data. An environment does not know which values are secret: remove those before the state is stored.
     """
 
     cwd: str
@@ -225,22 +232,24 @@ class PortableState:
 
 @runtime_checkable
 class ReleasesIdle(Protocol):
-    """An environment that can do without its shells for a while."""
+    """An environment that can release its shells while it is idle."""
 
     async def release_idle(self) -> bool:
-        """Give back shells, descriptors and threads, and keep the state in memory: the next call starts a shell with the same
+        """Release shells, descriptors and threads, and keep the state in memory: the next call starts a shell with the same
         folder, variables, functions, aliases, options, traps and limits; ``generation`` stays and there is no ``notice``.
 
-        Return False where it can't rest now, which changes nothing for the next call: a command runs, processes that commands
-        left in the background live, or the shell holds what no other can be given, such as files that ``exec`` opened.
-        True where it rests, also if it did before.
+        Return True if the shells are released, or already were. Return False, and change nothing for the next call, if they can't
+        be released now: a command runs, background processes of commands live, or the shell holds something that no other shell
+        can get, such as files that ``exec`` opened.
         """
         ...
 
 
 @runtime_checkable
 class Restable(Protocol):
-    """The old name of ReleasesIdle. An environment that has ``rest`` alone is still called by it, with a DeprecationWarning."""
+    """The old name of ReleasesIdle. The ``rest`` of an environment that has only this method is still called, with a
+    DeprecationWarning.
+    """
 
     async def rest(self) -> bool:
         """See ``ReleasesIdle.release_idle``."""
@@ -249,76 +258,78 @@ class Restable(Protocol):
 
 @runtime_checkable
 class Portable(Protocol):
-    """An environment whose state can be handed to another process, also a week later."""
+    """An environment whose state can be handed to another process, even a week later."""
 
     async def portable_state(self) -> PortableState:
-        """Return the folder and the exported variables as of the last command that ended; those that every new environment of
-        this kind gets by itself may be left out. Starts no shell. Raises EnvironmentFailed.
+        """Return the folder and the exported variables as of the end of the last command; variables that every new environment of
+        this kind has may be left out. Starts no shell. Raises EnvironmentFailed.
         """
         ...
 
     async def restore_state(self, state: PortableState) -> None:
-        """Enter the folder and export the variables before the next command. Raises EnvironmentFailed where the folder is gone
-        or a variable cannot be set; nothing has changed then.
+        """Enter the folder and export the variables before the next command. Raises EnvironmentFailed, and changes nothing, if
+        the folder is gone or a variable can't be set.
         """
         ...
 
 
 @runtime_checkable
 class HoldsFiles(Protocol):
-    """An environment whose files outlive it, or are another's too."""
+    """An environment whose files outlive it, or belong to another environment too."""
 
     def holder(self, path: str) -> str:
-        """Name what holds this file. An undo is done wherever the holder is the same; by default that is the identity."""
+        """Return the name of what holds this file. An undo works in any environment with the same holder; the default is the
+        identity.
+        """
         ...
 
 
 @runtime_checkable
 class GivesFiles(Protocol):
-    """An environment where ``stat`` tells owners, and a file may be given to another."""
+    """An environment whose ``stat`` reports owners, and where a file can get another owner."""
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """Change the owner of a regular file. Raises PermissionError where only root may do so."""
+        """Change the owner of a regular file. Raises PermissionError if only root may do so."""
         ...
 
 
 @runtime_checkable
 class ReplacesFiles(Protocol):
-    """An environment that keeps what a file has beside its content where that is replaced: its other names (hard links), extended
-    attributes, an access control list (ACL). Edits and undo use it in place of ``write_file``.
+    """An environment that keeps what a file has besides its content when the content is replaced: other names (hard links),
+    extended attributes, an access control list (ACL). Edits and undo call it instead of ``write_file``.
     """
 
     async def replace_file(
         self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
     ) -> Sequence[str]:
-        """Write as ``write_file`` does; ``mtime_ns``: the time of the last change that the file is to have, in Unix nanoseconds.
-        A file with other names is written in place, never half as far as that goes.
+        """Write as ``write_file`` does. ``mtime_ns`` is the time of the last change that the file gets, in Unix nanoseconds. A
+        file with other names is written in place, as safely as that allows.
 
-        Return what the file had and could not be kept, or given, each in words such as "its ACL".
+        Return what the file had and could not be kept or set, each in words such as "its ACL".
         """
         ...
 
 
 @runtime_checkable
 class GivesAttributes(Protocol):
-    """An environment that can tell a file's extended attributes, its ACL among them, and give them to another: to one that was
-    renamed, or deleted and is brought back.
+    """An environment that can read a file's extended attributes, including its ACL, and set them on another file: one that was
+    renamed, or deleted and restored.
     """
 
     async def attributes(self, path: str) -> Mapping[str, bytes | None]:
-        """Return them by name; None for one that may not be read. Raises OSError."""
+        """Return the attributes by name; None for an attribute that may not be read. Raises OSError."""
         ...
 
     async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
-        """Give them to a regular file, in place of the ACL that its folder gave it. Return what it could not be given, each in
-        words such as "its ACL". Raises OSError.
+        """Set the attributes on a regular file, in place of the ACL that it inherited from its folder. Return those that could
+        not be set, each in words such as "its ACL". Raises OSError.
         """
         ...
 
 
 @runtime_checkable
 class RemovesFolders(Protocol):
-    """An environment that can remove folders; undo takes back those that were made for a file."""
+    """An environment that can remove folders; undo removes those that were made for a file."""
 
     async def delete_folder(self, path: str) -> None:
         """Remove an empty folder. Raises OSError for any other."""
@@ -327,7 +338,7 @@ class RemovesFolders(Protocol):
 
 @runtime_checkable
 class SearchesPath(Protocol):
-    """An environment that knows where its next shell looks for programs."""
+    """An environment that knows where its next shell searches for programs."""
 
     @property
     def search_path(self) -> str:
@@ -340,5 +351,5 @@ class KnowsHome(Protocol):
     """An environment whose account has another home than the person who runs toolcrib."""
 
     async def home(self) -> str:
-        """The folder that ``~`` is in a new shell: absolute, as it is written there; "" where there is none."""
+        """Return the folder that ``~`` means in a new shell, as an absolute path with its links, or "" if there is none."""
         ...

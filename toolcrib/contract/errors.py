@@ -1,31 +1,31 @@
 """Every error that toolcrib raises on purpose.
 
 ToolcribError
-├── ToolError                a tool call ends here; its result says why, the run continues
+├── ToolError                ends a tool call; its result gives the reason, the run continues
 │   ├── InvalidArguments     the arguments do not fit the tool's schema: correct and call again
-│   ├── ExecutionFailed      the tool ran and could not do it
-│   ├── Denied               a gate, a person or a missing approval said no
+│   ├── ExecutionFailed      the tool ran and failed
+│   ├── Denied               a gate or a person denied the call, or it lacks an approval
 │   ├── NotFound             no such tool, file or thing
 │   ├── Internal             a fault of toolcrib or of a plugin, not of the call
-│   ├── StateConflict        another call wrote the same state meanwhile, and what this one wrote to it is not kept
+│   ├── StateConflict        another call wrote the same state first; this call's value is not kept
 │   ├── Timeout              a time limit ran out
 │   └── Cancelled            interrupted before it finished
-├── RegistrationError        a tool that cannot be registered: names module, tool and JSON path
+├── RegistrationError        a tool that can't be registered: names module, tool and JSON path
 ├── ToolsetError             an unknown toolset, or one that contains itself
-├── ConfigError              a configuration that cannot be trusted: names file, line and key
-├── PluginError              a plugin that cannot be loaded
-├── ProviderError            a model server could not give a turn; ``retryable`` says whether asking again may help
-│   ├── ConnectionFailed     it could not be reached, or the connection broke before a reply
-│   ├── RateLimited          429: too many requests; ``retry_after`` in seconds where it said
-│   ├── Overloaded           5xx: its fault
+├── ConfigError              a configuration that can't be trusted: names file, line and key
+├── PluginError              a plugin that can't be loaded
+├── ProviderError            a model server returned no turn; ``retryable``: a retry may help
+│   ├── ConnectionFailed     the server could not be reached, or the connection broke before a reply
+│   ├── RateLimited          429: too many requests; ``retry_after`` in seconds if the server sent it
+│   ├── Overloaded           5xx: server error
 │   ├── AuthFailed           401, 403: the key is missing, wrong or not allowed
-│   ├── ContextTooLong       the conversation is longer than the model takes
-│   ├── BadRequest           any other 4xx: the request is refused as it is
-│   └── StreamBroken         a reply began and did not end well; ``text`` is what had come
+│   ├── ContextTooLong       the conversation is longer than the model's context
+│   ├── BadRequest           any other 4xx: the server refuses the request
+│   └── StreamBroken         a reply began and did not end well; ``text`` is what had arrived
 ├── EnvironmentFailed        the environment is lost or unavailable (not: the command failed)
-├── StoreFailed              the store cannot be read or written: names the file and what to do
-│   └── LeaseLost            another process has taken the session over: what this one writes no longer counts
-└── InvalidTransition        a tool call was asked to move to a status that it may not reach
+├── StoreFailed              the store can't be read or written: names the file and what to do
+│   └── LeaseLost            another process has taken over the session: this process can't write to it
+└── InvalidTransition        a tool call may not move to the requested status
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import ClassVar
 
 
 class ToolcribError(Exception):
-    """Base of all."""
+    """Base class of all errors of toolcrib."""
 
 
 class ToolError(ToolcribError):
@@ -59,7 +59,7 @@ class InvalidArguments(ToolError):
 
 
 class ExecutionFailed(ToolError):
-    """The tool tried and failed."""
+    """The tool ran and failed."""
 
     prefix = "Execution failed"
     code = "execution_failed"
@@ -87,7 +87,7 @@ class Internal(ToolError):
 
 
 class StateConflict(ToolError):
-    """Another call wrote the same state meanwhile."""
+    """Another call wrote the same state first."""
 
     prefix = "State conflict"
     code = "state_conflict"
@@ -101,33 +101,33 @@ class Timeout(ToolError):
 
 
 class Cancelled(ToolError):
-    """Somebody cancelled the call."""
+    """The call was cancelled."""
 
     prefix = "Cancelled"
     code = "cancelled"
 
 
 class RegistrationError(ToolcribError):
-    """A tool that cannot be registered."""
+    """A tool can't be registered."""
 
 
 class ToolsetError(ToolcribError):
-    """An unknown toolset, or a toolset that contains itself."""
+    """A toolset is unknown, or contains itself."""
 
 
 class ConfigError(ToolcribError):
-    """A configuration that cannot be trusted."""
+    """A configuration can't be trusted."""
 
 
 class PluginError(ToolcribError):
-    """A plugin that cannot be loaded."""
+    """A plugin can't be loaded."""
 
 
 class ProviderError(ToolcribError):
-    """A model server could not give a turn.
+    """A model server returned no turn.
 
-    ``status`` is the HTTP status (0 where there was none), ``body`` what it said (clipped, free of keys), ``retry_after`` in
-    seconds, ``text`` what of a reply had come, ``failed_generation`` what the model wrote and the server could not read.
+    ``status`` is the HTTP status (0 if there was none), ``body`` the response (clipped, without keys), ``retry_after`` in
+    seconds, ``text`` the part of the reply that had arrived, ``failed_generation`` model output that the server could not parse.
     """
 
     retryable: ClassVar[bool] = False
@@ -157,13 +157,13 @@ class ConnectionFailed(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """The server refused one request too many."""
+    """The server received too many requests."""
 
     retryable = True
 
 
 class Overloaded(ProviderError):
-    """The server has no capacity now."""
+    """The server has no capacity now, or an error."""
 
     retryable = True
 
@@ -181,7 +181,7 @@ class BadRequest(ProviderError):
 
 
 class StreamBroken(ProviderError):
-    """The answer broke off."""
+    """The reply was interrupted."""
 
     retryable = True
 
@@ -191,12 +191,12 @@ class EnvironmentFailed(ToolcribError):
 
 
 class StoreFailed(ToolcribError):
-    """The store cannot be opened, read or written. What it held before is as it was."""
+    """The store can't be opened, read or written. Its contents are unchanged."""
 
 
 class LeaseLost(StoreFailed):
-    """Another process has taken the session over. What this one would write is refused, so that nothing counts twice."""
+    """Another process has taken over the session. Writes of this process are refused, so that nothing is recorded twice."""
 
 
 class InvalidTransition(ToolcribError):
-    """A tool call was asked to move to a status that it may not reach."""
+    """A tool call may not move to the requested status."""

@@ -1,4 +1,4 @@
-"""Read-only JSON: what the registry hands out again and again must not be changed by whoever receives it."""
+"""Read-only JSON: callers share what the registry returns, so they must not change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that json.dumps and == treat as one, and that nobody can change. ``deepcopy`` gives a plain dict."""
+    """A read-only dict that json.dumps and == treat as a dict. ``deepcopy`` gives a plain dict."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
@@ -39,7 +39,7 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """A read-only copy of a JSON value, all the way down. Scalars are returned as they are."""
+    """Return a deeply read-only copy of a JSON value. Scalars are returned unchanged."""
     if isinstance(value, dict):
         return FrozenDict({str(key): freeze(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
