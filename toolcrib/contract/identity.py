@@ -1,4 +1,4 @@
-"""Persons whom sessions and calls act for."""
+"""Identities that sessions and calls act for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The person that a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...) and the user's
+    """The identity that a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...) and the user's
     roles.
 
-    The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
-    a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
+    The local person, who owns this machine's configuration, has no user id and comes from a local platform: the terminal, a
+    program, a schedule, an editor. A user without an id on another platform has no identity, and is never the local person.
 
-    A room in which several people speak is a principal of its own: ``user`` is the room then, whose memory, sessions and grants
-    these are, and ``speaker`` who says something in it, whose rights count. ``speaker`` is "" elsewhere.
+    A room with several people is a principal of its own: ``user`` is then the room, which owns memory, sessions and grants, and
+    ``speaker`` is the user who writes in it, whose rights count. Elsewhere ``speaker`` is "".
     """
 
     platform: str = "cli"
@@ -30,17 +30,17 @@ class Principal:
 
     @property
     def is_local(self) -> bool:
-        """Return True for the local person."""
+        """True for the local person."""
         return not self.user and self.platform in LOCAL_PLATFORMS
 
     @property
     def key(self) -> str:
-        """``platform:user``, "" for the local person: what grants and memory are kept under."""
+        """``platform:user``, or "" for the local person. Grants and memory are stored under this key."""
         return "" if self.is_local else f"{self.platform}:{self.user}"
 
     @property
     def person(self) -> str:
-        """The user whose rights count: who speaks."""
+        """The user whose rights count: the speaker, or the user."""
         return self.speaker or self.user
 
     def to_json(self) -> dict[str, Json]:
@@ -50,7 +50,9 @@ class Principal:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Principal:
-        """Read what ``to_json`` wrote; {} is the local person. Raises TypeError for anything else than text and a list of it."""
+        """Return the principal that ``to_json`` wrote; {} is the local person. Raises TypeError for values other than text and a
+        list of text.
+        """
         platform, user, roles = data.get("platform", "cli"), data.get("user", ""), data.get("roles", ())
         speaker = data.get("speaker", "")
         if not all(isinstance(one, str) for one in (platform, user, speaker, *roles)):
@@ -60,8 +62,8 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder, and is the session's id where it is "";
-    ``platform`` is where the chat happens: cli, api ... For the others see Principal.
+    """Identity of a run and its calls. ``task_id`` groups calls that share a working folder; "" means the session's id.
+    ``platform`` is the interface or chat service: cli, api ... For the other fields see Principal.
     """
 
     session_id: str

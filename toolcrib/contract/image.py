@@ -1,4 +1,4 @@
-"""Pictures: what a person shows a model, what a tool brings back, what a model draws."""
+"""Images that a user shows a model, a tool returns, or a model draws."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Media types that the model servers take."""
+"""Media types that the model servers accept."""
 
 IMAGE_BYTES = 20 * 1024 * 1024
-"""The largest request that any of the model servers takes."""
+"""Size limit of an image: the largest request that any of the model servers accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture: ``data`` are the bytes of a file of ``media_type``, one of image/png, image/jpeg, image/gif and image/webp.
+    """An image: ``data`` are the bytes of a file of ``media_type``, one of image/png, image/jpeg, image/gif and image/webp.
 
-    Its ``repr`` has no bytes, so that they are in no log. Raises ToolcribError for another type, for no bytes and for more than
+    Its ``repr`` omits the bytes, to keep them out of logs. Raises ToolcribError for another type, for no bytes and for more than
     20 MiB.
     """
 
@@ -44,7 +44,7 @@ class Image:
 
     @classmethod
     def of(cls, data: bytes) -> Image:
-        """The type follows from the first bytes. Raises ToolcribError where they show none."""
+        """Return an image whose type follows from the first bytes. Raises ToolcribError if they belong to no known type."""
         found = _sniff(data)
         if found is None and data:
             raise ToolcribError(f"this is no image that models take: it must be {_FORMS}")
@@ -52,13 +52,13 @@ class Image:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Image:
-        """Raises ToolcribError, which names the file, where it can't be read or is no such image."""
-        from pathlib import Path  # costs what importing the contract may not
+        """Return the image in a file. Raises ToolcribError, which names the file, if it can't be read or is no such image."""
+        from pathlib import Path  # slow to import, so not at the top of a contract module
 
         path = Path(path)
         try:
             if not path.is_file():
-                path.stat()  # raises for what is not there
+                path.stat()  # raises if nothing is there
                 raise ToolcribError(f"{path} is no file; name a picture ({_FORMS})")
             size = path.stat().st_size
             if size > IMAGE_BYTES:
@@ -79,17 +79,19 @@ class Image:
         return binascii.b2a_base64(self.data, newline=False).decode("ascii")
 
     def to_json(self) -> dict[str, str]:
-        """``{"media_type", "data"}``, the data as base64."""
+        """Return ``{"media_type", "data"}``, with the data in base64."""
         return {"media_type": self.media_type, "data": self.base64}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Image:
-        """The image that ``to_json`` wrote. Raises KeyError where a field is missing, ToolcribError where it holds no image."""
+        """Return the image that ``to_json`` wrote. Raises KeyError if a field is missing, ToolcribError if the data is no
+        image.
+        """
         return cls(data["media_type"], decoded(data["data"]))
 
 
 def decoded(text: str) -> bytes:
-    """Base64 as bytes. Raises ToolcribError for what is none."""
+    """Return the bytes of base64 text. Raises ToolcribError if the text is not base64."""
     try:
         return binascii.a2b_base64(text)
     except (ValueError, TypeError) as error:
@@ -97,7 +99,7 @@ def decoded(text: str) -> bytes:
 
 
 def image_label(media_type: str, size: int) -> str:
-    """``[image/png, 512 kB]``, for people."""
+    """Return a label for people, such as ``[image/png, 512 kB]``."""
     shown = f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
     return f"[{media_type}, {shown}]"
 

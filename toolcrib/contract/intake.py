@@ -1,4 +1,4 @@
-"""Messages on their way from a platform's server to the gateway: in order, and with those that were missed."""
+"""Messages on their way from a platform's server to the gateway: in order, including missed ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 _PLACE = "places"
 _CHANNELS = 2_000
 _WAITING = 500
-"""Messages of one channel that wait in memory; what comes then is read from the server in its turn."""
+"""Number of messages of one channel that wait in memory; later ones are read from the server in their turn."""
 PAGE = 100
-"""Messages that a reading returns at least where there are more."""
+"""Least number of messages that a read returns if there are more."""
 _READERS = 4
 _KEEP_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -29,7 +29,9 @@ Read = Callable[[str, str], Awaitable[Sequence[tuple[str, Inbound | None]]]]
 
 @dataclass(slots=True)
 class _Item:
-    """A message that came, or without one the reading of what was missed. ``taken`` is done once it was."""
+    """A message that arrived, or, if ``message`` is None, a read of missed messages. ``taken`` is done when the gateway
+    has it.
+    """
 
     id: str
     message: Inbound | None
@@ -43,12 +45,13 @@ class _Lane:
 
 
 class Intake:
-    """Takes the messages of a server that tells them once, and has them read again: of each channel one after another, what was
-    missed before what is new, each until it is kept.
+    """Passes a server's messages to the gateway, for servers that send each message once, and reads missed ones again. In each
+    channel it passes one message after another, missed ones before new ones, and waits until each is stored.
 
-    ``read(channel, after)`` returns (id, message) of what was written there after an id, the oldest first, None for what is no
-    message to the gateway; fewer than 100 are the last. Ids are numbers that grow, with dots in them or not. Where it raises
-    one of ``expected`` it is called again after the seconds of ``wait_of(error)``; None: soon, and later each time.
+    ``read(channel, after)`` returns pairs (id, message) written in the channel after an id, the oldest first; the message is None
+    if it is not meant for the gateway. Fewer than 100 pairs are the last ones. Ids are growing numbers, with or without dots. If
+    ``read`` raises one of ``expected``, it is called again after ``wait_of(error)`` seconds; None: soon, then at growing
+    intervals.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Intake:
         self._wait_of = wait_of
         self._lanes: dict[str, _Lane] = {}
         self._places: Recent[str, str] = Recent(_CHANNELS)
-        """The newest message that was taken, by channel, of those in which one was kept."""
+        """The newest message that was taken, by channel, of channels with a stored message."""
         self._doubtful: set[str] = set()
         """Channels that are among the places only because the store failed."""
         self._since = ""
@@ -74,7 +77,7 @@ class Intake:
         self._slots = asyncio.Semaphore(_READERS)
 
     async def load(self, now: str) -> None:
-        """Go on from where an earlier process was; the first time of all, from ``now``. Raises StoreFailed."""
+        """Continue from the places that an earlier process stored; the first time, from ``now``. Raises StoreFailed."""
         found = await self._host.recall(_PLACE)
         if not isinstance(found, dict):
             self._since = now
@@ -86,19 +89,19 @@ class Intake:
 
     @property
     def channels(self) -> list[str]:
-        """The channels in which something was kept, the newest first."""
+        """The channels with a stored message, the newest first."""
         return list(reversed(self._places))
 
     def is_behind(self, newest: str) -> bool:
-        """Return whether a channel that nothing was kept of has something to read, by the id of its newest message."""
+        """Return whether a channel without stored messages has something to read, by the id of its newest message."""
         return _order(newest) > _order(self._since)
 
     def hold(self) -> None:
-        """Take nothing until ``resume``: what comes now comes after a gap."""
+        """Take nothing until ``resume``: messages that come now follow a gap."""
         self._is_held = True
 
     def resume(self, channels: Iterable[str]) -> None:
-        """Read what was missed in these channels, and go on with all."""
+        """Read missed messages in these channels, and continue with all channels."""
         self._is_held = False
         for channel in channels:
             self._lane(channel).items.appendleft(_Item("", None, asyncio.get_running_loop().create_future()))
@@ -106,8 +109,8 @@ class Intake:
             self._run(channel)
 
     def take(self, channel: str, message_id: str, message: Inbound | None) -> asyncio.Future[None]:
-        """Take a message in its turn, None for one that is to be read from the server. The future that is returned is done once
-        the gateway has it.
+        """Take a message in its turn; None means: read it from the server. Return a future that is done when the gateway has the
+        message.
         """
         items = self._lane(channel).items
         if message is not None and len(items) < _WAITING:
@@ -118,7 +121,7 @@ class Intake:
         return items[-1].taken
 
     async def close(self) -> None:
-        """Take nothing more, and keep where the next process is to begin."""
+        """Stop taking messages, and store where the next process must begin."""
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         tasks += [self._keeping] if self._keeping is not None else []
         for lane in self._lanes.values():
@@ -175,7 +178,7 @@ class Intake:
                 pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE) if told is None else told
                 _log.warning("%s is read on in %.1f s: %s", Chat(channel), pause, error)
                 await asyncio.sleep(pause)
-            except Exception:  # noqa: BLE001 - it would keep back all others for ever
+            except Exception:  # noqa: BLE001 - it would block all later messages
                 _log.exception("something of %s could not be taken, and is passed over", Chat(channel))
                 return
 
@@ -211,7 +214,7 @@ class Intake:
         if is_new:
             self._places[channel] = message_id
         self._advance(channel, message_id)
-        if is_new:  # a process that is killed now would not know where to look
+        if is_new:  # a process killed now would not know where to read
             with contextlib.suppress(StoreFailed):
                 await self._keep()
 
@@ -225,7 +228,7 @@ class Intake:
     async def _keep_soon(self) -> None:
         await asyncio.sleep(_KEEP_SECONDS)
         self._keeping = None
-        with contextlib.suppress(StoreFailed):  # what came since is then offered again, and known
+        with contextlib.suppress(StoreFailed):  # messages since then are offered again, and are known
             await self._keep()
 
     async def _keep(self) -> None:

@@ -1,4 +1,4 @@
-"""Names of a module that are imported from others when they are first asked for."""
+"""Names of a module that are imported from other modules at first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def late(here: str, places: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for the module ``here``: ``places`` has the module of each name, by the name."""
+    """Return a ``__getattr__`` for the module ``here``: ``places`` maps each name to its module."""
 
     def find(name: str) -> object:
         if name not in places:

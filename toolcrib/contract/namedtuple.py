@@ -1,9 +1,9 @@
-"""NamedTuples that cost little to define.
+"""NamedTuples that are cheap to define.
 
-``typing.NamedTuple`` compiles every annotation and a ``__new__``: a fifth of a millisecond for each class that is imported. Here
-a class has a ``__new__`` of its own once it has several instances, as with ``toolcrib.contract.dataclass``.
-docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_namedtuple.py compares with the
-standard library.
+``typing.NamedTuple`` compiles every annotation and a ``__new__``: a fifth of a millisecond for each imported class. Here a class
+gets its own ``__new__`` after several instances, as with ``toolcrib.contract.dataclass``.
+docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_namedtuple.py compares with the standard
+library.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 BY_HAND = 5
-"""Instances of a class that are made without a ``__new__`` compiled for it."""
+"""Number of instances that are made before the class gets a compiled ``__new__``."""
 
 
 def _defined(name: str, body: dict[str, Any]) -> Any:
-    """Return the tuple's class for what stands in the body of a class statement."""
+    """Return the tuple's class for the body of a class statement."""
     fields = tuple(body.get("__annotations__", ()))
     defaults = {field: body.pop(field) for field in fields if field in body}
     if tuple(defaults) != fields[len(fields) - len(defaults) :]:
@@ -37,7 +37,7 @@ def _defined(name: str, body: dict[str, Any]) -> Any:
 
 
 class _LateNew:
-    """The ``__new__`` of a class: by hand for its first instances, then compiled."""
+    """The ``__new__`` of a class: interpreted for its first instances, then compiled."""
 
     made: Any
 
@@ -47,7 +47,7 @@ class _LateNew:
         self._made_by_hand = 0
 
     def first(self) -> Any:
-        """Return a ``__new__`` that gives way to the one that it compiles for the class."""
+        """Return a ``__new__`` that makes the first instances and then replaces itself by a compiled one."""
 
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
             self._made_by_hand += 1
@@ -57,7 +57,7 @@ class _LateNew:
         return new
 
     def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterable[Any] | None:
-        """Return the fields' values; None where these arguments do not fit."""
+        """Return the fields' values, or None if these arguments do not fit."""
         if len(args) == len(self._fields) and not kwargs:
             return args
         given = {**dict(zip(self._fields, args, strict=False)), **kwargs}
@@ -73,7 +73,7 @@ class _LateNew:
         names = "".join(f"{name}, " for name in self._fields)
         text = f"def __new__(_cls, {names}):\n return _tuple(_cls, ({names}))"
         known: dict[str, Any] = {"_tuple": tuple.__new__}
-        exec(text, known)  # noqa: S102 - as the standard library does: it holds the names of a class's fields and nothing else
+        exec(text, known)  # noqa: S102 - as the standard library does: the text holds only the names of a class's fields
         new = known["__new__"]
         new.__defaults__ = tuple(self._defaults.values())
         new.__module__, new.__qualname__ = self.made.__module__, f"{self.made.__name__}.__new__"
@@ -85,7 +85,7 @@ _known_getters: list[Any] = []
 
 
 def _getters(number: int) -> Iterable[Any]:
-    """Return the descriptors of so many fields: the same ones in all classes, as they know nothing but a place."""
+    """Return the descriptors of ``number`` fields. All classes share them, because a descriptor knows only its position."""
     if len(_known_getters) < number:
         names, make = [f"field_{place}" for place in range(max(number, 12))], cast("Any", collections.namedtuple)
         wide = make("wide", names)
@@ -133,7 +133,7 @@ if TYPE_CHECKING:
 else:
 
     class _Kind(type):
-        """Makes a class statement with NamedTuple as its base one of a tuple."""
+        """Turns a class statement with NamedTuple as its base into a tuple class."""
 
         def __new__(cls, name, bases, body):
             if not bases:
@@ -143,4 +143,4 @@ else:
             return _defined(name, body)
 
     class NamedTuple(metaclass=_Kind):
-        """Base of a class whose annotations are the fields of a tuple, as ``typing.NamedTuple`` is."""
+        """Base of a class whose annotations are the fields of a tuple, like ``typing.NamedTuple``."""

@@ -1,4 +1,4 @@
-"""Protocol of what a store remembers of where a session's files came from."""
+"""Protocol of the stored origins of a session's files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from toolcrib.contract.records import NO_ENTRIES
 
 
 class OriginStore(Protocol):
-    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
+    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Entries are never evicted."""
 
     async def of(self, session_id: str) -> Mapping[str, int]:
-        """Return the origins that are remembered for a session."""
+        """Return the stored origins of a session."""
 
     async def copies(self, session_id: str) -> Mapping[str, str]: ...
 
     async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
+        """Add these bits to the known bits of each path, and record the path that each is a copy of ("": not a copy)."""

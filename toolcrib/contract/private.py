@@ -1,9 +1,9 @@
-"""The mark of text that may repeat what somebody wrote."""
+"""Mark of text that may repeat what a user wrote."""
 
 from __future__ import annotations
 
 
 class Private(str):
-    """Text for a log, such as a trace or a model's reason. A gateway's log, which may hold nobody's words, leaves it out."""
+    """Text for a log, such as a trace or a model's reason. A gateway's log, which may not contain users' text, omits it."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""A memory that is bounded."""
+"""A bounded dict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """A dict of the ``most`` entries that were set last: setting one more forgets the oldest."""
+    """A dict of the ``most`` entries that were set last; setting another one removes the oldest."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -13,22 +13,24 @@ from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall, ToolC
 TicketState: TypeAlias = Literal["pending", "approved", "denied", "expired"]
 GrantScope: TypeAlias = Literal["once", "task", "session", "uses", "until", "always"]
 Settled: TypeAlias = Literal["settled", "repeated", "refused"]
-"""Fate of an answer: it counts; the same decision counted before; another answer, or the ticket's expiry, came before it."""
+"""Outcome of an answer: settled: it counts; repeated: the same decision counted before; refused: another answer or the ticket's
+expiry came first.
+"""
 RunStatus: TypeAlias = Literal["running", "parked", "ended"]
 InboxMode: TypeAlias = Literal["queue", "steer", "interrupt"]
-"""Effect of a message that arrives during a run: it waits for the run's end; the model reads it with the next results; it ends
-the run first.
+"""Effect of a message that arrives during a run. queue: it waits for the run's end; steer: the model reads it with the next
+results; interrupt: it ends the run first.
 """
 NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A standing yes. ``key`` names the finding it covers, below the folder ``root`` only.
+    """A lasting approval. ``key`` names the finding that it covers, only below the folder ``root``.
 
-    ``session_id`` is empty for ``always``, whose ``argv`` is the one normalised command it covers. ``principal`` is whose it is
-    (``Principal.key``); "" is the local person's. ``at`` and ``until`` are Unix seconds. ``links`` are pairs of a path that it
-    is bound to and where that led by links when it was given; a path that is not among them led to itself.
+    ``session_id`` is empty for ``always``, whose ``argv`` is the one normalised command that it covers. ``principal`` is its
+    owner (``Principal.key``); "" is the local person. ``at`` and ``until`` are Unix seconds. ``links`` are pairs of a path that
+    the grant is bound to and the path that it led to through links when the grant was given; a path not among them led to itself.
     """
 
     id: str
@@ -48,7 +50,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class TicketRecord:
-    """A ticket and what became of it. ``expires_at`` and ``remind_at`` are Unix seconds, None for never."""
+    """A ticket and its outcome. ``expires_at`` and ``remind_at`` are Unix seconds, or None for never."""
 
     ticket: SuspendTicket
     session_id: str
@@ -61,10 +63,10 @@ class TicketRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
+    """A call and its status. ``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
 
-    ``turn`` names the model's reply that asked for it; "" for other calls, and for those of an older toolcrib. ``end_run``: a
-    gate ended the run with it. ``state`` are the values of its own keys, while it waits.
+    ``turn`` names the model's reply that made the call; "" for other calls, and for those of an older toolcrib. ``end_run``: a
+    gate ended the run with this call. ``state`` holds the values of the call's own keys while it waits.
     """
 
     call: ToolCall
@@ -79,23 +81,23 @@ class CallRecord:
     state: Mapping[str, Json] = field(default_factory=dict)
 
     def is_of(self, turn: str, since: float) -> bool:
-        """Return whether the reply ``turn`` asked for it: some servers give the same ids in every reply. Of one that names no
-        reply, whether it began at ``since`` or later, by a clock that may be another.
+        """Return whether the reply ``turn`` made the call: some servers repeat ids in every reply. For a call that names no
+        reply, return whether it began at ``since`` or later; the two times may come from different clocks.
         """
         return self.turn == turn if self.turn else self.opened_at >= since
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line, or what a
-    person named it.
+    """Summary of a session, for lists. ``title`` is a person's name for it, or the beginning of the first paragraph of a user's
+    first message, on one line.
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
-    session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
-    names the lease of the process that wants to continue its parked run; "" for none. ``via`` is what is asked for replies: its
-    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls. ``tags``
-    are a person's words for it. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is ``fork``,
-    ``delegate`` (of the parent's) or ``import`` (from a file), "" for one that somebody began here.
+    session's environment: its ``name`` and ``target``, and what else it needs to continue there; empty if unknown. ``host`` names
+    the lease of the process that wants to continue the parked run; "" for none. ``via`` is the model server: its ``provider``,
+    ``model``, ``base_url`` and ``key_env``; empty if none was chosen yet, or if a person types the calls. ``tags`` are a person's
+    labels. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is ``fork``, ``delegate`` (of the parent)
+    or ``import`` (from a file), "" for a session that a user began here.
     """
 
     id: str
@@ -130,8 +132,8 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write under ``name`` (a session's id). ``token`` is its fencing token: it grows with every taking, and a write
-    that carries an older one is refused. ``seconds`` is how long it lasts without being renewed.
+    """The right to write under ``name`` (a session's id). ``token`` is its fencing token: it grows each time the lease is taken,
+    and a write with an older token is refused. ``seconds`` is how long the lease lasts without being renewed.
     """
 
     name: str
@@ -142,8 +144,8 @@ class Lease:
 
 @dataclass(slots=True)
 class Fence:
-    """The lease that the writes of one session carry. It stays after the lease was given back: a late write is refused once
-    another process has taken the session. None: nothing was taken yet, and writes are not guarded.
+    """The lease that the writes of one session carry. It stays after the lease is released: a late write is refused once another
+    process has taken the session. None: no lease was taken yet, and writes are not fenced.
     """
 
     lease: Lease | None = None
@@ -151,7 +153,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as of its last whole step. ``state`` is agent.conversation's RunState as JSON; ``step`` counts from 1."""
+    """A run as of its last complete step. ``state`` is agent.conversation's RunState as JSON; ``step`` counts from 1."""
 
     id: str
     session_id: str
@@ -163,10 +165,10 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something that was said to a session. ``key`` is the sender's own for it: the same key again is the same message.
+    """A message to a session. ``key`` is the sender's own: the same key again is the same message.
 
-    ``principal`` is who said it, as ``Principal.to_json`` has it. ``images`` are as ``Image.to_json`` has them. ``options`` hold
-    what the run is to keep to (schema, limits). ``id`` is the store's. ``at`` is in Unix seconds.
+    ``principal`` is the sender, as ``Principal.to_json`` returns it. ``images`` are as ``Image.to_json`` returns them.
+    ``options`` are conditions of the run (schema, limits). ``id`` is the store's. ``at`` is in Unix seconds.
     """
 
     session_id: str

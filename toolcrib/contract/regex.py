@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at first use.
 
-Compiling a pattern takes a hundred times as long as naming it, and a process uses few of the patterns that it imports. A pattern
-at module level is a ``Regex``; tests/house/test_start.py compiles every one, so that a broken one is found all the same.
+Compiling a pattern takes a hundred times as long as naming it, and a process uses few of the patterns that it imports. Every
+pattern at module level is a ``Regex``; tests/house/test_start.py compiles each of them, so that a broken one is found early.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub
 
 
 class Regex(Generic[AnyStr]):
-    """A regular expression with the methods of ``re.Pattern``, compiled when the first of them is asked for.
+    """A regular expression with the methods of ``re.Pattern``, compiled at the first use of one of them.
 
-    From then on the methods are the compiled pattern's own. One that can't be compiled raises ``re.error`` at its first use.
+    From then on the methods are the compiled pattern's own. A pattern that can't be compiled raises ``re.error`` at its first
+    use.
     """
 
     __slots__ = ("flags", "pattern", *_METHODS)
@@ -35,7 +36,7 @@ class Regex(Generic[AnyStr]):
         self.flags = flags
 
     def compiled(self) -> re.Pattern[AnyStr]:
-        """Return the pattern itself."""
+        """Return the compiled pattern."""
         return re.compile(self.pattern, self.flags)
 
     def __repr__(self) -> str:
@@ -56,7 +57,7 @@ class Regex(Generic[AnyStr]):
     else:
 
         def __getattr__(self, name):
-            """Fill the empty slots: Python asks here for a method only while its slot is empty."""
+            """Fill the empty slots: Python calls this for a method only while its slot is empty."""
             if name not in _METHODS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             compiled = self.compiled()

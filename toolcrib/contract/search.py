@@ -1,4 +1,4 @@
-"""Search in stored conversations, as tools and surfaces see it."""
+"""Search in stored conversations, for tools and interfaces."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SearchOrder: TypeAlias = Literal["newest", "best"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilter:
-    """Limits of a search; what is None or empty limits nothing. Times are Unix seconds.
+    """Filters of a search; a value that is None or empty does not filter. Times are Unix seconds.
 
-    ``principal``: sessions of that person alone. ``cwd``: sessions of that folder and of those below it. ``roles`` are of user,
-    assistant and results. ``tags``: sessions that have each of them.
+    ``principal``: only sessions of that principal. ``cwd``: sessions of that folder and of those below it. ``roles``: user,
+    assistant and results. ``tags``: sessions that have all of them.
     """
 
     session_id: str | None = None
@@ -34,9 +34,9 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message that was found. ``seq`` is its place in its session, from 0; ``snippet`` is the text around what was found in
-    it, on one line; ``marks`` are the ranges of the snippet that were searched for. ``at``: Unix seconds, 0 where unknown.
-    ``source`` is who said a message of the role user that no person wrote: ``delegate`` or ``toolcrib``.
+    """A message that was found. ``seq`` is its position in its session, from 0; ``snippet`` is the text around the match, on one
+    line; ``marks`` are the matching ranges of the snippet. ``at``: Unix seconds, 0 if unknown. ``source`` is the author of a
+    message of the role user that no person wrote: ``delegate`` or ``toolcrib``.
     """
 
     session_id: str
@@ -52,7 +52,7 @@ class SearchHit:
 
 
 class SearchRefused(ToolcribError):
-    """A query that nothing can be found by."""
+    """A query that can't match anything."""
 
 
 class MessageSearch(Protocol):
@@ -61,10 +61,10 @@ class MessageSearch(Protocol):
     async def find(
         self, query: str, where: SearchFilter = ..., *, order: SearchOrder = ..., limit: int = ..., offset: int = ...
     ) -> Sequence[SearchHit]:
-        """Return messages in which all of the query's words stand, the newest or the best first.
+        """Return messages that contain all of the query's words, the newest or the best first.
 
-        ``"a phrase"``, ``begin*``, ``one OR other``, and ``-not`` mean what they do elsewhere; names such as ``read_file``,
-        ``readFile`` and ``a.b`` are found whole and by their parts, Chinese, Japanese and Korean text by any of its parts.
-        "best" ranks the newest 2,000 of what is found. Raises SearchRefused for a query without a word, and StoreFailed.
+        ``"a phrase"``, ``begin*``, ``one OR other``, and ``-not`` mean what they usually do; names such as ``read_file``,
+        ``readFile`` and ``a.b`` are found whole and by their parts, Chinese, Japanese and Korean text by any of its parts. "best"
+        ranks the newest 2,000 matches. Raises SearchRefused for a query without a word, and StoreFailed.
         """
         ...

@@ -13,8 +13,8 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult
 
 
-class StreamEvent(NamedTuple):  # there is one for each token: a frozen dataclass takes twice as long to make
-    """A piece of a reply as it comes. Tool call deltas have ``call_id`` and ``name``; their ``text`` is raw argument text."""
+class StreamEvent(NamedTuple):  # there is one for each token, and a frozen dataclass takes twice as long to make
+    """A piece of a reply as it arrives. Tool call deltas have ``call_id`` and ``name``; their ``text`` is raw argument text."""
 
     kind: Literal["assistant_delta", "thinking_delta", "tool_call_delta"]
     text: str
@@ -29,9 +29,9 @@ OnEvent: TypeAlias = Callable[[StreamEvent], None]
 class ProviderTurn:
     """A reply of the model. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
 
-    ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server said. ``finish`` is
-    ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; whether there are calls is for ``tool_calls`` to say.
-    ``model`` is the server's name for what answered. ``images`` are those that it made, in order.
+    ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
+    ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; check ``tool_calls`` to see whether there
+    are calls. ``model`` is the server's name for the model that answered. ``images`` are those that the model made, in order.
     """
 
     assistant_text: str
@@ -46,12 +46,12 @@ class ProviderTurn:
 
 @dataclass(slots=True)
 class ExecutedCall:
-    """A call and its one result; to be read only (frozen, it would cost half a microsecond more on every call).
+    """A call and its one result. Treat it as read-only (frozen, it would cost half a microsecond more for every call).
 
     ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
 
-    ``encoded`` is the JSON text of ``result.data`` where it is known already. ``unrecorded`` means that the store could not keep
-    how it ended: should the process end now, the model will read that it may have run, so that nobody is to be told more.
+    ``encoded`` is the JSON text of ``result.data`` if it is known already. ``unrecorded`` means that the store could not record
+    the result: if the process ended now, the model would read that the call may have run, so no other reader may be shown more.
     """
 
     call: ToolCall
@@ -67,15 +67,15 @@ class ProviderSession(Protocol):
     """A conversation with one model."""
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Add what the person says, and shows, to the history; the next turn answers it."""
+        """Add a user's text and images to the history; the next turn answers it."""
         ...
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        """Send what there is and read one reply. Every delta reaches ``on_event`` at once."""
+        """Send the history and read one reply. Every delta reaches ``on_event`` at once."""
         ...
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Take the results of the turn's calls into the history, one for each, in order."""
+        """Add the results of the turn's calls to the history, one for each call, in order."""
         ...
 
     async def close(self) -> None:
@@ -83,25 +83,25 @@ class ProviderSession(Protocol):
         ...
 
 
-# -- abilities that a provider's session may have besides: ask with isinstance ----------------------------------------
+# -- optional abilities of a provider's session: ask with isinstance --------------------------------------------------
 
 
 @runtime_checkable
 class Named(Protocol):
-    """A provider session that knows the name of the model it talks to."""
+    """A provider session that knows the name of its model."""
 
     @property
     def model(self) -> str:
-        """The model's name, "" where it is not known."""
+        """The model's name, or "" if it is not known."""
         ...
 
 
 @runtime_checkable
 class Steerable(Protocol):
-    """A provider session whose wire can hold the model's replies to a form."""
+    """A provider session whose protocol can constrain the model's replies."""
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """Say what the replies are from now on, until the next call of ``steer``.
+        """Constrain the replies from now on, until the next call of ``steer``.
 
         ``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` is a JSON Schema for the replies' text.
         """
@@ -109,7 +109,7 @@ class Steerable(Protocol):
 
 
 class TokenPrices(Protocol):
-    """Prices of a million tokens that a model reads and writes, in any currency."""
+    """Prices of a million tokens of input and output, in any currency."""
 
     @property
     def input(self) -> float:
@@ -128,39 +128,41 @@ class TokenPrices(Protocol):
 
 @runtime_checkable
 class Priced(Protocol):
-    """A provider session that knows what its model costs."""
+    """A provider session that knows its model's prices."""
 
     @property
     def prices(self) -> TokenPrices | None:
-        """The prices of the model that answers now; None for the configured ones."""
+        """The prices of the current model, or None for the configured ones."""
         ...
 
 
 @runtime_checkable
 class FallsBack(Protocol):
-    """A provider session that can hand the conversation to another model."""
+    """A provider session that can switch the conversation to another model."""
 
     async def fall_back(self, error: ProviderError) -> str | None:
-        """Continue with the next model after ``error`` and return its name; None where there is none, or it would not help."""
+        """Continue with the next model after ``error`` and return its name. Return None if there is no other model, or if it
+        would not help.
+        """
         ...
 
 
 Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
-"""State of the prompt's thinking block: open; perhaps open; hardly; closed.
+"""State of the prompt's thinking block.
 
-``maybe``: a stray end of thinking is believed, so nothing is shown before the reader knows. ``unlikely``: text is shown at once
-and stays text; calls before a stray end do not run.
+``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking is believed, so nothing is shown before the reader knows.
+``unlikely``: text is shown at once and stays text; calls before a stray end do not run.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply in plain text, read to its end.
+    """A complete reply in plain text, parsed.
 
-    ``content`` is for people, ``reasoning`` what the model thought. ``calls`` are in text order; one that could not be read has
-    a ``fault`` and is answered, not run. ``faults`` says all that is wrong. ``events`` is what the end brought yet to show.
-    Protocols that take or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value`` (the final
-    answer as JSON). ``next_thinking`` is what the reply tells of the replies after it.
+    ``content`` is for people, ``reasoning`` is the model's thinking. ``calls`` are in text order; one that could not be parsed
+    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are those that the end of the reply
+    still adds. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value``
+    (the final answer as JSON). ``next_thinking`` is what the reply implies for later replies.
     """
 
     content: str
@@ -174,14 +176,16 @@ class ParsedReply:
 
 
 class TextReader(Protocol):
-    """A reader of one reply as it comes. However the reply is cut into pieces, the result is the same."""
+    """A reader of one reply as it arrives. The result does not depend on how the reply is cut into pieces."""
 
     def feed(self, text: str) -> list[StreamEvent]:
         """Return what can be shown by now: never half a tag, never a call's own text."""
         ...
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
-        """``truncated``: the token limit ended the reply, so a call that was not closed is not run. Call it once."""
+        """Return the parsed reply; called once. ``truncated``: the token limit ended the reply, so an unclosed call is
+        not run.
+        """
         ...
 
 
@@ -194,7 +198,7 @@ class TextProtocol(Protocol):
         ...
 
     def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
-        """The system prompt: the agent's ``instructions``, then what the model must know of the tools."""
+        """Return the system prompt: the agent's ``instructions``, then what the model must know of the tools."""
         ...
 
     def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader:
@@ -210,5 +214,5 @@ class TextProtocol(Protocol):
         ...
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
-        """A reply with these calls as the model would have written it: for turns that come from another wire."""
+        """Return a reply with these calls as the model would have written it, for turns that come from another protocol."""
         ...
