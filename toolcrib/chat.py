@@ -1,4 +1,4 @@
-"""Chat platforms: all that a plugin imports which brings people's chats to toolcrib.
+"""Chat platforms: all names that a plugin for a chat platform imports.
 
     from toolcrib import hookimpl
     from toolcrib.chat import Chat, Inbound, Outbound, Traits
@@ -32,8 +32,8 @@
         def register_platform(self, add):
             add("bells", Bells)
 
-The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits
-are the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
+The platform passes on what arrives and shows what it is given. The gateway decides who may speak and what is answered, and
+handles approvals, order, retries and limits. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Image:
 
     @property
     def base64(self) -> str:
-        """Return the data in base64, as wires carry it."""
+        """The data in base64, as requests carry it."""
         return binascii.b2a_base64(self.data, newline=False).decode("ascii")
 
     def to_json(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The registry holds what may run. Tool modules call ``registry.register(...)`` when they are imported (003-1)."""
+"""The registry of tools. Tool modules call ``registry.register(...)`` when they are imported (003-1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolcrib.contract.types import CheckFn, Handler, Json, Kind, Tool
 
 _log = logging.getLogger(__name__)
 _SLOW = 1.0
-"""Seconds that a check_fn may take before that is reported."""
+"""Seconds after which a slow check_fn is reported."""
 _adopter: ContextVar[ToolRegistry | None] = ContextVar("toolcrib_adopter", default=None)
 
 
@@ -37,13 +37,13 @@ class Dispatch(Protocol):
 
 class SchemaCheck(Protocol):
     def __call__(self, parameters: Mapping[str, Json]) -> tuple[str, str] | None:
-        """Return None for a good JSON Schema, else (JSON path of the fault, what is wrong)."""
+        """Return None for a valid JSON Schema, else (JSON path of the fault, what is wrong)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that doctor should show: its subject, the reason, and what to do."""
+    """A problem that doctor shows: its subject, the reason, and how to fix it."""
 
     subject: str
     reason: str
@@ -56,7 +56,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self._tools: dict[str, ToolEntry] = {}
         self._lent: dict[str, ToolEntry] = {}
-        """Entries that children see: all but those registered while this registry was ``adopting``."""
+        """Entries that children see: all except those registered while this registry was ``adopting``."""
         self._lock = threading.RLock()
         self._dispatch: Dispatch | None = None
         self._check_schema: SchemaCheck | None = None
@@ -106,11 +106,13 @@ class ToolRegistry:
 
         ``schema`` is OpenAI's function format: ``{"description": ..., "parameters": {JSON Schema of type object}}``.
         ``handler`` takes ``(args)`` or ``(args, ctx)``, sync or async; None for a tool that the agent loop runs.
-        ``check_fn`` says whether the tool can work here: falsy, or an exception, hides it; ``Unavailable(reason)`` says why.
-        ``effects`` says what a call would do, for the gates, ``state`` which keys of the state it reads and writes. See ToolEntry
-        for the rest; ``hermes`` are max_result_size_chars, dynamic_schema_overrides and override, as hermes-agent has them.
+        ``check_fn`` returns whether the tool can work here: a falsy value or an exception hides it; ``Unavailable(reason)`` also
+        gives the reason.
+        ``effects`` returns what a call would do, for the gates; ``state`` lists the keys of the state that the tool reads and
+        writes. See ToolEntry for the rest; ``hermes`` are max_result_size_chars, dynamic_schema_overrides and override, as in
+        hermes-agent.
 
-        A name that is taken is replaced by the later registration, with a warning where the toolset differs (003-3).
+        A later registration of the same name replaces the earlier one, with a warning if the toolset differs (003-3).
         Raises RegistrationError, which names the module, the tool and the JSON path.
         """
         module = _caller()
@@ -133,7 +135,9 @@ class ToolRegistry:
         return entry
 
     def add(self, tool: Tool, toolset: str | None = None, **options: Any) -> ToolEntry:
-        """Register a Tool object (002-4). The toolset defaults to the descriptor's category; ``options`` as for ``register``."""
+        """Register a Tool object (002-4). The toolset defaults to the descriptor's category; ``options`` are those of
+        ``register``.
+        """
         descriptor = tool.descriptor()
         return self.register(
             descriptor.name,
@@ -146,7 +150,7 @@ class ToolRegistry:
         )
 
     def put(self, entry: ToolEntry) -> ToolEntry:
-        """Add an entry that another registry made. As ``register``."""
+        """Add an entry that another registry made. Raises as ``register`` does."""
         self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
         self._put(entry)
         return entry
@@ -172,7 +176,7 @@ class ToolRegistry:
         return None
 
     def unregister(self, name: str, *, reason: str = "") -> bool:
-        """Remove a tool. Return False where there is none of that name. Calls that still come for it are told the ``reason``."""
+        """Remove a tool, and return False if there is none of that name. Later calls of it fail with the ``reason``."""
         adopter = self._adopter()
         if adopter is not None:
             return adopter.unregister(name, reason=reason)
@@ -180,14 +184,14 @@ class ToolRegistry:
             self._gone[name] = reason
             was_there = self._tools.pop(name, None) is not None
             self._own.add(name)
-            self.generation += 1  # afterwards: a cache filled in between must not count as up to date
+            self.generation += 1  # afterwards, so that a cache filled in between does not count as current
             self._lend(name, None)
             return was_there
 
-    # -- one for each user of the same tools ---------------------------------------------------------------------
+    # -- children: registries that share these tools -------------------------------------------------------------
 
     def child(self) -> ToolRegistry:
-        """Make a registry with these tools, and those that come here later. Tools registered there stay there."""
+        """Return a registry with these tools, and with those registered here later. Tools registered in the child stay there."""
         made = ToolRegistry()
         with self._lock:
             made._parent, made._check_schema, made._trusted = self, self._check_schema, self._trusted
@@ -212,8 +216,8 @@ class ToolRegistry:
 
     @contextmanager
     def adopting(self) -> Iterator[None]:
-        """Meanwhile what this thread registers with the registry that this is a child of comes here, and what it registers here
-        is not handed on to children. For the plugin loader: a plugin's module may register tools as it is imported.
+        """Within this block, tools that this thread registers with the parent registry are registered here instead, and children
+        do not see tools registered here. For the plugin loader: a plugin's module may register tools when it is imported.
         """
         token = _adopter.set(self)
         try:
@@ -226,11 +230,11 @@ class ToolRegistry:
         return adopter if adopter is not None and adopter._parent is self else None
 
     def guard(self, check: Callable[[ToolEntry | None, ToolEntry], None] | None) -> None:
-        """``check(old, new)`` before each registration; it raises RegistrationError to refuse. For the plugin loader."""
+        """Call ``check(old, new)`` before each registration; it raises RegistrationError to refuse. For the plugin loader."""
         self._guard = check
 
     def checkpoint(self) -> Callable[[], None]:
-        """Return a function that restores the tools of now. For the plugin loader, when a plugin fails half-way."""
+        """Return a function that restores the current tools. For the plugin loader, if a plugin fails during loading."""
         tools, lent, own, problems = dict(self._tools), dict(self._lent), set(self._own), list(self.problems)
 
         def take_back() -> None:
@@ -241,9 +245,9 @@ class ToolRegistry:
         return take_back
 
     def attach(self, dispatch: Dispatch, check_schema: SchemaCheck, *, trusted: Collection[str] = ()) -> None:
-        """Give the registry its dispatcher and its schema checker; tools registered before are checked now.
+        """Give the registry its dispatcher and its schema checker, and check the tools that are registered already.
 
-        One whose schema is bad is taken out, logged, and kept among ``problems``. Tools of ``trusted`` modules are not checked.
+        A tool with a bad schema is removed, logged, and kept among ``problems``. Tools of ``trusted`` modules are not checked.
         """
         known, self._dispatch, self._check_schema = self._check_schema, dispatch, check_schema
         if known is check_schema:
@@ -263,43 +267,43 @@ class ToolRegistry:
             path, reason = fault
             raise RegistrationError(f"{where}: bad schema at {path}: {reason}")
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- lookup --------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> ToolEntry | None:
         """Return the entry of that name, or None."""
         return self._tools.get(name)
 
     def why_gone(self, name: str) -> str:
-        """Return why a tool was removed; "" if that is not known, or nothing was."""
+        """Return why a tool was removed, or "" if no reason is known or none was removed."""
         return self._gone.get(name, "")
 
     def names(self) -> list[str]:
-        """All names, in order of registration, available or not."""
+        """Return all names in order of registration, available or not."""
         return list(self._tools)
 
     def entries(self) -> list[ToolEntry]:
         return list(self._tools.values())
 
     def toolsets(self) -> dict[str, list[str]]:
-        """Tool names by the toolset that they were registered under."""
+        """Return the tool names by the toolset that they were registered under."""
         found: dict[str, list[str]] = {}
         for entry in list(self._tools.values()):
             found.setdefault(entry.toolset, []).append(entry.name)
         return found
 
     def closest(self, name: str) -> str | None:
-        """The registered name most like a mistyped one."""
+        """Return the registered name most similar to a mistyped one, or None."""
         match = near(name, self._tools)
         return match[0] if match else None
 
     # -- availability --------------------------------------------------------------------------------------------
 
     def availability(self, names: Iterable[str] | None = None) -> dict[str, str | None]:
-        """Map each registered tool (of ``names``, in their order unless a set) to None where it works here, else to the reason.
+        """Map each registered tool (of ``names``, in their order unless a set) to None if it works here, else to the reason.
 
         A check_fn that several tools share runs once a call (003-8); one that raises means unavailable (003-9).
         """
-        if names is None or isinstance(names, Set):  # a set has no order worth keeping, and prompt caches want one
+        if names is None or isinstance(names, Set):  # a set has no order worth keeping, and prompt caches need a fixed one
             entries = [entry for entry in self.entries() if names is None or entry.name in names]
         else:
             entries = [entry for name in names if (entry := self._tools.get(name)) is not None]
@@ -323,7 +327,7 @@ class ToolRegistry:
             _log.warning("tool %r: %s", entry.name, reason)
 
     def _note(self, problem: Problem) -> bool:
-        """Keep the problem and return True, or return False where one of its kind is kept already."""
+        """Keep the problem and return True, or return False if a problem of this kind is kept already."""
         known = any((one.subject, one.fix) == (problem.subject, problem.fix) for one in self.problems)
         if not known:
             self.problems.append(problem)
@@ -335,10 +339,10 @@ class ToolRegistry:
         return any(reason is None for reason in self.availability(names).values())
 
     def get_definitions(self, names: Iterable[str] | None = None) -> list[Mapping[str, Json]]:
-        """Schemas in OpenAI's form of the tools (of ``names``, in their order) that can work here (003-7).
+        """Return the schemas, in OpenAI's form, of the tools (of ``names``, in their order) that can work here (003-7).
 
-        Tools with a ``dynamic_schema`` are shown as it makes them (003-15). The schemas are shared and read-only:
-        change a ``copy.deepcopy``.
+        Tools with a ``dynamic_schema`` have the schema that it returns (003-15). The schemas are shared and read-only: change a
+        ``copy.deepcopy``.
         """
         key = tuple(name for name, reason in self.availability(names).items() if reason is None)
         generation, shown = self._shown.get(key, (-1, []))
@@ -353,13 +357,13 @@ class ToolRegistry:
 
     def _define(self, name: str, available: frozenset[str]) -> Mapping[str, Json] | None:
         entry = self._tools.get(name)
-        if entry is None or entry.dynamic_schema is None:  # None: taken out by another thread since
+        if entry is None or entry.dynamic_schema is None:  # None: another thread removed it
             return None if entry is None else freeze(entry.definition)
         try:
             patched = entry.dynamic_schema(copy.deepcopy(dict(entry.schema)), available)
             if entry.module not in self._trusted:
                 self._check(patched["parameters"], f"{entry.module}: tool {name!r}")
-        except BaseException as error:  # noqa: BLE001 - a plugin's function: whatever it raises, the other tools stay
+        except BaseException as error:  # noqa: BLE001 - a plugin's function: the other tools stay, whatever it raises
             let_pass(error)
             reason = f"it is left out: its dynamic_schema ({entry.module}) failed: {type(error).__name__}: {error}"
             if self._note(Problem(f"tool {name}", reason, "mend it, or disable what registers it")):
@@ -370,7 +374,7 @@ class ToolRegistry:
     # -- running -------------------------------------------------------------------------------------------------
 
     def dispatch(self, name: str, args: Any, **kwargs: Any) -> str:
-        """Run a tool through hooks and gates, and answer JSON text always; never raises for the call's sake (003-19, 003-21)."""
+        """Run a tool through hooks and gates, and always return JSON text; never raises because of the call (003-19, 003-21)."""
         if self._dispatch is None:
             return json.dumps({"error": f"Error executing {name}: no dispatcher is attached; import model_tools first"})
         return self._dispatch(name, args, **kwargs)
@@ -384,7 +388,7 @@ def _set(tools: dict[str, ToolEntry], name: str, entry: ToolEntry | None) -> Non
 
 
 def _caller() -> str:
-    """The module that registers: the first frame outside the contract."""
+    """Return the module that registers: the first frame outside the contract."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("toolcrib."):
         frame = frame.f_back
@@ -392,4 +396,4 @@ def _caller() -> str:
 
 
 registry = ToolRegistry()
-"""The one that built-in tools register with."""
+"""The registry that built-in tools register with."""

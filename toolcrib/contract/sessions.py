@@ -10,9 +10,9 @@ from toolcrib.contract.types import Json
 
 
 class SessionStore(Protocol):
-    """Conversations. A message is a JSON object with a ``role``. ``append`` returns when the message is kept for good.
+    """Conversations. A message is a JSON object with a ``role``. ``append`` returns when the message is stored.
 
-    What takes a ``session_id`` raises KeyError for a session that was never created.
+    Methods with a ``session_id`` raise KeyError for a session that was never created.
     """
 
     async def create(
@@ -28,7 +28,7 @@ class SessionStore(Protocol):
         parent: str = "",
         why: str = "",
     ) -> None:
-        """Creating a session again leaves it as it is. ``parent`` and ``why`` stay for good."""
+        """Create a session; an existing one is left unchanged. ``parent`` and ``why`` never change."""
         ...
 
     async def update(
@@ -43,23 +43,23 @@ class SessionStore(Protocol):
         via: Mapping[str, str] | None = None,
         prompt: Mapping[str, Json] | None = None,
     ) -> None:
-        """Change what is given."""
+        """Change the given fields."""
         ...
 
     async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
-        """Set what a person calls the session, and its tags, in this order, each once. The time of its last use stays."""
+        """Set a person's title of the session, and its tags, in this order, each once. The time of its last use stays."""
         ...
 
     async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
-        """Keep a session that was elsewhere, whole: as ``info`` tells but for ``host``, and with the times (Unix seconds) of its
-        messages; those beyond ``times`` have the session's last one. An empty title is made as by ``append``.
+        """Store a session from elsewhere with its messages: all fields as in ``info`` except ``host``. ``times`` (Unix seconds)
+        are those of the messages; further messages get the session's last one. An empty title is derived as by ``append``.
 
-        False, and nothing is changed, where one with its id is there.
+        Return False, and change nothing, if a session with that id exists.
         """
         ...
 
     async def prompt(self, session_id: str) -> Mapping[str, Json]:
-        """Return what ``update`` was last given as ``prompt``: the part of the system prompt that stays. Empty for nothing."""
+        """Return the last ``prompt`` given to ``update``: the fixed part of the system prompt. Empty for none."""
         ...
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
@@ -67,7 +67,7 @@ class SessionStore(Protocol):
         ...
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
-        """All of them or, where it raises, none."""
+        """Append all messages or, if this raises, none."""
         ...
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
@@ -75,11 +75,13 @@ class SessionStore(Protocol):
         ...
 
     async def get(self, prefix: str) -> SessionInfo | None:
-        """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
+        """Return the session with that id, or the only one whose id begins with it. Raises ToolcribError with the candidates if
+        there are several.
+        """
         ...
 
     async def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
-        """The one that ``list`` would give first."""
+        """Return the session that ``list`` would return first, or None."""
         ...
 
     async def list(
@@ -92,11 +94,11 @@ class SessionStore(Protocol):
         tags: Iterable[str] = (),
         delegates: bool = True,
     ) -> Sequence[SessionInfo]:
-        """Return sessions in which a user said something, the last used first; the arguments that are given must match. Of
-        ``tags`` a session has each. Without ``delegates`` those of delegates are left out.
+        """Return sessions in which a user wrote, the last used first; given arguments must match. A session must have all
+        ``tags``. Without ``delegates``, sessions of delegates are left out.
         """
         ...
 
     async def children(self, session_id: str) -> Sequence[SessionInfo]:
-        """Return the sessions that come from this one, the first one first: see SessionInfo.parent. None for an unknown one."""
+        """Return the sessions that come from this one, the oldest first: see SessionInfo.parent. An unknown session has none."""
         ...

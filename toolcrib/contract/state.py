@@ -1,4 +1,4 @@
-"""State that calls read and write under typed keys, and the protocol of what keeps it. ``agent/store`` implements it."""
+"""State that calls read and write under typed keys, and the protocol of its store. ``agent/store`` implements it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ T = TypeVar("T")
 StateScope: TypeAlias = Literal["call", "session", "principal", "profile"]
 SCOPES: tuple[StateScope, ...] = ("call", "session", "principal", "profile")
 SHARED: frozenset[StateScope] = frozenset({"principal", "profile"})
-"""Scopes whose values other sessions write too, perhaps in other processes."""
+"""Scopes whose values other sessions also write, perhaps in other processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateKey(Generic[T]):
     """A typed name in the state: ``PREFS = StateKey("prefs", dict, scope="principal")``. Its values are JSON of ``type``.
 
-    ``scope`` says what a value belongs to. "call": this call, until it has ended, also while it waits for an answer. "session":
-    the session. "principal": the person whom calls act for, in all of their sessions. "profile": everybody who uses this profile
-    of the configuration.
+    ``scope`` is the owner of a value. "call": this call until its end, including while it waits for an answer. "session": the
+    session. "principal": the principal that calls act for, in all of its sessions. "profile": all users of this profile of the
+    configuration.
 
-    ``exclusive``: of calls that write it at the same time the first counts, and the result of the others is a StateConflict.
+    ``exclusive``: if several calls write it at the same time, the first one wins, and the results of the others are
+    StateConflict.
     """
 
     name: str
@@ -35,9 +36,9 @@ class StateKey(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """A change to a value as it is at that moment: ``change`` gets the value, None where there is none, and returns the new one.
+    """A change to the current value: ``change`` gets the value, or None if there is none, and returns the new one.
 
-    Nothing that others write meanwhile is lost: then it is called again with their value. It does nothing else.
+    Concurrent writes are not lost: ``change`` is then called again with the newer value. It must have no side effects.
     """
 
     change: Callable[[Any], Any]
@@ -45,7 +46,7 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StateValue:
-    """A value as it is kept. ``version`` counts how often it was written, from 1."""
+    """A stored value. ``version`` counts how often it was written, from 1."""
 
     value: Any
     version: int
@@ -53,9 +54,9 @@ class StateValue:
 
 @dataclass(frozen=True, slots=True)
 class StateWrite:
-    """A value to keep. ``owner`` is the session's id, the principal's key or the profile's name.
+    """A value to store. ``owner`` is the session's id, the principal's key or the profile's name.
 
-    ``was`` is the version that it replaces: 0 for none, None for whichever there is.
+    ``was`` is the version that it replaces: 0 for none, None for any.
     """
 
     scope: StateScope
@@ -66,19 +67,19 @@ class StateWrite:
 
 
 class StateStore(Protocol):
-    """Values of sessions, principals and profiles, by name. Those of a call lie with the call: see CallRecord."""
+    """Values of sessions, principals and profiles, by name. Values of a call are stored with the call: see CallRecord."""
 
     async def of(self, scope: StateScope, owner: str) -> Mapping[str, StateValue]:
-        """Return all that is kept of an owner."""
+        """Return all values of an owner."""
         ...
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
-        """Keep all of them, and return their versions; or none of them, and (), where one was not the version that is there."""
+        """Store all values and return their versions. If one ``was`` is not the current version, store none and return ()."""
         ...
 
 
 class StateSnapshot(FrozenDict):
-    """Values of a session by name at one moment, read-only all the way down. ``versions`` are those that its store gave them."""
+    """Values of a session by name at one moment, deeply read-only. ``versions`` are those of its store."""
 
     __slots__ = ("versions",)
 
@@ -86,7 +87,7 @@ class StateSnapshot(FrozenDict):
 
     @classmethod
     def of(cls, found: Mapping[str, StateValue]) -> StateSnapshot:
-        """Make one of what a store has."""
+        """Return a snapshot of a store's values."""
         made = cls({name: freeze(one.value) for name, one in found.items() if one.value is not None})
         made.versions = {name: one.version for name, one in found.items()}
         return made
@@ -96,7 +97,7 @@ NO_STATE = StateSnapshot.of({})
 
 
 def typed(key: StateKey[T], value: Any) -> T | None:
-    """Return a copy of the value that belongs to the caller, or None where it is not of the key's type."""
+    """Return a copy of the value that the caller owns, or None if it is not of the key's type."""
     if not isinstance(value, key.type):
         return None
     return cast("T", copy.deepcopy(value)) if isinstance(value, dict | list) else value

@@ -1,7 +1,7 @@
-"""Protocols of the store. ``agent/store`` implements them; the dispatcher and the gates only name them.
+"""Protocols of the store. ``agent/store`` implements them; the dispatcher and the gates use only these names.
 
 Every method is async, and none blocks the event loop. It may be awaited from any thread and any loop. A store that keeps
-everything in memory never suspends, so that a coroutine which awaits it can be driven by hand.
+everything in memory never suspends, so a coroutine that awaits it can be driven without a loop.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ __all__ = [
 
 
 class CallLedger(Protocol):
-    """Every call's status. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
+    """The status of every call. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
 
     async def open(
         self,
@@ -84,11 +84,11 @@ class CallLedger(Protocol):
         turn: str = "",
         handler_started: bool = False,
     ) -> None:
-        """Record a call as NEW, or at once as RUNNING, before anything happens. ``turn``: see CallRecord. ``handler_started``: it
-        is run again, so that it may have had effects already.
+        """Record a call as NEW, or at once as RUNNING, before anything happens. ``turn``: see CallRecord. ``handler_started``:
+        the call runs again, so it may have had effects already.
 
-        Providers repeat ids: the id of a call that has ended may be used again, and means the new call from then on.
-        The earlier record is kept. Raises InvalidTransition for the id of a call that is under way.
+        Providers repeat ids: the id of an ended call may be used again, and then means the new call. The earlier record is kept.
+        Raises InvalidTransition for the id of a call that has not ended.
         """
         ...
 
@@ -97,7 +97,7 @@ class CallLedger(Protocol):
         ...
 
     async def handler_started(self, session_id: str, call_id: str) -> None:
-        """Note that the handler has started: from here on the call may have had effects."""
+        """Record that the handler has started: from here on the call may have had effects."""
         ...
 
     async def finish(
@@ -110,17 +110,17 @@ class CallLedger(Protocol):
         end_run: bool = False,
         state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record a call's result and its last status, and whether a gate ended the run with it; of one that waits, ``state``: the
-        values of its own keys. Raises InvalidTransition.
+        """Record a call's result and last status, and whether a gate ended the run with it. ``state``: the values of its own
+        keys, if the call waits. Raises InvalidTransition.
         """
         ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
-        """The newest call of that id."""
+        """Return the newest call with that id, or None."""
         ...
 
     async def calls(self, session_id: str) -> Sequence[CallRecord]:
-        """Every call of a session, oldest first."""
+        """Return every call of a session, oldest first."""
         ...
 
 
@@ -128,7 +128,7 @@ class TicketStore(Protocol):
     """Tickets of suspended calls, and their answers."""
 
     async def put(self, record: TicketRecord) -> None:
-        """Raises ValueError for an id that is known: a settled ticket must not come to life again."""
+        """Store a ticket. Raises ValueError for a known id: a decided ticket must not become pending again."""
         ...
 
     async def get(self, ticket_id: str) -> TicketRecord | None:
@@ -140,25 +140,27 @@ class TicketStore(Protocol):
         ...
 
     async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
-        """Every ticket of the newest call of that id, answered or not, oldest first.
+        """Return every ticket of the newest call with that id, answered or not, oldest first.
 
-        An answer that an earlier call of the same id got must not count for this one.
+        An answer to an earlier call with the same id must not count for this one.
         """
         ...
 
     async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
-        """Move a ticket from pending to ``state`` by compare-and-set; ``refused`` too for a ticket that is not known.
+        """Move a ticket from pending to ``state`` by compare-and-set. Return ``refused`` also for an unknown ticket.
 
-        Never fenced: whoever may answer does so from any process.
+        Never fenced: a user may answer from any process.
         """
         ...
 
     async def due(self, now: float) -> Sequence[TicketRecord]:
-        """Pending tickets whose ``remind_at`` (Unix seconds) has come, oldest first."""
+        """Return pending tickets whose ``remind_at`` (Unix seconds) has passed, oldest first."""
         ...
 
     async def reminded(self, ticket_id: str, was: float, again_at: float | None) -> bool:
-        """Set when to remind again, by compare-and-set of ``remind_at``: of several processes one reminds, and gets True."""
+        """Set the time of the next reminder, by compare-and-set of ``remind_at``. Only one of several processes gets True, and
+        reminds.
+        """
         ...
 
 
@@ -166,19 +168,19 @@ class GrantStore(Protocol):
     """Grants of sessions and principals."""
 
     async def add(self, grant: Grant) -> None:
-        """Keep a grant. One whose id is known changes nothing: what was spent of it stays spent."""
+        """Store a grant. A known id changes nothing: uses that were spent stay spent."""
         ...
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Grants of this session and the permanent ones of this principal; without a session every grant there is."""
+        """Return the grants of this session and the permanent ones of this principal; without a session, every grant."""
         ...
 
     async def spend(self, grant_id: str) -> bool:
-        """Use a counted grant once, by compare-and-set. False where nothing was left."""
+        """Use a counted grant once, by compare-and-set. Return False if no use was left."""
         ...
 
     async def revoke(self, grant_id: str) -> bool:
-        """Remove a grant. Return False where there is none of that id."""
+        """Remove a grant. Return False if the id is unknown."""
         ...
 
 
@@ -195,10 +197,10 @@ class AuditLog(Protocol):
 
 
 class RunStore(Protocol):
-    """Runs, step by step. A step is kept whole: the run, what it adds to the transcript, and the inbox items that it takes."""
+    """Runs, step by step. A step is stored as a whole: the run, its new messages, and the inbox items that it takes."""
 
     async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
-        """Keep a step, all or nothing. False, and nothing is changed, where the run has this step or a later one already.
+        """Store a step, all or nothing. Return False, and change nothing, if the run already has this step or a later one.
 
         Raises KeyError for a session that was never created, and LeaseLost.
         """
@@ -209,11 +211,11 @@ class RunStore(Protocol):
         ...
 
     async def current(self, session_id: str) -> RunRecord | None:
-        """The session's run that has not ended; None where there is none."""
+        """Return the session's run that has not ended, or None."""
         ...
 
     async def last(self, session_id: str) -> RunRecord | None:
-        """The session's run that began last, ended or not; None where there is none."""
+        """Return the session's newest run, ended or not, or None."""
         ...
 
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
@@ -221,30 +223,30 @@ class RunStore(Protocol):
         ...
 
     async def unfinished(self) -> Sequence[str]:
-        """Return the ids of sessions that could go on: a run is under way in them, or a message waits in their inbox."""
+        """Return the ids of sessions that can continue: they have a run in progress, or a message in their inbox."""
         ...
 
 
 class Inbox(Protocol):
-    """Messages to sessions that no run has taken yet, in order. Never fenced: anybody may add one."""
+    """Messages to sessions that no run has taken yet, in order. Never fenced: any process may add one."""
 
     async def put(self, item: InboxItem) -> InboxItem | None:
-        """Keep it and return it with its id; None where this session has had an item with that (non-empty) key before."""
+        """Store an item and return it with its id. Return None if this session already had an item with that (non-empty) key."""
         ...
 
     async def waiting(self, session_id: str) -> Sequence[InboxItem]:
-        """Items that no run has taken, in the order of their coming."""
+        """Return the items that no run has taken, in the order of arrival."""
         ...
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        """Take items out that no run has taken, with their keys: they may be said again."""
+        """Remove items that no run has taken, with their keys: they may be sent again."""
         ...
 
 
 class Store(Forgetting, Protocol):
-    """The whole store. Its methods raise StoreFailed where the store can't be read or written.
+    """The whole store. Its methods raise StoreFailed if the store can't be read or written.
 
-    Writes of a fenced view raise LeaseLost where its lease was taken by another.
+    Writes of a fenced view raise LeaseLost if another process took its lease.
     """
 
     @property
@@ -333,20 +335,21 @@ class Store(Forgetting, Protocol):
         ...
 
     def fenced(self, fence: Fence) -> Store:
-        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
-        origins, state and artifacts carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap,
-        closing it does nothing.
+        """Return a view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
+        origins, state and artifacts carry ``fence.lease``, and raise LeaseLost after another process has taken it. Making a
+        view is cheap, closing it does nothing.
         """
         ...
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """End as FAILED the calls of a session that an earlier holder of its lease left NEW, RUNNING or RESUMING; return them.
+        """End as FAILED the calls of a session that an earlier holder of its lease left NEW, RUNNING or RESUMING, and return
+        them.
 
-        For who holds the lease, through a fenced view: then nobody else is at work on them. Their results say whether they may
-        have run. Calls that are SUSPENDED are left alone: their tickets may yet be answered.
+        For the holder of the lease, through a fenced view: then no other process works on these calls. Their results say whether
+        they may have run. SUSPENDED calls are left alone: their tickets may still be answered.
         """
         ...
 
     def close(self) -> None:
-        """Wait until what was handed over is written, then close. Blocks: call it in a thread where a loop runs."""
+        """Wait until all writes are done, then close. Blocks: if a loop runs, call it in a thread."""
         ...

@@ -1,4 +1,4 @@
-"""Names that somebody may have meant by a mistyped one."""
+"""Names similar to a mistyped one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 
 def near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return up to ``most`` of the ``known`` names that are like ``name``, the most alike first.
+    """Return up to ``most`` of the ``known`` names that are similar to ``name``, the most similar first.
 
-    ``cutoff`` is how much alike they must be, from 0 to 1. difflib is loaded for it, which nobody needs who makes no mistakes.
+    ``cutoff`` is the least similarity, from 0 to 1. difflib is imported only here, because it is needed only after a typing
+    error.
     """
     from difflib import get_close_matches
 

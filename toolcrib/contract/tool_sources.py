@@ -1,4 +1,4 @@
-"""Tool sources bring tools to a registry. They add and remove some while sessions are open, and take all along when they go."""
+"""Tool sources bring tools to a registry. They may add and remove tools while sessions are open, and remove all at their end."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ _log = logging.getLogger(__name__)
 
 
 class ToolSource(Protocol):
-    """Something that brings tools and may come and go: a server of tools, a folder, another program."""
+    """A source of tools that may change: a server of tools, a folder, another program."""
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Make the tools ready. From then on until ``stop``, call ``changed`` when ``tools`` returns others, from any thread.
+        """Prepare the tools. From then on until ``stop``, call ``changed`` whenever ``tools`` returns other tools, from any
+        thread.
 
-        A source that raises, or takes too long, is stopped and brings nothing.
+        A source that raises, or takes too long, is stopped and brings no tools.
         """
 
     def tools(self) -> Sequence[ToolEntry]:
-        """Return the tools that can be called now, from memory. A tool that did not change is the same object as before: its
-        calls that wait for an answer go on.
+        """Return the tools that can be called now, from memory. A tool that did not change must be the same object as before:
+        then its calls that wait for an answer can continue.
         """
 
     async def stop(self) -> None:
-        """Close what ``start`` opened, also if that failed half-way. The tools are out of reach already."""
+        """Close what ``start`` opened, also if ``start`` failed. The tools can't be called any more at this time."""
 
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A source that was added. ``brought`` has its entries, each with what it replaced; ``before`` the tools from before it."""
+    """A source that was added. ``brought`` has its entries, each with the entry that it replaced; ``before`` has the tools from
+    before it.
+    """
 
     name: str
     source: ToolSource
@@ -52,8 +55,8 @@ class _Kept:
 class ToolSources:
     """The sources of one registry. Thread-safe. ``generation`` grows when a source changes its tools while sessions may be open.
 
-    What a source returns never replaces a tool that is registered: it is left out, and is among the registry's problems. If
-    ``tools`` raises, the source has none.
+    A source's tool never replaces a registered tool: it is left out, and reported among the registry's problems. If ``tools``
+    raises, the source has none.
     """
 
     def __init__(self, registry: ToolRegistry) -> None:
@@ -63,11 +66,11 @@ class ToolSources:
         self.generation = 0
 
     def add(self, name: str, source: ToolSource) -> None:
-        """Add a source, to be started later. Raises RegistrationError for a name that is taken, and for what is no source."""
+        """Add a source, to be started later. Raises RegistrationError for a taken name, and for an object that is no source."""
         self._add(_Kept(name, source))
 
     def begin(self, name: str, source: ToolSource) -> None:
-        """Add a source that waits for nothing, and start it from sync code. Raises as ``start``; then it was not added."""
+        """Add a source that never waits, and start it from sync code. Raises as ``start`` does; then the source is not added."""
         kept = _Kept(name, source, at_once=True)
         self._add(kept)
         try:
@@ -77,7 +80,7 @@ class ToolSources:
             raise
 
     def end(self) -> None:
-        """Take out what all sources brought, the last first, and stop those that wait for nothing."""
+        """Remove the tools of all sources, the last source first, and stop the sources that never wait."""
         for kept in reversed(list(self._kept.values())):
             self._take_out(kept)
             if kept.at_once:
@@ -85,7 +88,7 @@ class ToolSources:
                 _finish(kept.source.stop())
 
     def refresh(self, name: str) -> None:
-        """Take the tools that a source has now. Sessions that are open keep theirs."""
+        """Take a source's current tools. Open sessions keep theirs."""
         self._refresh(self._kept[name])
 
     def waiting(self) -> list[str]:
@@ -93,7 +96,7 @@ class ToolSources:
         return [kept.name for kept in list(self._kept.values()) if not kept.is_begun]
 
     def opened(self) -> list[str]:
-        """Return the names of the sources that have to be stopped, the last started first."""
+        """Return the names of the sources that must be stopped, the last started first."""
         return [kept.name for kept in reversed(list(self._kept.values())) if kept.is_begun and not kept.at_once]
 
     def tools_of(self, name: str) -> list[str]:
@@ -101,7 +104,9 @@ class ToolSources:
         return list(self._kept[name].brought)
 
     async def start(self, name: str) -> None:
-        """Start a source and take its tools. Raises what it raises: then it brings nothing, and is to be stopped."""
+        """Start a source and take its tools. Raises the source's exception: then it brings nothing, and the caller must
+        stop it.
+        """
         kept = self._kept[name]
         try:
             await self._start(kept)
@@ -111,7 +116,7 @@ class ToolSources:
         self.generation += bool(kept.brought)
 
     async def stop(self, name: str) -> None:
-        """Take out what a source brought, then stop it. Raises what it raises."""
+        """Remove a source's tools, then stop it. Raises the source's exception."""
         kept = self._kept[name]
         self._take_out(kept)
         if kept.is_begun:
@@ -119,7 +124,7 @@ class ToolSources:
             await kept.source.stop()
 
     def report(self, name: str, reason: str) -> None:
-        """Note a problem of a source for doctor."""
+        """Record a problem of a source for doctor."""
         self._note(f"tool source {name}", reason)
 
     # -- one source ------------------------------------------------------------------------------------------------
@@ -150,7 +155,7 @@ class ToolSources:
             self.generation += self._refresh(kept)
 
     def _refresh(self, kept: _Kept) -> bool:
-        """Bring the registry up to date with a source, and return whether anything changed."""
+        """Update the registry from a source, and return whether anything changed."""
         with self._lock, self._registry.adopting():
             now = self._tools_now(kept)
             gone = [name for name, (entry, _) in kept.brought.items() if now.get(name) is not entry]
@@ -186,7 +191,7 @@ class ToolSources:
         return True
 
     def _remove(self, kept: _Kept, entry: ToolEntry, before: ToolEntry | None) -> None:
-        if self._registry.get(entry.name) is not entry:  # somebody registered another since
+        if self._registry.get(entry.name) is not entry:  # another registration replaced it
             return
         if before is None or before is entry:
             reason = "" if kept.at_once else f"the tool source {kept.name!r} no longer has it"
@@ -200,7 +205,7 @@ class ToolSources:
 
 
 class ImportedTools:
-    """The source of tools that modules register in ``registry`` as they are imported."""
+    """The source of tools that modules register in ``registry`` when they are imported."""
 
     def __init__(self, registry: ToolRegistry, modules: Sequence[str]) -> None:
         self._registry = registry
@@ -219,9 +224,10 @@ class ImportedTools:
 
 
 def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem]:
-    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing.
+    """Import tool modules in order (003-4), and return the problems. A broken module is logged with its reason and kept for
+    doctor; the others are imported all the same.
 
-    Ctrl-C alone goes on: a module may also call sys.exit, or raise CancelledError.
+    Only KeyboardInterrupt is raised: a module may also call sys.exit, or raise CancelledError.
     """
     problems: list[Problem] = []
     for module in modules:
@@ -229,7 +235,7 @@ def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem
             import_module(module)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - a broken module must not take the others with it
+        except BaseException as error:  # noqa: BLE001 - a broken module must not affect the others
             _log.exception("the tools of %s are missing", module)
             problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
     registry.problems.extend(problems)
@@ -237,7 +243,7 @@ def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem
 
 
 def _finish(coroutine: Coroutine[object, object, None]) -> None:
-    """Run a coroutine that waits for nothing, without a loop."""
+    """Run a coroutine that never waits, without a loop."""
     try:
         coroutine.send(None)
     except StopIteration:

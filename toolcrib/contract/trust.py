@@ -1,4 +1,4 @@
-"""TLS of adapters: whose certificates are trusted, and what is said of a server that has none of them."""
+"""TLS of adapters: trusted certificates, and messages about a server whose certificate is not trusted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from toolcrib.contract.chat import Host
 
 _OTHER_NAME, _EXPIRED, _NOT_YET = (62, 64), 10, 9
-"""OpenSSL's codes (X509_V_ERR) of what is wrong with a certificate."""
+"""OpenSSL's codes (X509_V_ERR) for faults of a certificate."""
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine: ``localhost``, or an address that is. No other name is taken at its word."""
+    """Return whether a host is this machine: ``localhost``, or a loopback address. Other names are never trusted to be."""
     import ipaddress
 
     try:
@@ -26,9 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Trust:
-    """Whose certificates an adapter trusts: those of the file that its setting ``ca_file`` names, or the system's where that is
-    "".
-    """
+    """Certificates that an adapter trusts: those of the file in its setting ``ca_file``, or the system's if that is ""."""
 
     __slots__ = ("_ca_file", "_host")
 
@@ -37,7 +35,9 @@ class Trust:
         self._ca_file = ca_file
 
     async def context(self) -> ssl.SSLContext:
-        """Return what checks a server's certificate and name. Raises ConfigError for a file that can't be read or has none."""
+        """Return a context that checks a server's certificate and name. Raises ConfigError for a file that can't be read or has
+        no certificate.
+        """
         import asyncio
         import ssl
 
@@ -49,8 +49,8 @@ class Trust:
             raise ConfigError(f"{self._host.names_setting('ca_file')}: the file can't be read: {error.strerror}") from error
 
     def problem(self, error: BaseException, setting: str) -> str:
-        """Return what is wrong with a server's certificate, and what to do about it, where an error or its cause is about that,
-        else "". ``setting`` is the one that has the server's name.
+        """Return what is wrong with a server's certificate and how to fix it, if the error or one of its causes is about that,
+        else "". ``setting`` is the setting with the server's name.
         """
         import ssl
 

@@ -1,6 +1,6 @@
-"""Tools, calls and results: the types that everything else passes around.
+"""Tools, calls and results: the types that all other modules use.
 
-The names and the wire forms follow the specification's Tool trait; where a rule comes from there, its number stands beside it.
+The names and the wire forms follow the specification's Tool trait; a rule that comes from there has its number beside it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json: TypeAlias = Any
 """A value that json.dumps takes: str, int, float, bool, None, lists and string-keyed dicts of them."""
 
 Kind: TypeAlias = Literal["read", "edit", "execute", "other"]
-"""Effect of a tool on the world. ``edit`` and ``execute`` run only where an approval gate is registered."""
+"""Effect of a tool on the world. ``edit`` and ``execute`` run only if an approval gate is registered."""
 
 _PROCESS = os.urandom(8).hex()
 _COUNTER = itertools.count(1)
@@ -55,22 +55,22 @@ class ToolCallStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Return True if no other status can follow."""
+        """True if no other status can follow."""
         return not _MOVES[self]
 
     def can_become(self, new: ToolCallStatus) -> bool:
-        """True for an allowed move, and for staying where it is (which does nothing)."""
+        """Return True for an allowed move, and for the same status (which does nothing)."""
         return new is self or new in _MOVES[self]
 
     def become(self, new: ToolCallStatus) -> ToolCallStatus:
-        """Return ``new``. Raises InvalidTransition where that move is not allowed."""
+        """Return ``new``. Raises InvalidTransition if that move is not allowed."""
         if not self.can_become(new):
             raise InvalidTransition(f"a tool call that is {self.value} can not become {new.value}")
         return new
 
     @classmethod
     def outcome_of(cls, status: ToolStatus) -> ToolCallStatus:
-        """Pending -> Suspended, Error -> Failed, Success -> Succeeded (002-29)."""
+        """Return a call's status after a result: Pending -> Suspended, Error -> Failed, Success -> Succeeded (002-29)."""
         return _OUTCOMES[status]
 
 
@@ -93,7 +93,7 @@ _OUTCOMES: Mapping[ToolStatus, ToolCallStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """Description of a tool by itself (002-2). ``id`` is for code, ``name`` is what the model calls; they may differ (002-34)."""
+    """A tool's description of itself (002-2). ``id`` is for code, ``name`` is what the model calls; they may differ (002-34)."""
 
     id: str
     name: str
@@ -103,11 +103,11 @@ class ToolDescriptor:
 
     @classmethod
     def new(cls, id: str, name: str, description: str) -> ToolDescriptor:  # noqa: A002 - the specification's name
-        """Make a descriptor without parameters or category."""
+        """Return a descriptor without parameters or category."""
         return cls(id, name, description)
 
     def with_parameters(self, schema: Mapping[str, Json]) -> ToolDescriptor:
-        """A copy with these parameters: a JSON Schema of type object."""
+        """Return a copy with these parameters: a JSON Schema of type object."""
         return replace(self, parameters=schema)
 
     def with_category(self, category: str) -> ToolDescriptor:
@@ -117,9 +117,10 @@ class ToolDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a model (or a person) asked for.
+    """A call that a model or a person requested.
 
-    ``fault`` says why the call could not be read (broken JSON, cut off): such a call never runs, and still gets its one result.
+    ``fault`` says why the call could not be read (broken JSON, incomplete): such a call never runs, and still gets its one
+    result.
     """
 
     id: str
@@ -129,20 +130,22 @@ class ToolCall:
 
     @staticmethod
     def new_id() -> str:
-        """An id for a call that came without one (Gemini, text protocols)."""
+        """Return an id for a call that came without one (Gemini, text protocols)."""
         return f"call_{_PROCESS}{next(_COUNTER):x}"
 
 
 ResumeMode: TypeAlias = Literal["replay", "use_as_result", "pass_to_tool"]
-"""Use of an answer: run the call again from its gates, become the result, or reach the tool as ``ctx.resume_input``."""
+"""Use of an answer. replay: run the call again from its gates; use_as_result: the answer is the result; pass_to_tool: the tool
+gets it as ``ctx.resume_input``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendTicket:
-    """A call waits for somebody's answer (002-30). ``id`` has 128 random bits and is answered once.
+    """A call that waits for an answer (002-30). ``id`` has 128 random bits and is answered once.
 
-    ``binds`` is a digest of what the answer will cover. A gate that is asked again compares it, so an answer to one
-    thing never covers another. ``response_schema`` is the JSON Schema of the payload that an answer must carry.
+    ``binds`` is a digest of what the answer will cover. A gate that is asked again compares it, so an answer to one thing never
+    covers another. ``response_schema`` is the JSON Schema of the payload that an answer must carry.
     """
 
     action: str
@@ -156,8 +159,8 @@ class SuspendTicket:
 
     @property
     def relays(self) -> str:
-        """Id of the ticket of another session that this one stands for, "" for none: its answer, a no too, is the handler's to
-        hand on, and grants nothing here.
+        """Id of the other session's ticket that this one stands for, "" for none. The handler forwards its answer, a denial too,
+        and the answer grants nothing here.
         """
         relayed = self.parameters.get("relays", "")
         return relayed if isinstance(relayed, str) else ""
@@ -178,7 +181,7 @@ class SuspendTicket:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> SuspendTicket:
-        """The ticket that ``to_json`` wrote. Raises KeyError where a field is missing."""
+        """Return the ticket that ``to_json`` wrote. Raises KeyError if a field is missing."""
         suspension, pending = data["suspension"], data["pending"]
         return cls(
             id=suspension["id"],
@@ -197,8 +200,8 @@ class Answer:
     """Answer of a person, or of a model, to a ticket (002-31).
 
     ``decision_id`` makes a repeated delivery harmless; ``at`` is Unix time in seconds.
-    A no is an answer too: action ``resume`` with the payload ``{"approved": false, "reason": ...}``.
-    ``cancel`` gives the call up.
+    A denial is an answer too: action ``resume`` with the payload ``{"approved": false, "reason": ...}``.
+    ``cancel`` cancels the call.
     """
 
     ticket_id: str
@@ -211,13 +214,13 @@ class Answer:
 
     @property
     def denied(self) -> bool:
-        """True for an answer that refuses the call."""
+        """True for an answer that denies the call."""
         return isinstance(self.payload, Mapping) and self.payload.get("approved") is False
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason for a failed call, for the interfaces to word: ``inside`` the handler, or before and after it."""
+    """Reason for a failed call, which each interface words itself: ``inside`` the handler, or before or after it."""
 
     inside: bool
     kind: str
@@ -228,8 +231,8 @@ class Failure:
 class ToolResult:
     """The one result of one call (002-5).
 
-    ``data`` is for code and, encoded, for the model. ``views`` holds other wordings by reader (``model``, ``person``,
-    ``screen``) where they should differ from data. ``images`` reach the model where its wire takes them: only those of a success.
+    ``data`` is for code and, encoded, for the model. ``views`` holds other texts by reader (``model``, ``person``, ``screen``) if
+    they should differ from data. ``images`` reach the model if its protocol accepts them, and only from a successful result.
     """
 
     tool_name: str
@@ -292,7 +295,9 @@ class ToolResult:
         return self.status is ToolStatus.ERROR
 
     def to_json(self) -> dict[str, Json]:
-        """The wire form (002-8): message and suspension are left out where there are none, images always: they are no text."""
+        """Return the wire form (002-8). message and suspension are left out if there are none; images are always left out: they
+        are not text.
+        """
         data: dict[str, Json] = {"tool_name": self.tool_name, "status": self.status.value, "data": self.data}
         if self.message is not None:
             data["message"] = self.message
@@ -311,10 +316,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A result, and what it changes in the state (002-10): pairs of a key and a value or StateUpdate, none by default.
+    """A result and its changes of the state (002-10): pairs of a key and a value or StateUpdate, none by default.
 
-    A key that is text is the one of that name that the tool was registered with, else one of the session. None as a value removes
-    it. All of the changes are kept, or none.
+    A text key means the key of that name that the tool was registered with, else one of the session. None as a value removes the
+    key. All changes are stored, or none.
     """
 
     result: ToolResult
@@ -323,18 +328,18 @@ class ToolOutput:
 
 @runtime_checkable
 class Tool(Protocol):
-    """A tool as a class (002-1). ``registry.add(tool)`` registers it; subclassing gives the default ``validate_args``."""
+    """A tool as a class (002-1). ``registry.add(tool)`` registers it; a subclass inherits the default ``validate_args``."""
 
     def descriptor(self) -> ToolDescriptor:
         """Return the tool's description."""
         ...
 
     def validate_args(self, args: Mapping[str, Json]) -> None:
-        """Raise InvalidArguments where ``args`` can't be served. The schema has been checked by then."""
+        """Raise InvalidArguments if ``args`` can't be served. The schema was checked before."""
         return
 
     async def execute(self, args: dict[str, Json], ctx: ToolCallContext) -> ToolOutput | ToolResult:
-        """Raises ToolError to end the call as failed."""
+        """Return the result. Raises ToolError to end the call as failed."""
         ...
 
 
@@ -343,7 +348,7 @@ CheckFn: TypeAlias = Callable[[], object]
 
 
 class Unavailable:
-    """A check_fn's answer that says why not, in place of False: falsy, and carries the reason for people."""
+    """A check_fn's return value that gives the reason, in place of False: falsy, with a reason for people."""
 
     __slots__ = ("reason",)
 

@@ -18,11 +18,10 @@ StepKind: TypeAlias = Literal["call", "undo", "redo"]
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" where it was not read; ``size`` is in bytes.
-    ``mode`` is the permission bits and ``owner`` UID and GID, None where they are not known. ``mtime_ns`` is when it was last
-    changed, in Unix nanoseconds, None where that is not known. ``attributes`` are the extended attributes, an ACL among them, of
-    a file that was deleted; None where they are not known, or stayed with the file. Two states that differ only in these two are
-    equal.
+    """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" if it was not read; ``size`` is in bytes. ``mode``
+    is the permission bits and ``owner`` UID and GID, None if they are not known. ``mtime_ns`` is the time of its last change,
+    in Unix nanoseconds, None if it is not known. ``attributes`` are the extended attributes of a deleted file, including its
+    ACL; None if they are not known, or stayed with the file. Two states that differ only in the last two are equal.
     """
 
     digest: str
@@ -35,11 +34,11 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A change of one file in a step. ``before`` and ``after`` are None where there is no such file. ``holder`` names what holds
-    it.
+    """A change of one file in a step. ``before`` and ``after`` are None if the file does not exist at that time. ``holder`` names
+    what holds the file.
 
-    ``lost`` says why the content before is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the
-    step that undid it, ``passed_by`` the one that should have and could not; 0 for none. ``id`` is the journal's.
+    ``lost`` says why the old content is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the step
+    that undid the change, ``passed_by`` the step that should have and could not; 0 for none. ``id`` is the journal's.
     """
 
     path: str
@@ -54,14 +53,14 @@ class FileChange:
 
     @property
     def in_effect(self) -> bool:
-        """True until an undo undid the change."""
+        """True until an undo reverts the change."""
         return not self.undone_by
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """The changes of one call, one undo or one redo. ``turn`` is 1 + the position in the session of the message that the call
-    followed from, 0 for a call that a person made by hand. ``at`` is in Unix seconds.
+    """The changes of one call, one undo or one redo. ``turn`` is 1 + the position in the session of the message that led to the
+    call, or 0 for a call that a person made by hand. ``at`` is in Unix seconds.
     """
 
     session_id: str
@@ -75,28 +74,30 @@ class ChangeStep:
 
 
 class ChangeJournal(Protocol):
-    """Every change of a file by a tool, written down before it is made."""
+    """Every change of a file by a tool, recorded before it is made."""
 
     async def begin(self, step: ChangeStep) -> ChangeStep:
-        """Record it, all or nothing; the step as it is known from then on, with its ids."""
+        """Record a step, all or nothing, and return it with its ids."""
         ...
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """Forget changes that were not made after all. A call's step is deleted with its last change."""
+        """Delete changes that were not made after all. A call's step is deleted with its last change."""
         ...
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
-        """All of a session, oldest first."""
+        """Return all steps of a session, oldest first."""
         ...
 
     async def sessions(self, limit: int = 20) -> Sequence[str]:
-        """The ids of those in which a call changed files, the last one first."""
+        """Return the ids of the sessions in which a call changed files, the last one first."""
         ...
 
     async def mark_changes(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """Record how a step (an undo or redo) left other changes, by their ids: undone, left as they are, or in effect again."""
+        """Record the effect of a step (an undo or redo) on other changes, by their ids: undone, left as they are, or in effect
+        again.
+        """
         ...
 
     async def unreported(self, session_id: str) -> Sequence[ChangeStep]:
@@ -108,30 +109,30 @@ class ChangeJournal(Protocol):
         ...
 
     async def prune(self, before: float) -> None:
-        """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
+        """Delete the steps from before that time (Unix seconds), except undos and redos that were not reported to a model yet."""
         ...
 
 
 class Keeping(Protocol):
-    """The changes of one call: ``replaces`` for each file, then ``record``, and only then is anything written."""
+    """The changes of one call: call ``replaces`` for each file, then ``record``, and only then write."""
 
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
-        """``path`` is about to get the content ``after`` (None: to be deleted). ``info`` is what ``stat`` says of it now;
-        ``data`` its content where that was read, else it is read here. Raises EnvironmentFailed.
+        """Register that ``path`` will get the content ``after`` (None: it will be deleted). ``info`` is the current result of
+        ``stat``; ``data`` is the current content if it was read already, else it is read here. Raises EnvironmentFailed.
         """
         ...
 
     async def record(self) -> None:
-        """Raises ExecutionFailed where nothing may be changed that can't be undone."""
+        """Record the changes. Raises ExecutionFailed if one of them can't be undone and only undoable changes are allowed."""
         ...
 
     async def forget(self) -> None:
-        """Forget the recorded changes that were not made: of files that are as they were."""
+        """Delete the recorded changes that were not made: of files that did not change."""
         ...
 
     @property
     def warning(self) -> str:
-        """Return what can't be undone, for the model and the person; "" where everything can."""
+        """What can't be undone, for the model and the user; "" if everything can be."""
         ...
 
 
@@ -139,10 +140,10 @@ class UndoLog(Protocol):
     """A session's side of the journal; a handler finds it at ``ctx.undo``."""
 
     turn: int
-    """See ChangeStep; for the calls that begin from now on."""
+    """See ChangeStep; for calls that begin from now on."""
 
     def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
-        """Within it no other call changes these files, which are resolved, in any session of the same store. Raises
-        ExecutionFailed where another one does not let go of them.
+        """Return a context manager: within it no other call changes these files (resolved paths) in any session of the same
+        store. Raises ExecutionFailed if another call does not release them in time.
         """
         ...

@@ -1,4 +1,4 @@
-"""Usage: what replies of models and calls of tools took, summed. ``agent/store`` implements the protocol."""
+"""Usage: tokens, costs and times of model replies and tool calls, summed. ``agent/store`` implements the protocol."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from toolcrib.contract.dataclass import dataclass
 class UsageSum:
     """Sum over the replies of one model, or the calls of one tool, in one session on one day.
 
-    ``tool`` is "" for replies. ``day`` is as ``2026-11-23``, where it ran. Tokens are as the server counted them; ``cached`` are
-    a part of ``input``, ``reasoning`` of ``output``. ``cost`` is by the prices at that time, None where there were none for any.
-    ``seconds`` is how long the calls took, ``failed`` how many of them ended with an error.
+    ``tool`` is "" for replies. ``day`` is a date such as ``2026-11-23``, in the time zone of the process. Tokens are the server's
+    counts; ``cached`` are a part of ``input``, ``reasoning`` of ``output``. ``cost`` is by the prices at that time, None if none
+    were known. ``seconds`` is the total duration of the calls, ``failed`` the number of calls that ended with an error.
     """
 
     session_id: str
@@ -33,7 +33,7 @@ class UsageSum:
 
 
 class UsageLog(Protocol):
-    """Usage of sessions. It is written with the messages that it is of, and forgotten with their session."""
+    """Usage of sessions. It is stored with the messages that it belongs to, and deleted with their session."""
 
     async def sums(self, *, since: float = 0.0, session_id: str | None = None) -> Sequence[UsageSum]:
         """Return the sums from ``since`` (Unix seconds) on, of one session or of all, by day."""
