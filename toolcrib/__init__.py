@@ -2,9 +2,9 @@
 
     from toolcrib import registry, tool, hookimpl, Block
 
-``Agent`` is for programs that want a model with tools. It is imported when it is first used, so that other importers do not load
-it. ``__version__`` is the distribution's. ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms,
-``toolcrib.testing`` for tests. toolcrib's own modules import none of these four, but what ``toolcrib.contract`` defines.
+``Agent`` is for programs that want a model with tools. It is imported at first use, so that other importers do not load it.
+``__version__`` is the distribution's. ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms, ``toolcrib.testing``
+for tests. toolcrib's own modules import none of these four, only ``toolcrib.contract``.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name for one of ours
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would accept any name
 
     def __getattr__(name: str) -> object:
         if name == "Agent":

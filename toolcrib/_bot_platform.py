@@ -21,7 +21,7 @@ _START_SECONDS = 10.0
 
 
 def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False) -> float:
-    """Return a number of the operator's settings, above 0 if not ``may_be_zero``. Raises ConfigError."""
+    """Return a number from the operator's settings, above 0 unless ``may_be_zero``. Raises ConfigError."""
     given = host.settings.get(key, default)
     try:
         found = float(str(given))
@@ -34,13 +34,13 @@ def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False
 
 
 def button_data(button: Button, key: str, most_bytes: int) -> str:
-    """Return what a button brings back: its choice, and the message's key if both fit."""
+    """Return the data that a press of the button returns: its choice, and the message's key if both fit."""
     data = f"{button.choice}\n{key}"
     return data if len(data.encode("utf-8", "surrogatepass")) <= most_bytes else button.choice
 
 
 def choice_and_key(data: object) -> tuple[str, str]:
-    """Return the choice and the key that ``button_data`` joined; both are "" for anything else than text."""
+    """Return the choice and the key that ``button_data`` joined; both are "" if the data is not text."""
     choice, _, key = data.partition("\n") if isinstance(data, str) else ("", "", "")
     return choice, key
 
@@ -68,7 +68,7 @@ class BotPlatform(Generic[Client]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
-        """Receive nothing more, and free everything; the next start reads what was not taken."""
+        """Stop receiving, and free everything; the next start reads the messages that were not taken."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,7 +91,7 @@ class BotPlatform(Generic[Client]):
 
 
 class IntakePlatform(BotPlatform[Client], ABC):
-    """A platform of a service that delivers each message once, and shows a message as often as it is sent.
+    """A platform for a service that delivers each message once and does not prevent duplicates of sent ones.
 
     It takes messages through an ``Intake``, and shows each ``Outbound.key`` once, by ``SentKeys``. A subclass sets ``_intake``,
     ``_receive``, ``_lost`` and ``_not_sent`` when it connects. When ``_receive`` has a connection, it calls ``_hold``, and then
@@ -101,7 +101,7 @@ class IntakePlatform(BotPlatform[Client], ABC):
     cannot_be_sent: tuple[type[Exception], ...] = (FileNotFoundError, PermissionError)
     """Errors of a message that can never be sent."""
     _lost: tuple[type[Exception], ...] = ()
-    """Errors of a service that can't be reached or refuses, which ``_not_sent`` translates."""
+    """Errors of a service that can't be reached or that refuses the request; ``_not_sent`` translates them."""
     _not_sent: Callable[[Exception], NotSent]
     _intake: Intake | None = None
     _receive: Callable[[], Coroutine[Any, Any, None]]
@@ -156,7 +156,7 @@ class IntakePlatform(BotPlatform[Client], ABC):
             raise found from error
 
     async def _show(self, out: Outbound) -> str:
-        """Show a message once: if an earlier attempt may have shown it, look for it first."""
+        """Show a message once: if an earlier attempt may have shown it, search for it first."""
         known, note = self._sent.known(out.key), ""
         if not known:
             note = str(await self._sent.begin(out.key, await self._note(out)))
@@ -175,11 +175,11 @@ class IntakePlatform(BotPlatform[Client], ABC):
 
     @abstractmethod
     async def _note(self, out: Outbound) -> str:
-        """Return where ``_find`` begins to look for a message that is shown now."""
+        """Return the place where ``_find`` begins to search for a message that is shown now."""
 
     @abstractmethod
     async def _find(self, out: Outbound, note: str) -> str:
-        """Return the id of a message that an earlier attempt showed, "" for none."""
+        """Return the id of a message that an earlier attempt showed, or "" for none."""
 
     @abstractmethod
     async def _post(self, out: Outbound) -> str:

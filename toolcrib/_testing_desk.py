@@ -1,4 +1,4 @@
-"""Where PlatformSuite plays: the desk that a platform's author writes, and what stands between it and the platform."""
+"""The test bench of PlatformSuite: the desk that a platform's author writes, and the stage that connects it to the platform."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SeenMessage:
-    """A message of ours as people see it. ``buttons`` are the choices that can be made, ``pings`` who was notified by it."""
+    """A message of ours as people see it. ``buttons`` are the available choices, ``pings`` the users that it notified."""
 
     id: str
     text: str
@@ -29,11 +29,12 @@ class SeenMessage:
 
 
 class PlatformDesk:
-    """A chat server, real or fake, and the people at it: what a platform's author writes for PlatformSuite.
+    """A chat server, real or fake, and its users: what a platform's author writes for PlatformSuite.
 
     ``factory`` makes the platform, and gets a host with these ``settings`` and ``secrets``. ``direct`` is a chat with ``user``
-    alone, ``group`` one with ``user`` and ``other`` (None where there are none), ``gone`` one that there is not. Ids are those
-    that the platform gives. What a server has no way to do raises unittest.SkipTest with the reason, as the methods here do.
+    alone, ``group`` one with ``user`` and ``other`` (None if the service has no groups), ``gone`` one that does not exist. Ids
+    are the platform's own. A method that the server can't support raises unittest.SkipTest with the reason, as the methods here
+    do.
     """
 
     factory: Callable[..., Platform]
@@ -46,40 +47,40 @@ class PlatformDesk:
     other: str
 
     async def write(self, chat: Chat, text: str, *, user: str, reply_to: str = "", is_addressed: bool = False) -> str:
-        """Have somebody write, and return the message's id. Where the server pushes, it goes on until it was taken."""
+        """Write a message as a user, and return its id. If the server pushes messages, it pushes this one until it is taken."""
         raise NotImplementedError
 
     async def write_file(self, chat: Chat, name: str, data: bytes, *, user: str) -> str:
-        """Have somebody send a file, and return the message's id."""
+        """Send a file as a user, and return the message's id."""
         raise SkipTest("people can't send files here")
 
     async def shown(self, chat: Chat) -> Sequence[SeenMessage]:
-        """Return the messages of ours that are in a chat, in order, as they are now."""
+        """Return our messages in a chat, in order, in their current form."""
         raise NotImplementedError
 
     async def edit(self, chat: Chat, message_id: str, text: str, *, user: str) -> None:
-        """Have somebody change a message of theirs."""
+        """Change a message of a user as that user."""
         raise SkipTest("people can't edit here")
 
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> str | None:
-        """Have somebody press a button, and return the line that they are shown; None where there is no way to show one."""
+        """Press a button as a user, and return the line that the user is shown, or None if the service can't show one."""
         raise SkipTest("there are no buttons here")
 
     async def bot_writes(self, chat: Chat, text: str) -> None:
-        """Have another program write."""
+        """Write a message as another program."""
         raise SkipTest("no other programs write here")
 
     async def kill(self) -> None:
-        """End the server, without a word."""
+        """End the server abruptly."""
         raise SkipTest("the server can't be ended")
 
     async def revive(self) -> None:
-        """Start it again at the same address, knowing what it knew."""
+        """Start the server again at the same address, with the data that it had."""
         raise NotImplementedError
 
 
 class _SuiteHost(FakeHost):
-    """A host that also knows what was offered to it."""
+    """A host that also records what was offered to it."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -115,7 +116,7 @@ class Stage:
         await self.open()
 
     async def say(self, text: str, **more: Any) -> str:
-        """Have the one person of the direct chat write."""
+        """Write a message as the user of the direct chat."""
         return await self.desk.write(self.desk.direct, text, user=self.desk.user, **more)
 
     async def show(self, text: str, **more: Any) -> str:
@@ -127,13 +128,13 @@ class Stage:
     async def until(self, what: str, holds: Callable[[], bool | Awaitable[bool]]) -> None:
         try:
             async with asyncio.timeout(self._seconds):
-                while not (now if isinstance(now := holds(), bool) else await now):  # noqa: ASYNC110 - what is waited for sets no event
+                while not (now if isinstance(now := holds(), bool) else await now):  # noqa: ASYNC110 - the condition sets no event
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
             raise AssertionError(f"within {self._seconds:g} s: {what}") from None
 
     async def received(self, many: int) -> list[Inbound]:
-        """Return the messages of people that came: so many, and no more."""
+        """Return the messages that arrived from people, after checking that they are exactly ``many``."""
         await self.until(f"{many} messages arrive", lambda: len(self.of_people()) >= many)
         await asyncio.sleep(self._quiet)
         found = self.of_people()

@@ -1,4 +1,4 @@
-"""A host and a platform in memory, for the tests of platforms and of what hosts them."""
+"""A host and a platform in memory, for the tests of platforms and of their hosts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DIRECT = Chat("direct")
 
 
 class FakeHost:
-    """A ``toolcrib.chat.Host`` in memory: ``received`` and ``presses`` keep what a platform brought.
+    """A ``toolcrib.chat.Host`` in memory: ``received`` and ``presses`` keep what a platform delivered.
 
-    ``allowed`` are the users that it listens to, None for all. Messages are known by chat and id, as by the real host.
+    ``allowed`` are the users who may speak, None for all. Messages are known by chat and id, as in the real host.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class FakeHost:
         self.kept: dict[str, Json] = {}
         self.answer_to_press = ""
         self.failing: Exception | None = None
-        """Raised by ``receive`` while it is set: the store is full."""
+        """Exception that ``receive`` raises while it is set, as if the store were full."""
         self._secrets = dict(secrets or {})
         self._allowed = allowed
         self._folder = folder
 
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
-        """Record a message of somebody who is listened to, once."""
+        """Record a message of an allowed user, once."""
         await asyncio.sleep(0)
         if self.failing is not None:
             raise self.failing
@@ -61,11 +61,11 @@ class FakeHost:
         return self.answer_to_press
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
-        """Return whether the user is among those who are allowed."""
+        """Return whether the user is allowed."""
         return self._allowed is None or user in self._allowed
 
     async def follows(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
-        """Return whether the user is among those who are allowed."""
+        """Return whether the user is allowed."""
         return await self.listens(chat, user, roles)
 
     def names_setting(self, key: str) -> str:
@@ -73,20 +73,20 @@ class FakeHost:
         return f"settings.{key}"
 
     def secret(self, name: str) -> str:
-        """Return a secret. Raises ConfigError where there is none."""
+        """Return a secret. Raises ConfigError if it is not set."""
         if name not in self._secrets:
             raise ConfigError(f"{name} is not set")
         return self._secrets[name]
 
     @property
     def folder(self) -> Path:
-        """The folder that it was given. Raises ConfigError where it was given none."""
+        """The folder that was given. Raises ConfigError if none was given."""
         if self._folder is None:
             raise ConfigError("this platform keeps files: FakeHost(folder=...)")
         return self._folder
 
     async def recall(self, name: str) -> Json:
-        """Return what was kept under a name."""
+        """Return the value kept under a name, or None."""
         return self.kept.get(name)
 
     async def keep(self, name: str, value: Json) -> None:
@@ -96,7 +96,7 @@ class FakeHost:
 
 @dataclass(slots=True)
 class Shown:
-    """A message as people see it: ``out`` is its newest form, ``forms`` how often it was sent or changed."""
+    """A message as people see it: ``out`` is its newest form, ``forms`` the texts of all of its forms."""
 
     id: str
     out: Outbound
@@ -104,9 +104,10 @@ class Shown:
 
 
 class FakePlatform:
-    """A ``toolcrib.chat.Platform`` in memory. ``shown`` is what people see, in order; ``says`` and ``presses`` play the people.
+    """A ``toolcrib.chat.Platform`` in memory. ``shown`` is what people see, in order; ``says`` and ``presses`` act as people.
 
-    ``failing`` has what the next sends raise, in order; a NotSent that is ``perhaps_sent`` is raised after the message was shown.
+    ``failing`` has the exceptions of the next sends, in order; a NotSent with ``perhaps_sent`` is raised after the message was
+    shown.
     """
 
     def __init__(self, name: str = "fake", host: Host | None = None, *, traits: Traits | None = None, **more: object) -> None:
@@ -118,7 +119,7 @@ class FakePlatform:
         self.files: dict[str, bytes] = {}
         self.running = False
         self.seconds = 0.0
-        """Time that a send takes."""
+        """Duration of a send, in seconds."""
         self._keys: dict[str, str] = {}
         self._numbers = itertools.count(1)
         self.changed = asyncio.Event()
@@ -132,11 +133,11 @@ class FakePlatform:
         self.running = True
 
     async def stop(self) -> None:
-        """Receive nothing more."""
+        """Stop receiving."""
         self.running = False
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or change one."""
+        """Show or change a message."""
         await asyncio.sleep(self.seconds)
         failure = self.failing.pop(0) if self.failing else None
         if failure is not None and not (isinstance(failure, NotSent) and failure.perhaps_sent):
@@ -167,31 +168,31 @@ class FakePlatform:
         return number
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file of ``files``."""
+        """Yield a file from ``files``."""
         data = self.files[str(attachment.ref["id"])]
         for at in range(0, len(data), 65_536):
             yield data[at : at + 65_536]
 
-    # -- what people do ------------------------------------------------------------------------------------------
+    # -- actions of people ---------------------------------------------------------------------------------------
 
     async def says(self, text: str, *, user: str = "ann", chat: Chat = DIRECT, **more: object) -> str:
-        """Have somebody write, and return the message's id; ``more`` are fields of Inbound."""
+        """Write a message as a user, and return its id; ``more`` are fields of Inbound."""
         message = Inbound(chat, user, f"u{next(self._numbers)}", text)
         message = replace(message, **more)  # type: ignore[arg-type]  # fields of it, by name
         await self.host.receive(message)
         return message.message_id
 
     async def presses(self, shown: Shown, choice: str, *, user: str = "ann", press_id: str = "") -> str:
-        """Have somebody press a button, and return the line that they get."""
+        """Press a button as a user, and return the line that the user is shown."""
         press = Press(shown.out.chat, user, shown.id, choice, press_id or f"p{next(self._numbers)}", name=user)
         return await self.host.press(press)
 
     def texts(self, chat: Chat = DIRECT) -> list[str]:
-        """Return what is shown in a chat, as it is now."""
+        """Return the texts shown in a chat, in their current form."""
         return [one.out.text for one in self.shown if one.out.chat.key == chat.key]
 
     async def until(self, holds: Callable[[], object], seconds: float = 30.0) -> None:
-        """Return once it holds. Raises TimeoutError."""
+        """Return when the condition holds. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while not holds():
                 self.changed.clear()

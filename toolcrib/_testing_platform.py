@@ -1,4 +1,4 @@
-"""The tests that every chat platform must pass, over a server of the platform's own choice. See PlatformSuite."""
+"""The tests that every chat platform must pass, with a server that the platform's author chooses. See PlatformSuite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOUD = "@everyone @here @channel @room <!channel> <@{0}> @{0} [you](tg://user?i
 
 
 def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformSuite], None]:
-    """Make a test of a coroutine function, so that the suite needs no plugin of pytest's."""
+    """Make a test of a coroutine function, so that the suite needs no plugin of pytest."""
 
     def test(self: PlatformSuite) -> None:
         try:
@@ -35,7 +35,7 @@ def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformS
 
 
 def _known_at(error: AssertionError) -> str:
-    """Return the variables where an assertion failed: pytest tells what was compared for tests of its own folder alone."""
+    """Return the variables where an assertion failed: pytest explains comparisons only for tests of its own folder."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -44,7 +44,7 @@ def _known_at(error: AssertionError) -> str:
 
 
 class PlatformSuite:
-    """Tests of a chat platform. Inherit them, and say at which desk:
+    """Tests of a chat platform. Inherit them, and define the desk:
 
         class TestBells(PlatformSuite):
             @asynccontextmanager
@@ -52,14 +52,14 @@ class PlatformSuite:
                 async with BellsServer() as server:
                     yield BellsDesk(server)
 
-    Each test has a desk of its own. ``seconds`` is how long anything may take, ``quiet`` how long nothing more must come.
+    Each test has its own desk. ``seconds`` is the time limit of each wait, ``quiet`` the time to watch for unexpected messages.
     """
 
     seconds = 30.0
     quiet = 0.2
 
     def desk(self) -> AbstractAsyncContextManager[PlatformDesk]:
-        """Open a desk: a server, its people, and how to make the platform."""
+        """Open a desk: a server, its users, and the factory of the platform."""
         raise NotImplementedError
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ class PlatformSuite:
         async with self._stage() as stage:
             await play(self, stage)
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     @_scene
     async def test_a_message_arrives_once_as_its_server_vouches_for_it(self, stage: Stage) -> None:
@@ -193,7 +193,7 @@ class PlatformSuite:
         await stage.reopen()
         assert await stage.fetched(message) == [_FILE], "ref is enough after a restart"
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     @_scene
     async def test_a_message_is_shown_and_changed(self, stage: Stage) -> None:
@@ -204,7 +204,7 @@ class PlatformSuite:
         assert "the first form" in (await stage.seen(message_id)).text
         if traits.edit_seconds is None:
             return
-        for text in ("the second form", "the second form"):  # what it says already is no error
+        for text in ("the second form", "the second form"):  # repeating the shown text is no error
             await asyncio.sleep(min(traits.edit_seconds, 1.0))
             assert await stage.show(text, edits=message_id) == message_id
         seen = await stage.seen(message_id)
@@ -252,12 +252,12 @@ class PlatformSuite:
             raise SkipTest("Traits.max_file_bytes is 0")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "copy")
-            path.write_bytes(_FILE)  # noqa: ASYNC240 - a small one
+            path.write_bytes(_FILE)  # noqa: ASYNC240 - a small file
             await stage.show("here", files=(OutFile(path, "notes.bin"),))
         files = [one.files for one in await stage.desk.shown(stage.desk.direct) if one.files]
         assert files == [{"notes.bin": _FILE}]
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection and end --------------------------------------------------------------------------------------
 
     @_scene
     async def test_it_outlives_its_server(self, stage: Stage) -> None:
@@ -289,7 +289,7 @@ class PlatformSuite:
 
     @_scene
     async def test_stop_frees_everything_and_may_come_twice(self, stage: Stage) -> None:
-        await stage.made().stop()  # of one that was never connected
+        await stage.made().stop()  # a platform that was never connected
         before = asyncio.all_tasks()
         await stage.open()
         await stage.show("hello")
@@ -300,7 +300,7 @@ class PlatformSuite:
         try:
             await stage.say("nobody listens")
         except OSError:
-            return  # a server of the platform's own is gone with it
+            return  # a server that the platform ran is gone with it
         await asyncio.sleep(self.quiet)
         assert len(stage.host.offered) == offered, "it receives nothing more"
 

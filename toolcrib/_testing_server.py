@@ -1,4 +1,4 @@
-"""A Chat Completions server for tests: it answers over real HTTP with what the test wrote, framed, cut and delayed as it says."""
+"""A Chat Completions server for tests: it sends the test's responses over real HTTP, framed, cut and delayed as they specify."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from toolcrib.contract.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer. ``body`` goes out after ``delay`` seconds in ``pieces`` of that many bytes (0: in one), ``pause`` s apart.
+    """A response. ``body`` is sent after ``delay`` seconds in ``pieces`` of that many bytes (0: at once), ``pause`` seconds
+    apart.
 
     ``cut`` closes the connection after that many bytes, in the middle of the chunked transfer.
     """
@@ -32,12 +33,12 @@ class Response:
 
 
 class ChatServer:
-    """A context manager: a server on a free loopback port that gives one response a request, in order.
+    """A context manager: a server on a free loopback port that sends one response per request, in order.
 
     ``requests`` keeps each request's JSON body, ``headers`` its headers (names in lower case). A request beyond the last response
-    is answered 500. ``GET /v1/models`` lists ``models``. ``answers`` are what it says at other paths, as JSON or a Response, each
-    time (``{"/props": {...}, "/api/show": {...}}``, or ``/v1/models`` with more in it); ``asides`` keeps the requests for
-    them and for any GET, as (path with query, headers, body or None). A GET of anything else is answered 404.
+    gets status 500. ``GET /v1/models`` lists ``models``. ``answers`` are responses for other paths, as JSON or a Response, sent
+    each time (``{"/props": {...}, "/api/show": {...}}``, or ``/v1/models`` with more in it); ``asides`` keeps the requests for
+    them and for any GET, as (path with query, headers, body or None). Any other GET gets status 404.
     """
 
     def __init__(
@@ -98,23 +99,23 @@ class ChatServer:
         answer = self.answers.get(path.partition("?")[0])
         return answer if answer is None or isinstance(answer, Response) else self.body(answer)
 
-    # -- what a test writes --------------------------------------------------------------------------------------
+    # -- responses for a test ------------------------------------------------------------------------------------
 
     @staticmethod
     def stream(*chunks: Json, done: bool = True, newline: str = "\n", **how: Any) -> Response:
-        """Chunks as server-sent events; ``how`` are fields of Response."""
+        """Return chunks as server-sent events; ``how`` are fields of Response."""
         lines = [json.dumps(chunk) for chunk in chunks] + (["[DONE]"] if done else [])
         return Response("".join(f"data: {line}{newline}{newline}" for line in lines).encode(), **how)
 
     @classmethod
     def text(cls, text: str, *, piece: int = 8, **how: Any) -> Response:
-        """A streamed reply of text, ``piece`` characters a delta."""
+        """Return a streamed reply of text, with ``piece`` characters per delta."""
         parts = [text[at : at + piece] for at in range(0, len(text), piece)]
         return cls.stream(*(_delta({"content": part}) for part in parts), _delta({}, "stop"), _USAGE, **how)
 
     @classmethod
     def calls(cls, *calls: tuple[str, Json], text: str = "", ids: Iterable[str] = (), **how: Any) -> Response:
-        """A streamed reply with tool calls, as (name, arguments); arguments that are a str go out as they are."""
+        """Return a streamed reply with tool calls, given as (name, arguments); arguments of type str are sent as they are."""
         named = list(ids) or [f"call_{place}" for place in range(len(calls))]
         chunks = [_delta({"content": text})] if text else []
         for place, (name, arguments) in enumerate(calls):
@@ -126,7 +127,7 @@ class ChatServer:
 
     @staticmethod
     def body(value: Json, status: int = 200, **how: Any) -> Response:
-        """Make a JSON answer: a whole reply, or an error with its status."""
+        """Return a JSON response: a whole reply, or an error with its status."""
         return Response(json.dumps(value).encode(), status, content_type="application/json", **how)
 
 
@@ -144,7 +145,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
         disable_nagle_algorithm = True
 
         def log_message(self, *args: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
             self._answer(server._got(self.path, _lower(self.headers)))
@@ -156,7 +157,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             try:
                 self._send(response)
             except OSError:
-                self.close_connection = True  # the client left, which tests do on purpose
+                self.close_connection = True  # the client disconnected, which tests do on purpose
 
         def _send(self, response: Response) -> None:
             if server._stopping.wait(response.delay):
@@ -184,7 +185,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
 
 
 def _whole(request: BaseHTTPRequestHandler) -> bytes:
-    """Return what a client sent. Raises ConnectionError where it left, or was killed, before it had sent all."""
+    """Return a client's request body. Raises ConnectionError if the client left or was killed before it had sent all."""
     length = int(request.headers.get("Content-Length", 0))
     body = request.rfile.read(length)
     if len(body) < length:
@@ -198,6 +199,6 @@ def _lower(headers: Message) -> dict[str, str]:
 
 class _QuietServer(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that left in the middle, which tests do on purpose, is no news; anything else is."""
+        """Ignore a client that disconnected, which tests do on purpose; report any other error."""
         if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]  # whatever it was given
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # passed through unchanged

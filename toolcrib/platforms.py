@@ -1,6 +1,6 @@
-"""Parts that adapters of chat platforms share: Markdown in a platform's own marks, receiving that goes on and misses nothing,
-sending once, presses that are kept, numbers of the configuration, bounded memory, TLS that is checked, and a small web server.
-``BotPlatform`` and ``IntakePlatform`` are bases of platforms that work through one account of a chat service.
+"""Shared parts of chat platform adapters: Markdown in a platform's own markup, receiving without gaps, sending once, storing
+presses, numeric settings, bounded memory, TLS checks, and a small web server. ``BotPlatform`` and ``IntakePlatform`` are base
+classes of platforms that use one account of a chat service.
 
     _SLACK = Markup(bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", block="```\\n{}\\n```", link="<{1}|{0}>".format)
     shown(out.text, _SLACK)
@@ -41,11 +41,11 @@ _PRESS_PAUSES = (0.5, 1, 2, 4, 8, 15, 30, 30, 30)
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """The marks by which a platform shows what Markdown means, with ``{}`` for the words; these are plain text.
+    """A platform's own markup for Markdown, with ``{}`` for the text; the defaults give plain text.
 
-    ``words`` makes text harmless, ``verbatim`` text within code. ``block`` is code of several lines, ``block_in`` the same with
-    its language as ``{1}``. ``inline`` is given code within a line as it stands, instead of ``code``. ``link`` is given words
-    and an address; other addresses than of the web and of mail are left out.
+    ``words`` escapes text, ``verbatim`` escapes text within code. ``block`` is code of several lines, ``block_in`` the same with
+    its language as ``{1}``. ``inline``, if set, gets unescaped code within a line and replaces ``code``. ``link`` gets the text
+    and the address; addresses other than web and mail addresses are left out.
     """
 
     words: Callable[[str], str] = str
@@ -62,7 +62,7 @@ class Markup:
 
 
 def shown(markdown: str, markup: Markup) -> str:
-    """Return Markdown in a platform's marks. Control characters in it are U+FFFD, also those that it names (``&#13;``)."""
+    """Return Markdown in a platform's markup. Control characters become U+FFFD, even those written as references (``&#13;``)."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
@@ -71,7 +71,7 @@ def shown(markdown: str, markup: Markup) -> str:
 
 
 def without_fences(text: str) -> str:
-    """Return text that stays within its block of code: three backticks would end the block."""
+    """Return text that can't end its code block: three backticks would."""
     return _FENCE.sub("`\u200b", text)
 
 
@@ -93,7 +93,7 @@ class _Writer:
             case "fence" | "code_block":
                 code, language = markup.verbatim(node.content.rstrip("\n")), _LANGUAGE.match(node.info)
                 return markup.block_in.format(code, language[0]) if language and markup.block_in else markup.block.format(code)
-            case "blockquote" if depth == 0:  # quotes within quotes are shown by few
+            case "blockquote" if depth == 0:  # few platforms show nested quotes
                 return markup.quote(self.blocks(node.children, 1))
             case "bullet_list" | "ordered_list":
                 return self._list(node, depth)
@@ -143,10 +143,10 @@ async def keep_receiving(
     expected: tuple[type[Exception], ...],
     wait_of: Callable[[Exception], float | None],
 ) -> None:
-    """Call ``receive`` for ever, until cancelled: what a platform does to hear of messages.
+    """Call ``receive`` until cancelled; a platform receives its messages in it.
 
-    Where it raises it is called again after the seconds of ``wait_of(error)``, as the server says them; None: soon, and later
-    each time. Errors other than ``expected`` are logged with where they came from: without this nothing would arrive any more.
+    If it raises, it is called again after ``wait_of(error)`` seconds, a time that the server may set; None: soon, then at growing
+    intervals. Errors other than ``expected`` are logged with a traceback; without this loop no message would arrive any more.
     """
     import asyncio
 
@@ -155,7 +155,7 @@ async def keep_receiving(
         try:
             await receive()
             pause = 0.0
-        except Exception as error:  # noqa: BLE001 - it must go on, whatever a library raises
+        except Exception as error:  # noqa: BLE001 - receiving must continue, whatever a library raises
             told = wait_of(error)
             pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE) if told is None else told
             _log.warning("%s: receiving goes on in %.1f s: %s", name, pause, error, exc_info=not isinstance(error, expected))
@@ -163,7 +163,9 @@ async def keep_receiving(
 
 
 async def press_until_kept(host: Host, press: Press) -> str:
-    """Return the line for who pressed, "" where the press could not be kept for two minutes: servers tell it but once."""
+    """Return the line for the user who pressed, or "" if the press could not be stored for two minutes. Retries, because servers
+    send a press only once.
+    """
     import asyncio
 
     for pause in _PRESS_PAUSES:

@@ -1,11 +1,11 @@
-"""Doubles for the tests of tools and plugins: the real dispatcher over a scripted model and an environment in memory.
+"""Test doubles for tools and plugins: the real dispatcher with a scripted model and an environment in memory.
 
     from toolcrib.testing import call_tool
 
     def test_greet():
         assert call_tool(Greet(), {"name": "x"}).result.data == {"greeting": "Hello, x!"}
 
-This is the one module of the contract that reaches for the dispatcher, when it is called.
+This is the only module of toolcrib that imports the dispatcher, and only when it is called.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ __all__ = [
 
 
 class FakeEnvironment:
-    """Files in memory, and commands that answer what the test says.
+    """Files in memory, and commands with results that the test sets.
 
     ``files`` maps absolute paths to bytes. ``commands`` maps a command to (exit code, stdout), or is a function of the request.
-    ``executed`` keeps every request. A test may set ``state`` (what ``shell_state`` answers), ``generation`` and ``problem``.
+    ``executed`` keeps every request. A test may set ``state`` (the result of ``shell_state``), ``generation`` and ``problem``.
     """
 
     identity = "fake"
@@ -84,12 +84,12 @@ class FakeEnvironment:
         return self._commands.get(request.command, (127, b"command not found"))
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        """Record the request and return what the test set for its command."""
+        """Record the request and return the result that the test set for its command."""
         code, output = self._run(request)
         return ExecOutcome(code, Captured(output, b"", len(output)), Captured(), self.cwd, 0.0, self.identity)
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
-        """Return a process that prints what the test set for its command and ends."""
+        """Return a process that prints the output that the test set for its command, and ends."""
         return _FakeProcess(*self._run(request))
 
     async def shell_state(self) -> ShellState | None:
@@ -127,7 +127,7 @@ class FakeEnvironment:
             raise FileNotFoundError(2, "No such file or directory", path)
 
     async def delete_folder(self, path: str) -> None:
-        """Here folders are but a part of the names of files: none is ever empty."""
+        """Raise OSError: folders exist here only as parts of file names, so none is ever empty."""
         number = errno.ENOENT if await self.stat(path) is None else errno.ENOTEMPTY
         raise OSError(number, os.strerror(number), path)
 
@@ -141,13 +141,13 @@ class FakeEnvironment:
         """Do nothing: no command runs here."""
 
     async def close(self) -> None:
-        """Note the close in ``closed``."""
+        """Set ``closed``."""
         self.closed = True
 
 
 class FakeContained(FakeEnvironment):
-    """A FakeEnvironment with a sandbox that holds back what ``holds`` says, None for no sandbox. ``beyond`` is the environment
-    outside of it.
+    """A FakeEnvironment with a sandbox that has the restrictions ``holds``, None for no sandbox. ``beyond`` is the environment
+    outside of the sandbox.
     """
 
     identity = "fake-sandbox"
@@ -164,7 +164,7 @@ class FakeContained(FakeEnvironment):
         self.beyond = beyond or FakeEnvironment(commands=lambda request: (0, b"outside"), cwd=cwd)
 
     def containment(self) -> Containment | None:
-        """Return what the test set."""
+        """Return ``holds``."""
         return self.holds
 
     def outside(self) -> Environment:
@@ -178,7 +178,7 @@ class FakeContained(FakeEnvironment):
 
 
 class _FakeProcess:
-    """A process that has ended already; ``written`` keeps what was sent to it."""
+    """A process that has ended already; ``written`` keeps its input."""
 
     pid = 0
 
@@ -208,10 +208,10 @@ class _FakeProcess:
 
 
 class ScriptedSession:
-    """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back.
+    """A model that returns scripted turns: each is a text, or calls as (name, args). ``results`` keeps the calls' results.
 
-    ``said`` keeps the person's messages, ``shown`` the images with them. A turn that is a ProviderTurn is given as it is, an
-    exception is raised.
+    ``said`` keeps the user's messages, ``shown`` their images. A turn that is a ProviderTurn is returned unchanged, an exception
+    is raised.
     """
 
     def __init__(self, *turns: str | Sequence[tuple[str, Json]] | ProviderTurn | Exception) -> None:
@@ -227,7 +227,7 @@ class ScriptedSession:
         self.shown.extend(images)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        """Raises IndexError when the script is at its end."""
+        """Return the next turn. Raises IndexError at the end of the script."""
         turn = self._turns.pop(0)
         if isinstance(turn, Exception):
             raise turn
@@ -239,19 +239,19 @@ class ScriptedSession:
         return ProviderTurn("", tuple(ToolCall(ToolCall.new_id(), name, args) for name, args in turn), turn)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Check that each call of the turn has its result, in order, and keep them."""
+        """Check that each call of the turn has its result, in order, and keep the results."""
         assert [one.call.id for one in executed] == [call.id for call in turn.tool_calls], "one result a call, in order"  # noqa: S101 - a test double's check
         self.results.append(list(executed))
 
     async def close(self) -> None:
-        """Note the close in ``closed``."""
+        """Set ``closed``."""
         self.closed = True
 
 
 class _AllowAll:
     @hookimpl
     def tool_gate(self) -> None:
-        """No objection."""
+        """Object to nothing."""
 
 
 def call_tool(
@@ -270,9 +270,9 @@ def call_tool(
     """Run one call of a tool through the real dispatcher: validation, gates, hooks, handler, redaction, clipping.
 
     ``tool`` is a Tool, an entry, or a function that ``@tool`` registered.
-    ``plugins`` are objects with hookimpls. ``approval`` stands for the approval gate; by default one that allows everything.
-    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns. ``state`` are the values
-    that the call begins with, by StateKey; afterwards it has what the call left under those keys.
+    ``plugins`` are objects with hookimpls. ``approval`` replaces the approval gate; the default allows everything.
+    ``environment`` defaults to an empty FakeEnvironment. Spilled results are deleted when this returns. ``state`` holds the
+    values that the call begins with, by StateKey; afterwards it holds the values that the call left.
     """
     from tools.arguments import check_schema
     from tools.dispatch.bridge import run_async
@@ -312,7 +312,7 @@ def call_tool(
 
 @contextmanager
 def _remembered(scope: CallScope, state: dict[StateKey[Any], Json]) -> Iterator[None]:
-    """Give the scope these values, and take over what is kept under their keys at the end."""
+    """Set these values in the scope, and at the end copy the stored values under their keys back."""
     from tools.dispatch.bridge import run_async
 
     identity = scope.identity
