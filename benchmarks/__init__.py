@@ -1,1 +1,1 @@
-"""What toolcrib costs, each figure against a baseline measured in the same run. ``python -m benchmarks --help``"""
+"""Costs of toolcrib, each figure next to a baseline measured in the same run. ``python -m benchmarks --help``"""

@@ -1,8 +1,8 @@
 """python -m benchmarks [GROUP...] [--json] [--quick] [--write]
 
-The exit code is 1 where a bar is missed, 2 where a group could not be measured, or not all of it: it is named with the reason,
-and the others run all the same. Nothing is needed beside `pip install .` but servers and libraries that a group measures; which
-of them are missing, and how to get them, is said before anything is measured.
+The exit code is 1 if a bar is missed, and 2 if all or part of a group could not be measured: that group is named with the reason,
+and the others run all the same. Beside `pip install .` only the servers and libraries that a group measures are needed; before
+anything is measured, the missing ones are listed, with the way to get them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ GROUPS = (
     *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway", "platforms"),
     *("cron", "snapshots", "safe_net"),
 )
-"""A group is a module here, and mostly the part of its figures' names before the dot."""
+"""Groups: each is a module here, and usually the part of its figures' names before the dot."""
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print, and answer 1 where a bar is missed, 2 where a group could not be measured, else 0."""
+    """Measure and print. Return 1 if a bar is missed, 2 if a group could not be measured, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what toolcrib costs.")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all where none is named")
     parser.add_argument("--json", action="store_true", help="one object a figure and line")
@@ -67,8 +67,8 @@ class _Run(NamedTuple):
 
 
 def _measure(groups: Sequence[str], *, quick: bool, as_json: bool) -> _Run:
-    """Measure one group after another. One that can't be measured, or not all of it, is named on stderr with the reason, and the
-    others go on.
+    """Measure one group after another. A group that can't be measured, or only in part, is named on stderr with the reason, and
+    the others continue.
     """
     run = _Run([], [], [])
     for group in groups:

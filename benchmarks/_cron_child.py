@@ -1,7 +1,7 @@
 """Jobs for benchmarks/cron.py, in the store that a folder's configuration names.
 
-``python -m benchmarks._cron_child due JOBS SECONDS START`` adds jobs that are due within so many seconds, from START seconds
-after it has ended; ``idle JOBS`` adds some that are not due for weeks; ``claimed`` prints how late each was claimed, as JSON.
+``python -m benchmarks._cron_child due JOBS SECONDS START`` adds jobs that are due within SECONDS, beginning START seconds after
+the command ends; ``idle JOBS`` adds jobs that are not due for weeks; ``claimed`` prints how late each was claimed, as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolcrib.contract.store import Store
 from tools.schedules.schedule import Schedule
 
 _AT_ONCE = 200
-"""Jobs that are added together."""
+"""Number of jobs that are added together."""
 
 
 async def _add(store: Store, jobs: list[tuple[str, float, Schedule]]) -> None:
@@ -37,7 +37,7 @@ async def _add(store: Store, jobs: list[tuple[str, float, Schedule]]) -> None:
 
 
 async def due(store: Store, jobs: int, seconds: float, start: float) -> None:
-    """Add jobs, each with the time at which it is due as the last word of its task."""
+    """Add jobs whose tasks end with the time when they are due."""
     soon = time.time() + start + 1.0 + jobs / 500
     times = [soon + random.Random(number).random() * seconds for number in range(jobs)]
     await _add(store, [(f"at {at!r}", at, Schedule("once", "UTC", at=at)) for at in times])
@@ -53,14 +53,14 @@ async def idle(store: Store, jobs: int) -> None:
 
 
 async def claimed(store: Store) -> None:
-    """Print the seconds from each run's time until it was claimed."""
+    """Print the seconds from each run's due time until it was claimed."""
     runs = [run for job in await store.cron.jobs() for run in await store.cron.runs(job.id)]
     print(json.dumps([run.started_at - run.due_at for run in runs]))
 
 
 async def main(what: str, *numbers: str) -> None:
-    """Do what the command line says."""
-    async with assemble(config_file=Path(os.environ["TOOLCRIB_CONFIG"]), project_dir=Path.cwd()) as crib:  # a first start agrees
+    """Run the command of the command line."""
+    async with assemble(config_file=Path(os.environ["TOOLCRIB_CONFIG"]), project_dir=Path.cwd()) as crib:  # it accepts the config
         if what == "due":
             await due(crib.store, int(numbers[0]), float(numbers[1]), float(numbers[2]))
         elif what == "idle":

@@ -1,4 +1,4 @@
-"""A model server that notes how late it is asked: the last word of what it is told is when that was due, in Unix seconds.
+"""A model server that measures how late each request is: the last word of its message is the due time, in Unix seconds.
 
 It answers at once, with one word.
 """
@@ -16,7 +16,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 
 
 
 class LateModel:
-    """In a thread of its own. A context manager; ``late`` are the seconds of each request."""
+    """The server, in its own thread. A context manager; ``late`` are the seconds of each request."""
 
     def __init__(self) -> None:
         self.late: list[float] = []
@@ -26,7 +26,7 @@ class LateModel:
 
     @property
     def url(self) -> str:
-        """The address that the model listens at."""
+        """The server's address."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> LateModel:
@@ -56,7 +56,7 @@ class LateModel:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 lengths = [int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
-                if not lengths:  # what models there are
+                if not lengths:  # a request for the list of models
                     writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
                     continue
                 body, now = await reader.readexactly(lengths[0]), time.time()

@@ -1,4 +1,4 @@
-"""Process in which the group "delegate" measures: python -m benchmarks._delegate_child URL ROUNDS"""
+"""Measured process of the group "delegate": python -m benchmarks._delegate_child URL ROUNDS"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 
 def delegates(base_url: str, rounds: int) -> None:
-    """Print {"called": when each call of delegate_task began, "posted": when each bare request was begun}."""
+    """Print {"called": times when calls of delegate_task began, "posted": times when bare requests began}."""
     from agent.api import Agent
     from agent.events import Event, ToolStarted
 

@@ -1,6 +1,6 @@
-"""The chat's screen in a process of its own, fed with a text at a steady rate: python -m benchmarks._face_child TOKENS FILE
+"""The chat's screen in its own process, fed with text at a steady rate: python -m benchmarks._face_child TOKENS FILE
 
-Four calls run meanwhile. The time of each token goes to FILE, as JSON, when Ctrl-D ends it.
+Four calls run at the same time. When Ctrl-D ends it, the time of each token is written to FILE, as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RATE = 200.0
 
 
 def tokens(count: int) -> Iterator[str]:
-    """Yield Markdown whose every word is unlike the others, and without a capital."""
+    """Yield Markdown whose words are all different, and in lower case."""
     for number in range(count):
         word = f"t{number:06d} "
         if number % 400 == 0:

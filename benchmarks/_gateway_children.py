@@ -1,6 +1,4 @@
-"""Measurements of the group "gateway" in processes of their own: python -m benchmarks._gateway_children WHAT URL NUMBERS FOLDER,
-or model NUMBERS.
-"""
+"""Measured processes of the group "gateway": python -m benchmarks._gateway_children WHAT URL NUMBERS FOLDER, or model NUMBERS."""
 
 from __future__ import annotations
 
@@ -36,9 +34,9 @@ snapshots: {{enabled: false}}
 
 
 async def serve_model(deltas: int, per_second: float) -> None:
-    """Stream to each request so many deltas, each with the time at which it was sent; print the port first. For ever.
+    """Answer each request with ``deltas`` deltas, each with the time when it was sent. Print the port first. Runs forever.
 
-    A request that says "echo SECONDS ..." is told just that after so many seconds, word by word.
+    A request that says "echo SECONDS ..." gets its own text back after that many seconds, word by word.
     """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,7 +44,7 @@ async def serve_model(deltas: int, per_second: float) -> None:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 lengths = [int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
-                if not lengths:  # what models there are
+                if not lengths:  # a request for the list of models
                     writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
                     continue
                 body = json.loads(await reader.readexactly(lengths[0]))
@@ -66,7 +64,7 @@ async def serve_model(deltas: int, per_second: float) -> None:
                         _event(writer, {"content": f"{word} "})
                     many = 0
                 for _ in range(many):
-                    if writer.is_closing():  # nobody listens any more
+                    if writer.is_closing():  # the client has left
                         return
                     _event(writer, {"content": f"{time.monotonic():.6f} "})
                     await asyncio.sleep(pause)
@@ -88,7 +86,7 @@ def _event(writer: asyncio.StreamWriter, delta: dict[str, Any]) -> None:
 
 
 class BenchPlatform:
-    """A platform that shows nothing: it notes how late what is to be shown comes."""
+    """A platform that shows nothing, and records how late each message arrives."""
 
     traits = Traits(max_chars=8_000, edit_seconds=0.0, max_edits=1_000_000, buttons=True, idempotent=True, per_second=1e9)
 
@@ -101,17 +99,17 @@ class BenchPlatform:
         self.seen: dict[str, str] = {}
 
     async def connect(self) -> str:
-        """Return a name."""
+        """Return the account's name."""
         return "bench"
 
     async def start(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def stop(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def send(self, out: Outbound) -> str:
-        """Note the lateness of the newest word, the first time that it is seen."""
+        """Record the delay of the newest word when it is first seen."""
         now = time.monotonic()
         last = out.text.rsplit(" ", 1)[-1]
         if self.seen.get(out.chat.id) != last:
@@ -123,17 +121,17 @@ class BenchPlatform:
         return out.edits or out.key
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Nothing comes."""
+        """Yield nothing of use: no files arrive."""
         yield b""
 
     async def says(self, chat: str, text: str, number: str) -> None:
-        """Have somebody write."""
+        """Write a message as a user."""
         await self.host.receive(Inbound(Chat(chat), "me", number, text))
 
 
 @asynccontextmanager
 async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterator[tuple[Gateway, BenchPlatform, Crib]]:
-    """Run a gateway over a store in the folder."""
+    """Run a gateway with a store in the folder."""
     os.environ["TOOLCRIB_STATE"] = str(folder / "state")
     (folder / "config.yaml").write_text(CONFIG.format(sessions=sessions))
     made: list[BenchPlatform] = []
@@ -150,11 +148,11 @@ async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterato
 
 
 async def chats(url: str, many: int, seconds: float, patience: float, folder: Path) -> None:
-    """Print how late deltas came to the platform once all chats have some, or ``patience`` seconds are over, in ms. A chat that
-    has none yet counts with as many as the others, by the time since the first one began.
+    """Print how late deltas reached the platform, in ms, once all chats have some, or ``patience`` seconds are over. A chat
+    without any counts with as many deltas as the others, each as late as the time since the start.
 
-    {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores that were used. Does not
-    return: the end of many streams takes long, and is none of what is measured.
+    {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores in use. Does not return:
+    ending many streams takes long, and is not measured.
     """
     async with running(folder, url) as (_, platform, _):
         began = time.monotonic()
@@ -181,9 +179,10 @@ def _shares(values: list[float], *shares: float) -> list[float]:
 
 
 async def idle(url: str, many: int, parked: int, patience: float, folder: Path) -> None:
-    """Park so many runs, then print the MiB that so many chats add which each said something and are idle now. All is kept.
+    """Park ``parked`` runs, then print the MiB added by ``many`` chats that sent one message each and are now idle. All are
+    stored.
 
-    {"before", "after", "chats", "cpu", "seconds"}: also the chats that were met in ``patience`` seconds, and what that took.
+    {"before", "after", "chats", "cpu", "seconds"}: also the chats that were served in ``patience`` seconds, and their cost.
     """
     async with running(folder, url, sessions=500) as (gateway, platform, _):
         for number in range(parked):
@@ -205,7 +204,7 @@ async def idle(url: str, many: int, parked: int, patience: float, folder: Path) 
 
 
 async def approve(url: str, rounds: int, folder: Path) -> None:
-    """Print ms from the model's call to the question, and from the press to the effect, of each round."""
+    """Print the ms from the message to the question, and from the press to the effect, of each round."""
     asked, ran = [], []
     async with running(folder, url) as (_, platform, _):
         for number in range(rounds):
@@ -255,7 +254,7 @@ def _resident() -> float:
 
 
 def main() -> None:
-    """Measure what the command line says."""
+    """Run the measurement of the command line."""
     what, *given = sys.argv[1:]
     if what == "model":
         asyncio.run(serve_model(int(given[0]), float(given[1])))

@@ -1,4 +1,4 @@
-"""What the group "gateway" measures on a real Synapse: the gateway, and beside it a bare bot that echoes after as long.
+"""Measurements of the group "gateway" on a real Synapse: the gateway, and a bare bot that echoes after the same time.
 
 ``python -m benchmarks._gateway_matrix bot URL TOKEN`` is the bare bot.
 """
@@ -34,7 +34,7 @@ _START_SECONDS = 120.0
 
 
 def measure(model: str, *, quick: bool) -> list[Figure]:
-    """Return the figures; none where Synapse or matrix-nio is missing, which _needs.py has said before.
+    """Return the figures; none if Synapse or matrix-nio is missing, which _needs.py reported before.
 
     ``model`` is the address of ``_gateway_children.serve_model``.
     """
@@ -79,16 +79,16 @@ def measure(model: str, *, quick: bool) -> list[Figure]:
     ]
 
 
-# -- what is measured ---------------------------------------------------------------------------------------------
+# -- measured processes ------------------------------------------------------------------------------------------
 
 
 class _Missing(Exception):
-    """Something that the figures need is not on this machine."""
+    """A requirement of the figures is missing on this machine."""
 
 
 @contextlib.contextmanager
 def _synapse() -> Iterator[str]:
-    """Run a homeserver without limits, and give its address. Raises _Missing."""
+    """Run a homeserver without limits, and yield its address. Raises _Missing."""
     if importlib.util.find_spec("nio") is None:
         raise _Missing("matrix-nio is not installed: pip install 'toolcrib[matrix]'")
     argv = [sys.executable, str(_ROOT / "tests" / "infra" / "synapse.py")]
@@ -108,7 +108,7 @@ def _synapse() -> Iterator[str]:
 
 
 def _register(url: str, name: str) -> tuple[str, str]:
-    """Make an account, and return (its id, its token)."""
+    """Register an account, and return (its id, its token)."""
     given = {"username": name, "password": "of no account", "auth": {"type": "m.login.dummy"}}
     answer = httpx.post(f"{url}/_matrix/client/v3/register", json=given, timeout=60)
     answer.raise_for_status()
@@ -124,14 +124,14 @@ def _bare_bot(folder: Path, url: str, token: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _gateway(folder: Path, url: str, model: str, owner: str, token: str) -> Iterator[None]:
-    """Run `toolcrib gateway run matrix`, as an operator does who lets the bot send what it wants."""
+    """Run `toolcrib gateway run matrix` like an operator who sets no limit for the bot's messages."""
     matrix = {"roles": {"owner": [owner]}, "settings": {"homeserver": url, "per_second": "1000"}}
     with gateway_of(folder, model, "matrix", matrix, {"MATRIX_TOKEN": token}):
         yield
 
 
 async def _echo(url: str, token: str) -> None:
-    """Join whatever room one is asked into, and say "echo SECONDS MARK" after so many seconds to whoever says that. For ever."""
+    """Join every room on invitation, and answer "echo SECONDS MARK" with the same text after that many seconds. Runs forever."""
     from nio import AsyncClient, InviteMemberEvent, RoomMessageText
 
     client = AsyncClient(url)
@@ -157,11 +157,11 @@ async def _echo(url: str, token: str) -> None:
     await client.sync_forever(timeout=30_000)
 
 
-# -- who asks -----------------------------------------------------------------------------------------------------
+# -- the user -----------------------------------------------------------------------------------------------------
 
 
 class _Asker:
-    """Somebody who writes in many rooms and notes when the whole answer is there."""
+    """A user who writes in many rooms and records when the whole answer has arrived."""
 
     def __init__(self, url: str, user: str, token: str) -> None:
         self._url = f"{url}/_matrix/client/v3"
@@ -203,7 +203,7 @@ class _Asker:
                 waiting.set_result(now)
 
     async def room(self, bot: str) -> str:
-        """Begin a direct chat with a bot, and return it once the bot is there."""
+        """Create a direct chat with a bot, and return it when the bot has joined."""
         body = {"invite": [bot], "is_direct": True, "preset": "private_chat"}
         room = str((await self._ask("POST", "createRoom", body))["room_id"])
         ends = time.monotonic() + _START_SECONDS
@@ -214,7 +214,7 @@ class _Asker:
         return room
 
     async def asks(self, room: str, seconds: float) -> float:
-        """Return the seconds from saying something until the whole answer was seen."""
+        """Return the seconds from a message until its whole answer has arrived."""
         number = next(self._numbers)
         text = f"echo {seconds:g} m{number}"
         answer: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -233,13 +233,13 @@ class _Asker:
 
 
 Took = dict[str, tuple[list[float], list[float]]]
-"""Seconds of each answer by bot: of many chats at once, and of one alone."""
+"""Seconds of each answer by bot: of many chats at once, and of single ones."""
 
 
 async def _asked(
     url: str, asker: tuple[str, str], bots: dict[str, str], chats: int, rounds: int, single: int, seconds: float
 ) -> Took:
-    """Ask all bots in turns: so many chats at once, then one alone."""
+    """Write to all bots in turns: in many chats at once, then in one."""
     person = _Asker(url, *asker)
     took: Took = {name: ([], []) for name in bots}
     async with person.looking():
@@ -247,7 +247,7 @@ async def _asked(
         for name, bot in bots.items():
             for _ in range(chats):
                 rooms[name].append(await person.room(bot))
-            await person.asks(rooms[name][0], 0)  # what it loads with its first answer
+            await person.asks(rooms[name][0], 0)  # a bot loads more for its first answer
         for _ in range(rounds):
             for name, (many, _) in took.items():
                 many += await asyncio.gather(*(person.asks(room, seconds) for room in rooms[name]))

@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, as an operator runs one, and other processes beside it."""
+"""A gateway in its own process, run as by an operator, and other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RUN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 @contextlib.contextmanager
 def child(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process until the end of the block; what it says goes into ``log``."""
+    """Run a process until the end of the block; its output goes to ``log``."""
     with (
         log.open("wb") as out,
         subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process,
@@ -34,17 +34,17 @@ def child(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) 
 
 
 def settings_for(folder: Path, model: str, name: str, platform: Mapping[str, Any]) -> dict[str, str]:
-    """Write the configuration of a gateway into its folder, and return the environment in which toolcrib goes by it. ``platform``
-    is what stands below platforms.NAME, ``model`` the address of a model server.
+    """Write the configuration of a gateway into its folder, and return the environment that makes toolcrib use it. ``platform``
+    is the content of platforms.NAME, ``model`` the address of a model server.
     """
     config = {
         "model": {"provider": "chat", "base_url": model, "name": "bench"},
         "plugins": {"enabled": [name]},
         "platforms": {name: platform},
-        "sandbox": {"mode": "none"},  # its calls ask about what an undo would revert
+        "sandbox": {"mode": "none"},  # its calls ask about effects that an undo could revert
         "snapshots": {"enabled": False},
     }
-    (folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+    (folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML too
     own = {"TOOLCRIB_CONFIG": str(folder / "config.yaml"), "TOOLCRIB_STATE": str(folder / "state"), "PYTHONPATH": str(_ROOT)}
     return clean_environment(folder) | own
 
@@ -54,7 +54,7 @@ def gateway_of(
     folder: Path, model: str, name: str, platform: Mapping[str, Any], secrets: Mapping[str, str], before: str = ""
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `toolcrib gateway run NAME` in a folder; its log is gateway.log there. ``before`` is Python that the process runs
-    first; the rest is as for ``settings_for``.
+    first; for the other parameters see ``settings_for``.
     """
     env = settings_for(folder, model, name, platform) | dict(secrets)
     argv = [sys.executable, "-c", f"{before}\n{_RUN}", "gateway", "run", name]

@@ -1,4 +1,4 @@
-"""What the group "loop" measures in processes of its own: python -m benchmarks._loop_children (turns URL ROUNDS | resume ID)"""
+"""Measured processes of the group "loop": python -m benchmarks._loop_children (turns URL ROUNDS | resume ID)"""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from toolcrib import registry
 
 CALLS = 9
-"""How many turns with a call the server gives to each thing that is said; the turn after them is text."""
+"""Number of turns with a call that the server sends for each message; the turn after them is text."""
 
 
 def turns(base_url: str, rounds: int) -> None:
-    """Print {"ended": when each handler was about to return, "posted": when each bare request was begun}."""
+    """Print {"ended": times when handlers were about to return, "posted": times when bare requests began}."""
     from agent.api import Agent
 
     ended: list[float] = []
@@ -45,11 +45,11 @@ def turns(base_url: str, rounds: int) -> None:
 
 
 def resume(session_id: str) -> None:
-    """Print the KiB that this process has in memory once the session can go on."""
+    """Print this process's memory in KiB when the session can continue."""
     from agent.api import Agent
 
     async def load() -> None:
-        # Nothing listens there: what is measured is the conversation that waits to be sent.
+        # No server listens there: the measured state is the conversation that waits to be sent.
         async with Agent(resume=session_id, model="bench", base_url="http://127.0.0.1:9/v1") as agent:
             await agent.session.provider()
             print(resident())
@@ -58,7 +58,7 @@ def resume(session_id: str) -> None:
 
 
 def resident() -> int:
-    """KiB, now."""
+    """Return this process's present memory in KiB."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 

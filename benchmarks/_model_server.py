@@ -1,4 +1,4 @@
-"""A model server that answers at once and notes when each request had come."""
+"""A model server that answers at once and records when each request arrived."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 Answerer = Callable[[str, int], bytes]
-"""(path, how many requests came before) -> the body of a streamed reply."""
+"""(path, number of earlier requests) -> the body of a streamed reply."""
 
 
 class ModelServer:
-    """A context manager. It reads no more of HTTP than it must, so that little of what is measured is its own."""
+    """A context manager that runs the server. It reads only as much of HTTP as it must, to add little to the measured time."""
 
     def __init__(self, answer: Answerer) -> None:
         self.arrivals: list[float] = []
-        """Seconds of time.monotonic(), which all processes of a machine share: when a request had come whole."""
+        """Times when a request was complete, in seconds of time.monotonic(), which all processes of a machine share."""
         self._answer = answer
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -30,7 +30,7 @@ class ModelServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def next_arrival(self, moment: float) -> float:
-        """When the first request after ``moment`` came. Raises IndexError where none did."""
+        """Return when the first request after ``moment`` arrived. Raises IndexError if none did."""
         return self.arrivals[bisect.bisect_right(self.arrivals, moment)]
 
     def __enter__(self) -> ModelServer:
@@ -60,7 +60,7 @@ class ModelServer:
 
 
 def _read_request(reading: BinaryIO) -> str:
-    """Its path, once its body has come; "" at the end of the connection."""
+    """Return the path of a request after its body has arrived, or "" at the end of the connection."""
     try:
         first, size = reading.readline(), 0
         while (line := reading.readline()) not in (b"\r\n", b""):

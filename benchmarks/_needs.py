@@ -1,4 +1,4 @@
-"""Needs of figures that may not be met here, so that it is said before anything is measured."""
+"""Requirements of figures. Missing ones are reported before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ _INFRA = Path(__file__).parents[1] / "tests" / "infra"
 
 
 class Need(NamedTuple):
-    """``figures`` in words, and what says why they can't be measured, with what mends it, "" where they can."""
+    """A requirement. ``figures`` names the figures in words; ``lacks`` returns why they can't be measured and how to fix that, or
+    "" if they can.
+    """
 
     figures: str
     lacks: Callable[[], str]
 
 
 def has(extra: str, *modules: str) -> Callable[[], str]:
-    """Return what looks for the modules of an extra of ours."""
+    """Return a function that checks for the modules of one of our extras."""
 
     def lacks() -> str:
         gone = [name for name in modules if importlib.util.find_spec(name) is None]
@@ -29,7 +31,7 @@ def has(extra: str, *modules: str) -> Callable[[], str]:
 
 
 def runs(script: str, **more: Any) -> Callable[[], str]:
-    """Return what looks whether a server of tests/infra can run here."""
+    """Return a function that checks whether a server of tests/infra can run here."""
 
     def lacks() -> str:
         found = importlib.util.spec_from_file_location(f"benchmarks_infra_{script}", _INFRA / f"{script}.py")
@@ -52,7 +54,7 @@ def _rich() -> str:
 
 
 def all_of(*lacks: Callable[[], str]) -> Callable[[], str]:
-    """Return what says the first that is missing."""
+    """Return a function that returns the first reason of several checks."""
     return lambda: next((why for one in lacks if (why := one())), "")
 
 
@@ -78,6 +80,6 @@ NEEDS: Mapping[str, Sequence[Need]] = {
 
 
 def left_out(groups: Iterable[str]) -> list[str]:
-    """Return a line for each part of the groups that can't be measured here, with what mends it."""
+    """Return a line for each part of the groups that can't be measured here, with the way to fix that."""
     needs = [(group, need, need.lacks()) for group in groups for need in NEEDS.get(group, ())]
     return [f"benchmarks {group}: {need.figures} will be left out: {why}" for group, need, why in needs if why]

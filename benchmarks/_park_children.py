@@ -1,4 +1,4 @@
-"""The processes that benchmarks/park.py measures: each takes requests as lines of JSON, and answers each with one."""
+"""Measured processes of benchmarks/park.py: each reads requests as lines of JSON, and answers each with one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolcrib.testing import ScriptedSession
 
 Serve = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 _REAL = 200
-"""Parked runs that are driven; the others are stored as these are."""
+"""Number of parked runs that are really run; the others are copies in the store."""
 
 
 def open_store(folder: Path, url: str) -> Store:
@@ -39,7 +39,7 @@ def open_store(folder: Path, url: str) -> Store:
 
 
 class Host:
-    """A process with sessions whose runs are parked at a call that notes when it starts."""
+    """A process with sessions whose runs are parked at a call that reports when it starts."""
 
     def __init__(self, crib: Crib, folder: Path) -> None:
         self._number = 0
@@ -52,7 +52,7 @@ class Host:
             return "done"
 
         def effects(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
-            return [WritesFile(str(folder / ".git" / "hooks" / "mark"))]  # which is asked about
+            return [WritesFile(str(folder / ".git" / "hooks" / "mark"))]  # which needs an approval
 
         crib.registry.register("mark", "terminal", {"description": "d"}, mark, kind="edit", effects=effects)
         crib.registry.register("plain", "terminal", {"description": "d"}, mark)
@@ -97,9 +97,9 @@ class Host:
                 return {"seconds": took}
 
     async def park(self, runs: int) -> dict[str, Any]:
-        """Park this many runs, and say what they added to the process."""
+        """Park ``runs`` runs, and return the memory and threads that they added to the process."""
         await self({"do": "park"})
-        await asyncio.gather(*(self._crib.store.sessions.get(str(number)) for number in range(50)))  # its threads, once
+        await asyncio.gather(*(self._crib.store.sessions.get(str(number)) for number in range(50)))  # to start its threads
         before, threads = _memory(), threading.active_count()
         for _ in range(min(_REAL, runs) - 1):
             await self({"do": "park"})
@@ -116,7 +116,7 @@ class Host:
         }
 
     async def _copies(self, number: int) -> None:
-        """Store more parked runs like the last one, hosted here, with tickets of their own."""
+        """Store ``number`` more parked runs like the last one, hosted here, with tickets of their own."""
         store = self._crib.store
         (record,) = await store.runs.parked(1)
         info = await store.sessions.get(record.session_id)
@@ -161,7 +161,7 @@ async def answering(store: Store) -> Serve:
             committed = time.monotonic()
             return found
 
-        store.tickets.decide_ticket = noted  # type: ignore[assignment, method-assign]  # the moment of the commit is what is measured
+        store.tickets.decide_ticket = noted  # type: ignore[assignment, method-assign]  # the commit's time is measured
         try:
             await record_answer(store, answer)
         finally:

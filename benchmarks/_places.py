@@ -1,4 +1,4 @@
-"""The places that the group "places" measures, each real: an engine, an ssh server, and the vendors' ways to reach them."""
+"""Real backends for the group "places": a container engine, an ssh server, and the vendors' own commands to reach them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True)
 class Place:
-    """``vendor`` runs ``true`` in what ``environment`` is, as its vendor's command line does when it is warm; ``cold`` does so
-    from nothing, with the same options as ours.
+    """A backend. ``vendor`` runs ``true`` in an environment with the vendor's command line over a warm connection; ``cold`` runs
+    it without one, with the same options as ours.
     """
 
     name: str
     options: dict[str, Any]
-    """For ``open_environment``."""
+    """Options for ``open_environment``."""
     vendor: Callable[[Environment], Sequence[str]]
     vendor_is: str
     cold: Callable[[], Sequence[str]] | None = None
     cold_is: str = ""
 
     def open(self, cwd: Path) -> Environment:
-        """``cwd`` is a folder here; another host's sessions start at home."""
+        """Open an environment. ``cwd`` is a folder on this machine; sessions on another host start in the home folder."""
         return open_environment(self.name, cwd=None if self.name == "ssh" else str(cwd), **self.options)
 
 
@@ -43,7 +43,7 @@ def local() -> Place:
 
 @contextlib.contextmanager
 def docker(cwd: Path) -> Iterator[Place]:
-    """An engine of its own. Raises CannotMeasureError where it can't be had."""
+    """Run an engine of its own, and yield it. Raises CannotMeasureError if that is not possible."""
     with _server("dockerd.py") as said:
         socket, image = said
         options = {"image": image, "host": f"unix://{socket}", "mounts": ["/usr:/usr:ro"]}
@@ -59,11 +59,11 @@ def docker(cwd: Path) -> Iterator[Place]:
 
 
 def _flags(cwd: Path, options: dict[str, Any]) -> list[str]:
-    """What docker-py is given, for the command line."""
+    """Return the options given to docker-py as flags of the command line."""
     from tools.environments.docker import open_docker
 
     environment = open_docker(str(cwd), **options)
-    made = environment._link.options.create()  # type: ignore[attr-defined]  # the very same options are wanted
+    made = environment._link.options.create()  # type: ignore[attr-defined]  # the options must be exactly the same
     flags = ["--init", "--entrypoint", ""]
     pairs = {"user": "--user", "mem_limit": "--memory", "memswap_limit": "--memory-swap", "pids_limit": "--pids-limit"}
     for name, flag in {**pairs, "network_mode": "--network", "working_dir": "--workdir"}.items():
@@ -84,7 +84,7 @@ def _flags(cwd: Path, options: dict[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def ssh(settings: Sequence[str] = ()) -> Iterator[Place]:
-    """A server of its own, with stock limits. Raises CannotMeasureError where it can't be had."""
+    """Run a server with its default limits, and yield it. Raises CannotMeasureError if that is not possible."""
     with _server("sshd.py", *settings) as said, contextlib.ExitStack() as stack:
         folder, host, port, user = said
         options = {"host": host, "port": int(port), "user": user}

@@ -1,7 +1,7 @@
-"""100 MB of output, in a process of its own: python -m benchmarks._places_bulk NAME OPTIONS CWD ROUNDS
+"""Measured process for 100 MB of output: python -m benchmarks._places_bulk NAME OPTIONS CWD ROUNDS
 
-Prints {"seconds": through the terminal tool, "raw": through the bare channel of the same library, "memory": MB that the peak of
-this process's memory grew by}. The bare channel comes last, so that its memory is not counted.
+Prints {"seconds": through the terminal tool, "raw": through the bare channel of the same library, "memory": growth in MB of this
+process's peak memory}. The bare channel runs last, so that its memory does not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZE = 104_857_600
 
 
 def peak() -> float:
-    """MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -103,7 +103,7 @@ def main(name: str, options: dict[str, Any], cwd: str, rounds: int) -> None:
             _check(len(answer["output"].encode()) - len(_gap(answer)) + answer["truncated"]["output"]["omitted_bytes"])
         return took
 
-    ours("seq 100000")  # what a session has once it is warm
+    ours("seq 100000")  # what a warm session has
     before = peak()
     first = ours()
     grown = peak() - before

@@ -1,6 +1,6 @@
-"""Bare bots that the group "platforms" compares the gateway with: each echoes by its platform's library, after so many seconds.
+"""Bare bots that the group "platforms" compares with the gateway: each echoes after some seconds, through its platform's library.
 
-``python -m benchmarks._platform_bots NAME ARGUMENTS`` is one. It answers "echo SECONDS MARK" with just that.
+``python -m benchmarks._platform_bots NAME ARGUMENTS`` runs one. It answers "echo SECONDS MARK" with the same text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 
 def _later(text: str, say: Callable[[], Awaitable[Any]]) -> None:
-    """Say something after as many seconds as a text wants; nothing for another text."""
+    """Call ``say`` after the seconds in an echo text; ignore other texts."""
 
     async def says() -> None:
         await asyncio.sleep(float(text.split()[1]))
@@ -70,7 +70,7 @@ async def _irc(port: str, nick: str) -> None:
 
 
 def use_fake_discord(url: str, gateway: str) -> None:
-    """Have the library speak to a fake of Discord, for which it has no setting."""
+    """Make the library connect to a fake of Discord, because it has no setting for that."""
     import discord
     import yarl
     from discord.gateway import DiscordWebSocket
@@ -105,7 +105,7 @@ async def _slack(url: str, token: str, app_token: str) -> None:
         _later(event["text"], lambda: say(event["text"]))
 
     handler = AsyncSocketModeHandler(app, app_token, web_client=AsyncWebClient(app_token, base_url=f"{url}/"))
-    await handler.start_async()  # type: ignore[no-untyped-call]  # the library says no types
+    await handler.start_async()  # type: ignore[no-untyped-call]  # the library has no types
 
 
 async def _email(imap: str, smtp: str, address: str, password: str) -> None:

@@ -1,4 +1,4 @@
-"""The base of all stands of the group "platforms": a server, and somebody there who asks."""
+"""Base of all stands of the group "platforms": a server, and a user on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BARE, OURS = "bare", "ours"
 
 
 class Infra:
-    """A server of tests/infra in a process of its own; ``said`` is what it printed. A context manager."""
+    """A server of tests/infra in its own process; ``said`` is what it printed. A context manager."""
 
     def __init__(self, script: str) -> None:
         self._script = script
@@ -40,7 +40,7 @@ class Infra:
         return self._process.stdout.readline().split() or [""]
 
     def control(self, line: str) -> None:
-        """Have it do something, as its docstring says."""
+        """Send the server a command; its module's docstring lists them."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._answer()
@@ -50,7 +50,7 @@ class Infra:
 
 
 class Stand:
-    """A platform. An async context manager, in which its server runs and somebody is there."""
+    """A platform. An async context manager that runs its server and connects a user."""
 
     name = ""
     ours_first = ""
@@ -72,12 +72,12 @@ class Stand:
         await self._stack.aclose()
 
     async def open(self) -> None:
-        """Start the server, and be there."""
+        """Start the server, and connect the user."""
         raise NotImplementedError
 
     @property
     def platform(self) -> Mapping[str, Any]:
-        """The part of the gateway's configuration below platforms.NAME."""
+        """Configuration of the gateway's platform, the content of platforms.NAME."""
         raise NotImplementedError
 
     @property
@@ -87,15 +87,15 @@ class Stand:
 
     @property
     def bare(self) -> Sequence[str]:
-        """The arguments of the bare bot."""
+        """Arguments of the bare bot."""
         raise NotImplementedError
 
     async def say(self, bot: str, text: str) -> None:
-        """Say something to BARE or OURS."""
+        """Write to the bot BARE or OURS as the user."""
         raise NotImplementedError
 
     def heard(self, text: str) -> None:
-        """Take what a bot shows, as far as it has come."""
+        """Record the text that a bot shows, in its present form."""
         waiting = self._waiting.get(text.replace("\\", "").strip())
         if waiting is not None and not waiting.done():
             waiting.set_result(time.monotonic())
@@ -104,7 +104,7 @@ class Stand:
         return f"echo {seconds:g} m{next(self._numbers)}"
 
     async def asks(self, bot: str, seconds: float, patience: float) -> float | None:
-        """Return the seconds from saying something until the whole answer was seen, None where that took too long."""
+        """Return the seconds from a message until its whole answer has arrived, or None if that took too long."""
         text = self._words(seconds)
         answer: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._waiting[text] = answer

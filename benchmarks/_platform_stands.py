@@ -1,4 +1,4 @@
-"""Stands of the group "platforms": for each platform a server, somebody there who asks, and what two bots need to be there."""
+"""Stands of the group "platforms": for each platform a server, a user on it, and accounts for two bots."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from benchmarks.core import CannotMeasureError
 
 _START_SECONDS = 30.0
 _FREE = {"per_second": "1000"}
-"""An operator's settings who lets the bot send what it wants."""
+"""Settings without a limit for the bot's messages."""
 
 
 class XmppStand(Stand):
-    """On a real Prosody."""
+    """A stand with a real Prosody."""
 
     name = "xmpp"
 
@@ -72,7 +72,7 @@ class XmppStand(Stand):
 
 
 class IrcStand(Stand):
-    """On a real ngircd, with services that say who is logged in."""
+    """A stand with a real ngircd, and services that report logged-in accounts."""
 
     name = "irc"
 
@@ -133,7 +133,7 @@ class IrcStand(Stand):
 
 
 class DiscordStand(Stand):
-    """On two fakes of Discord, one a bot, as both are the same account."""
+    """A stand with two fakes of Discord, one for each bot, because both bots use the same account."""
 
     name = "discord"
 
@@ -182,7 +182,7 @@ class DiscordStand(Stand):
 
 
 class SlackStand(Stand):
-    """On two fakes of Slack, one a bot, as both are the same account."""
+    """A stand with two fakes of Slack, one for each bot, because both bots use the same account."""
 
     name = "slack"
 
@@ -232,7 +232,7 @@ class SlackStand(Stand):
 
 
 class EmailStand(Stand):
-    """On a real Dovecot and OpenSMTPD. What counts is when a mail lies in its mailbox."""
+    """A stand with a real Dovecot and OpenSMTPD. Times are those of a mail's delivery to its mailbox."""
 
     name = "email"
     _domain, _password, _asker = "crib.test", "the-password-of-all", "ann1"
@@ -264,7 +264,7 @@ class EmailStand(Stand):
         return [self._imap, self._smtp, self._address(self._names[BARE]), self._password]
 
     async def say(self, bot: str, text: str) -> None:
-        """Hand in a mail; what the own server would vouch for stands above it."""
+        """Submit a mail, with the header in which the user's own server confirms the author."""
         mail = EmailMessage()
         mail["From"], mail["To"] = self._address(self._asker), self._address(self._names[bot])
         mail["Message-ID"] = f"<{time.time_ns()}@{self._domain}>"
@@ -278,7 +278,7 @@ class EmailStand(Stand):
         await asyncio.to_thread(hand_in)
 
     async def asks(self, bot: str, seconds: float, patience: float) -> float | None:
-        """Return the seconds from the question in the bot's mailbox to the answer in that of who asked."""
+        """Return the seconds from the question's delivery to the bot's mailbox until the answer's delivery to the user's."""
         text, name = self._words(seconds), self._names[bot]
         await self.say(bot, text)
         gives_up = time.monotonic() + patience
@@ -290,9 +290,11 @@ class EmailStand(Stand):
         return None
 
     def _at(self, name: str, text: str, sender: str) -> float | None:
-        """Return when a mail of somebody's with a line came into a mailbox, in Unix seconds: copies of its own lie there too."""
+        """Return when a mail from ``sender`` with this line reached a mailbox, in Unix seconds. Copies of the owner's own mail
+        are ignored.
+        """
         for path in self._files(name):
-            with contextlib.suppress(FileNotFoundError):  # it is moved from new to cur when it is seen
+            with contextlib.suppress(FileNotFoundError):  # it is moved from new to cur when it is read
                 lines = path.read_text(errors="replace").splitlines()
                 if text in lines and f"From: {self._address(sender)}" in lines:
                     return path.stat().st_mtime

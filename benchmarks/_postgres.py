@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a benchmark, as the tests start one."""
+"""A PostgreSQL server for a benchmark, started as for the tests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LIMIT = 120.0
 
 @contextlib.contextmanager
 def postgres_url(*, durable: bool = True) -> Iterator[str]:
-    """The URL of an empty database. ``durable``: a commit is on disk. Raises CannotMeasureError where there is no server, or no
-    client.
+    """Yield the URL of an empty database. ``durable``: a commit is on disk. Raises CannotMeasureError if the server or the client
+    is missing.
     """
     if importlib.util.find_spec("psycopg") is None:
         raise CannotMeasureError("psycopg is not installed: pip install 'toolcrib[postgres]'")

@@ -1,4 +1,4 @@
-"""Search in a large store, its size, and how long it takes to open."""
+"""Search in a large store, the store's size, and the time to open it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from toolcrib import ToolCall, ToolCallStatus, ToolResult
 from toolcrib.contract.search import SearchFilter, SearchOrder
 
 SHORT, LONG = 150, 880
-"""Bytes of a message's text."""
+"""Size of a message's text in bytes."""
 _EACH = 100
-"""Messages of a session."""
+"""Number of messages in a session."""
 _RARE = "xylophone"
 _TIMES = 15
 
 
 class _Texts:
-    """Texts of words that are as unevenly common as a language's; every twentieth is Chinese."""
+    """Texts whose words are as unevenly common as in a natural language; every twentieth text is Chinese."""
 
     def __init__(self, size: int) -> None:
         self._chance = random.Random(size)
@@ -54,7 +54,9 @@ class _Texts:
 
 
 def figures(folder: Path, number: int, *, million: int) -> list[Figure]:
-    """Search of ``number`` short messages and of ``million``, if any; sizes of stores of short and of long ones; opening one."""
+    """Return the figures of searching ``number`` short messages and, if not 0, ``million``; the sizes of stores of short and of
+    long messages; the time to open one.
+    """
     short = _Measured(folder / "short", SHORT, number)
     sizes = [short.size, _Measured(folder / "long", LONG, max(number // 10, 100), searches=False).size]
     found = [
@@ -77,7 +79,7 @@ def figures(folder: Path, number: int, *, million: int) -> list[Figure]:
 
 
 def _size_of_calls(path: Path, number: int) -> Figure:
-    """The size of a store of calls that read files, each with what it gave, for the person and for the model."""
+    """Return the size of a store of calls that read files, each with its result for the person and for the model."""
     path.mkdir()
     total = 0
     with asyncio.Runner() as runner, contextlib.closing(SqliteStore(path / "store.db")) as store:
@@ -89,7 +91,7 @@ def _size_of_calls(path: Path, number: int) -> Figure:
 
 
 async def _read_file(store: SqliteStore, session: str, call_id: str, text: str) -> int:
-    """Keep a call as the dispatcher does. Return the bytes of text."""
+    """Store a call as the dispatcher does, and return the bytes of its text."""
     named = f"src/{call_id}.txt"
     lines = [text[at : at + 80] for at in range(0, len(text), 80)]
     shown = "\n".join(f"{number}|{line}" for number, line in enumerate(lines, 1))
@@ -110,7 +112,7 @@ class _Measured:
         with asyncio.Runner() as runner:
             store = SqliteStore(path / "store.db")
             total = runner.run(_fill(store, texts, number))
-            runner.run(store.search.find(_RARE))  # takes all of it in
+            runner.run(store.search.find(_RARE))  # the first search loads all of it
             if searches:
                 self.plain = runner.run(_timed_read(store))
                 self.took = runner.run(_searches(store, texts.common))
@@ -121,7 +123,7 @@ class _Measured:
 
 
 async def _fill(store: SqliteStore, texts: _Texts, number: int) -> int:
-    """Return the bytes of text."""
+    """Store ``number`` messages, and return the bytes of their text."""
     total, said = 0, texts.texts(number)
     for session in range(number // _EACH):
         name = f"s{session}"
@@ -136,7 +138,7 @@ async def _fill(store: SqliteStore, texts: _Texts, number: int) -> int:
 
 
 async def _searches(store: SqliteStore, common: str) -> dict[str, float]:
-    """Return milliseconds, the median of some, by kind."""
+    """Return the median milliseconds of each kind of search."""
     kinds: dict[str, tuple[str, SearchOrder, SearchFilter]] = {
         "rare": (_RARE, "newest", SearchFilter()),
         "newest": (common, "newest", SearchFilter()),
@@ -165,7 +167,7 @@ async def _timed_read(store: SqliteStore) -> float:
 
 
 def _opening(path: Path) -> float:
-    """Return the milliseconds until a store is open and its last session known, the median of some."""
+    """Return the median milliseconds until a store is open and its last session known."""
     every: list[float] = []
     for _ in range(_TIMES):
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Streams of model output as the four wires send it: what stands in each event and how it is framed is as recorded."""
+"""Streams of model output in the form of the four wires. The events' fields and framing are as recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRAMES["anthropic"] = _FRAMES["responses"]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """``payloads`` are the JSON of the events, ``events`` the same as bytes on the wire; ``what`` they are in words."""
+    """A stream. ``payloads`` are the JSON of the events, ``events`` the same as bytes on the wire, ``what`` their description."""
 
     wire: str
     what: str
@@ -26,7 +26,9 @@ class Stream:
 
 
 def streams(wire: str, number: int) -> list[Stream]:
-    """One of text and one of a call's arguments, of ``number`` deltas each, and what the wire sends before them."""
+    """Return a stream of text and one of a call's arguments, with ``number`` deltas each and the events that the wire sends
+    before them.
+    """
     made = []
     for what, build in _BUILDERS[wire].items():
         events = build(random.Random(2).choices(WORDS, k=number))
@@ -113,7 +115,7 @@ def _gemini(candidate: Mapping[str, Any], usage: Mapping[str, Any], **more: Any)
 
 
 def _gemini_text(words: Sequence[str]) -> _Events:
-    """Longer pieces than elsewhere, as it sends them."""
+    """Return longer pieces than for other wires, as Gemini sends them."""
     usage = {
         "promptTokenCount": 8,
         "candidatesTokenCount": 92,

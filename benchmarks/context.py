@@ -1,6 +1,6 @@
-"""Requests as a cache of the server's sees them: how much of one comes back at the beginning of the next.
+"""Requests as a server's prompt cache sees them: the share of a request that the next one repeats from its beginning.
 
-A counting server has a model read a file again and again, in one run of the command; requests are compared as bytes.
+A counting server makes a model read a file again and again, in one run of the command; requests are compared as bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from toolcrib.testing import ChatServer, Response
 
 TURNS = 50
 BAR = 5.0
-"""Percent of a request that may change in the next one, at the worst."""
+"""Largest share of a request in percent that may change in the next one."""
 _ARGS = {"path": "a.txt"}
 _MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 _ROOT = Path(__file__).parents[1]
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """The worst pair of requests on each wire that sends the whole conversation, in percent of the former."""
+    """Return the worst pair of requests on each wire that sends the whole conversation, in percent of the earlier request."""
     turns = 4 if quick else TURNS
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         return [_changed(wire, Path(folder), turns) for wire in _REPLIES]
@@ -54,7 +54,7 @@ def _changed(wire: str, folder: Path, turns: int) -> Figure:
 
 
 def _same(one: bytes, after: bytes) -> int:
-    """Return how many bytes both begin with."""
+    """Return the length of the common beginning, in bytes."""
     return next(
         (place for place, (was, now) in enumerate(zip(one, after, strict=False)) if was != now), min(len(one), len(after))
     )
@@ -90,7 +90,7 @@ def _responses(number: int, *output: Mapping[str, Any]) -> Response:
 
 
 def _responses_call(number: int) -> Response:
-    """A call with the encrypted reasoning that came before it, which goes back as it is."""
+    """Return a call with the encrypted reasoning before it, which is sent back unchanged."""
     thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"{number:06}" * 200}
     arguments = json.dumps(_ARGS)
     call = {

@@ -1,4 +1,4 @@
-"""A figure, and how to time two things fairly."""
+"""Figures, and fair timing of several things."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from typing import Any, Literal
 
 
 class CannotMeasureError(Exception):
-    """Something that a group needs is missing or broken; the text says what. ``figures`` are those that were measured all the
-    same.
-    """
+    """A requirement of a group is missing or broken; the text names it. ``figures`` are those that were measured all the same."""
 
     def __init__(self, text: str, figures: Iterable[Figure] = ()) -> None:
         super().__init__(text)
@@ -28,7 +26,7 @@ class CannotMeasureError(Exception):
 class Figure:
     """One measured number. ``value`` and ``baseline`` are in ``unit``; ``ratio`` is value over baseline.
 
-    ``bar`` is the most that ``limits`` may be, infinite for a figure that has none.
+    ``bar`` is the upper limit of the quantity ``limits``, infinite for a figure without a limit.
     """
 
     name: str
@@ -38,7 +36,7 @@ class Figure:
     bar: float
     limits: Literal["ratio", "value"]
     against: str
-    """What the baseline is, in words."""
+    """Description of the baseline."""
 
     @property
     def group(self) -> str:
@@ -65,19 +63,21 @@ class Figure:
 
 
 def _short(number: float) -> float:
-    """Four significant digits; more would be noise."""
+    """Return a number with four significant digits; more would be noise."""
     return float(f"{number:.4g}")
 
 
 def median_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Take turns: every round measures each once, so that a slow moment of the machine hits all alike. Medians by name."""
+    """Return the median of each run by name. They take turns: each round runs every one once, so that a slow moment of the
+    machine affects all.
+    """
     return {name: statistics.median(times) for name, times in _in_turns(runs, rounds).items()}
 
 
 def best_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Take turns likewise. The least by name: for work that is the same each time, of which all that is more is disturbance.
+    """Return the least of each run by name; they take turns. For work that is the same each time, when any excess is disturbance.
 
-    The runs should take about as long as each other: a long one finds fewer moments in which nothing disturbs it.
+    The runs should take about equally long: a long one finds fewer undisturbed moments.
     """
     return {name: min(times) for name, times in _in_turns(runs, rounds).items()}
 
@@ -91,7 +91,7 @@ def _in_turns(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
 
 
 def once(function: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
-    """Seconds of one call, by a clock as in ``each``."""
+    """Return a function that times one call, in seconds, by a clock as in ``each``."""
 
     def run() -> float:
         begin = clock()
@@ -102,10 +102,10 @@ def once(function: Callable[[], object], clock: Callable[[], float] = time.perf_
 
 
 def each(function: Callable[[], object], number: int, clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
-    """Seconds a call, over ``number`` of them, with the garbage collector out of the way.
+    """Return a function that times ``number`` calls, in seconds per call, with the garbage collector off.
 
-    ``clock`` may be ``time.process_time`` for work of one thread: what other processes take then does not count, and page
-    faults of its own still do.
+    ``clock`` may be ``time.process_time`` for work of one thread: then the time of other processes does not count, but the
+    thread's own page faults do.
     """
 
     def run() -> float:
@@ -124,9 +124,10 @@ def each(function: Callable[[], object], number: int, clock: Callable[[], float]
 
 
 def clean_environment(home: Path | None = None) -> dict[str, str]:
-    """For a process to be measured: its bytecode may be kept, as an installed program's is, and nothing else is watching it.
+    """Return the environment for a measured process: it may keep its bytecode, like an installed program, and no coverage tool
+    watches it.
 
-    With a ``home``, the person's own configuration, sessions, model server and keys are not there either.
+    With a ``home``, the user's configuration, sessions, model server and keys are excluded.
     """
     ours = ("PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
@@ -138,12 +139,12 @@ def clean_environment(home: Path | None = None) -> dict[str, str]:
 
 
 def as_lines(figures: Iterable[Figure]) -> str:
-    """One JSON object a line."""
+    """Return one JSON object per line."""
     return "\n".join(json.dumps(figure.to_json()) for figure in figures)
 
 
 def as_table(figures: Iterable[Figure]) -> str:
-    """Markdown that also reads well as text."""
+    """Return a Markdown table that also reads well as text."""
     head = ("figure", "value", "baseline", "ratio", "bar", "", "baseline is")
     rows = [head, *(_row(figure) for figure in figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

@@ -1,5 +1,5 @@
-"""Scheduled jobs of `toolcrib gateway run`: how late a thousand of them start that are due in one minute, or at once, and what
-ten thousand cost that are not due.
+"""Scheduled jobs of `toolcrib gateway run`: the delay of a thousand jobs that are due within one minute, or at once, and the cost
+of ten thousand that are not due.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START_SECONDS = 4.0
 """Seconds that a gateway may take until it listens, before the first job is due."""
 _SETTLES_SECONDS = 5.0
 _PATIENCE = 60.0
-"""Seconds after the last job was due in which all are to have started."""
+"""Seconds after the last due time within which all jobs must start."""
 
 
 class _Late(NamedTuple):
@@ -55,7 +55,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _late(jobs: int, seconds: float) -> _Late:
-    """Return how late jobs are that are due within so many seconds."""
+    """Return the delays of jobs that are due within ``seconds``."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as made, LateModel() as model:
         folder = Path(made)
         _jobs(folder, model.url, "due", jobs, seconds, _START_SECONDS)
@@ -71,7 +71,7 @@ def _late(jobs: int, seconds: float) -> _Late:
 
 
 def _idle(jobs: int, seconds: float) -> tuple[float, float]:
-    """Return the shares of a core that a gateway takes beside so many jobs, and with none. Both run at the same time."""
+    """Return the shares of a core that a gateway uses with ``jobs`` idle jobs, and with none. Both run at the same time."""
     with contextlib.ExitStack() as stack:
         model = stack.enter_context(LateModel())
         counted = [stack.enter_context(_counted(number, model.url)) for number in (jobs, 0)]
@@ -85,7 +85,7 @@ def _idle(jobs: int, seconds: float) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def _counted(jobs: int, model: str) -> Iterator[int]:
-    """Run a gateway with so many jobs that are not due, and give its process."""
+    """Run a gateway with ``jobs`` jobs that are not due, and yield its process id."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as made:
         _jobs(Path(made), model, "idle", jobs)
         with gateway_of(Path(made), model, "console", _console(Path(made)), {}) as process:
@@ -93,12 +93,12 @@ def _counted(jobs: int, model: str) -> Iterator[int]:
 
 
 def _console(folder: Path) -> dict[str, Any]:
-    """Return the settings of a platform by which nobody speaks: a gateway has one at least."""
+    """Return the settings of an unused platform, because a gateway needs at least one."""
     return {"settings": {"socket": str(folder / "gateway.socket")}}
 
 
 def _jobs(folder: Path, model: str, *given: object) -> str:
-    """Have _cron_child.py add or look at the jobs of a gateway in a folder."""
+    """Run _cron_child.py to add or read the jobs of a gateway in a folder."""
     argv = [sys.executable, "-m", "benchmarks._cron_child", *(str(one) for one in given)]
     env = settings_for(folder, model, "console", _console(folder))
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)

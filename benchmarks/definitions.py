@@ -1,4 +1,4 @@
-"""What a model is shown: how fast it is made again, how it grows, how long it is."""
+"""Tool definitions for a model: time to make them again, growth with their number, and length."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from toolcrib import ToolRegistry
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Processor time, lengths in characters of JSON."""
+    """Return the figures: processor times, and lengths in characters of JSON."""
     return [_repeat(quick=quick), _scale(quick=quick), _chars()]
 
 
 def _repeat(*, quick: bool) -> Figure:
-    """Against one look through PATH, which a check_fn makes at first: one that remembers it costs less than what is around it."""
+    """Return the time of repeated definitions. The baseline is one search of PATH, which a check_fn does first: a check_fn that
+    caches its result costs less.
+    """
     import model_tools
 
     number, rounds = (50, 3) if quick else (2000, 15)
@@ -38,7 +40,7 @@ def _scale(*, quick: bool) -> Figure:
 
 
 def _changing(count: int) -> Callable[[], float]:
-    """Seconds of get_definitions right after a registration, which makes all of them anew."""
+    """Return a function that times get_definitions right after a registration, when all definitions are made again."""
     tools = ToolRegistry()
     schema: dict[str, Any] = {
         "description": "A tool of the usual length, described in one sentence.",

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Median in ms, with the store on, on disk; the first of a process, which loads more, counts like the others."""
+    """Return the median in ms, with a store on disk. The first call of the process, which loads more, counts like the others."""
     rounds = 1 if quick else 60
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder, ModelServer(_orders()) as server:
         command = [sys.executable, "-m", "benchmarks._delegate_child", server.base_url, str(rounds)]
@@ -37,12 +37,14 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _orders() -> Callable[[str, int], bytes]:
-    """Answer each request of a person's by a task for a delegate, that one by its answer, and its result by text."""
+    """Return a function that answers a user's request with a task for a delegate, the delegate's with its answer, and the next
+    with text.
+    """
     text, turn = ChatServer.text("Looked at.").body, 0
 
     def answer(path: str, before: int) -> bytes:
         nonlocal turn
-        if not path.endswith("/chat/completions"):  # the bare requests, and what is asked of a server before the first turn
+        if not path.endswith("/chat/completions"):  # the bare requests, and requests before the first turn
             return text
         turn += 1
         return ChatServer.calls(("delegate_task", {"task": "Look at it."}), ids=[f"call_{turn}"]).body if turn % 3 == 1 else text

@@ -34,19 +34,19 @@ async def add_async(args: dict[str, Any]) -> dict[str, int]:
 
 
 class Observer:
-    """A plugin with the two commonest hooks."""
+    """A plugin with the two most common hooks."""
 
     @hookimpl
     def pre_tool_call(self, call: ToolCall, ctx: ToolCallContext) -> None:
-        """Looks and says nothing."""
+        """Do nothing."""
 
     @hookimpl
     def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> None:
-        """Looks and says nothing."""
+        """Do nothing."""
 
 
 class Gate:
-    """A plugin with a synchronous gate, which a worker thread calls."""
+    """A plugin with a sync gate, which runs in a worker thread."""
 
     @hookimpl
     def tool_gate(self, call: ToolCall) -> None:
@@ -54,7 +54,7 @@ class Gate:
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Processor time a call, in us; that of ``dispatch.gate`` by the clock, since it waits for a thread."""
+    """Return processor time per call, in us; for ``dispatch.gate`` elapsed time, because it waits for a thread."""
     import model_tools  # noqa: F401 - gives the registry its dispatcher
 
     registry.register("bench_sync", "bench", SCHEMA, add, kind="read")
@@ -73,7 +73,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _bare(number: int, rounds: int) -> list[Figure]:
-    """Processor time, and the best of each counts: what is more is what a machine's other work took."""
+    """Return the best processor times: any excess is other work of the machine."""
     loop = asyncio.new_event_loop()
     runs = {
         "direct": _busy(lambda: json.dumps(add(ARGS)), number),
@@ -94,7 +94,7 @@ def _busy(function: Callable[[], object], number: int) -> Callable[[], float]:
 
 
 async def _in_loop(number: int, rounds: int) -> Figure:
-    """Sync dispatch of an async tool, from code that a loop is running."""
+    """Time sync dispatch of an async tool from code that runs in a loop."""
 
     def bare() -> None:
         result: list[str] = []
@@ -138,9 +138,7 @@ def _plugins(number: int, rounds: int) -> Figure:
 
 
 def _gate(number: int, rounds: int) -> list[Figure]:
-    """A call with one plugin's synchronous gate, against ``dispatch.sync``: by the clock, and in the processor time of both
-    threads.
-    """
+    """Time a call with one plugin's sync gate, against ``dispatch.sync``: elapsed time, and processor time of both threads."""
     import model_tools
 
     hooks = model_tools.dispatcher.hooks

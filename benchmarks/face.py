@@ -1,6 +1,6 @@
-"""The chat's screen: its first prompt, and what a person waits for while a model writes 200 tokens a second.
+"""The chat's screen: its first prompt, and a user's waiting times while a model writes 200 tokens a second.
 
-Keys and tokens go through a terminal of their own to a real process; rendering is measured in this one, against rich's.
+Keys and tokens go through a pseudo-terminal to a real process; rendering is measured in this process, against rich.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _LIMIT = 60.0
 _LONG = 10_000
 _LONG_SESSION = "1f" * 16
 _WORKING = b"Alt-S steers"
-"""Part of the chat's last line while a model is at work."""
+"""Part of the chat's last line while a model is running."""
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Start in processor time, what a person waits for in ms, rendering in processor time."""
+    """Return the figures: start and rendering in processor time, waiting times in ms."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         home = Path(folder)
         return [
@@ -67,7 +67,7 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
 
     runs = {"pass": _process([sys.executable, "-c", "pass"], home), "chat": chat}
     for run in runs.values():
-        run()  # compiles what is not compiled yet
+        run()  # compiles bytecode that is missing
     took = median_of_each(runs, 1 if quick else 15)
     return Figure(
         "face.first_prompt", took["chat"] * 1e3, "ms", took["pass"] * 1e3, 25, "ratio", "python -c pass; the chat also ends"
@@ -75,7 +75,7 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
 
 
 def _resume(home: Path, *, quick: bool) -> Figure:
-    """A session of 10,000 messages that is continued, until its prompt and its end, and a new one with the same model."""
+    """Time a resumed session of 10,000 messages, until its prompt and its end, against a new one with the same model."""
     from toolcrib.testing import ChatServer
 
     toolcrib = str(Path(sys.executable).with_name("toolcrib"))
@@ -96,7 +96,7 @@ def _resume(home: Path, *, quick: bool) -> Figure:
 
         runs: dict[str, Callable[[], float]] = {"resumed": resumed, "new": lambda: chat(new, b"m answers")}
         for run in runs.values():
-            run()  # compiles what is not compiled yet
+            run()  # compiles bytecode that is missing
         took = median_of_each(runs, 1 if quick else 9)
     against = f"a new chat; {_LONG:,} messages, and the chat also ends"
     return Figure("face.resume", took["resumed"] * 1e3, "ms", took["new"] * 1e3, 1000, "value", against)
@@ -141,7 +141,7 @@ def _fill(home: Path, base_url: str) -> None:
 
 
 def _program(home: Path, *, quick: bool) -> Figure:
-    """The whole chat, with its screen and with its lines piped, while a server sends 200 tokens a second."""
+    """Time the whole chat, with its screen and in a pipe, while a server sends 200 tokens a second."""
     from toolcrib.testing import ChatServer
 
     count = 60 if quick else 2_000
@@ -178,7 +178,7 @@ def _program(home: Path, *, quick: bool) -> Figure:
 
 
 class _Watched:
-    """A process on a terminal, and all that it wrote, with times."""
+    """A process on a terminal, and all of its output, with times."""
 
     def __init__(self, command: Sequence[str], home: Path) -> None:
         self._reader, theirs = pty.openpty()
@@ -192,10 +192,10 @@ class _Watched:
         os.close(theirs)
         self.written = bytearray()
         self._times: list[tuple[int, float]] = []
-        """(length of all that was written, when it was read)."""
+        """Pairs (length of all output so far, time when it was read)."""
 
     def read(self, seconds: float) -> bool:
-        """Take in what comes within so many seconds. False at the end."""
+        """Read output that arrives within ``seconds``. Return False at the end."""
         if not select.select([self._reader], [], [], seconds)[0]:
             return True
         try:
@@ -210,7 +210,7 @@ class _Watched:
         os.write(self._reader, key)
 
     def sees(self, text: bytes, begin: int = 0) -> float:
-        """Return when ``text`` was there. Raises CannotMeasureError where it does not come."""
+        """Return when ``text`` was there. Raises CannotMeasureError if it does not appear."""
         end = time.monotonic() + _LIMIT
         while (place := self.written.find(text, begin)) < 0:
             if not self.read(0.2) or time.monotonic() > end:
@@ -220,11 +220,11 @@ class _Watched:
         return self.time_of(place + len(text))
 
     def time_of(self, length: int) -> float:
-        """Return when so many bytes had come."""
+        """Return when that many bytes had arrived."""
         return next(moment for there, moment in self._times if there >= length)
 
     def leave(self, shown: bytes, behind: bytes = b"") -> None:
-        """Wait for ``shown``, ``behind`` something, then end the process by Ctrl-D."""
+        """Wait until ``shown`` appears after ``behind``, then end the process by Ctrl-D."""
         self.sees(shown, self.written.rfind(behind) if behind else 0)
         time.sleep(0.05)
         self.key(b"\x04")
@@ -249,7 +249,7 @@ def _while_it_streams(home: Path, *, quick: bool) -> list[Figure]:
 
 
 def _streamed(home: Path, count: int, keys: int) -> tuple[list[float], list[float], int]:
-    """Return ms of each key until it is echoed, of each token until it is shown, and the bytes that were written meanwhile."""
+    """Return the ms of each key until its echo, of each token until it is shown, and the bytes written in the meantime."""
     file = home / "times.json"
     watched = _Watched([sys.executable, "-m", "benchmarks._face_child", str(count), str(file)], home)
     watched.sees(b"local")
@@ -285,7 +285,9 @@ def _percentile(times: Sequence[float], percent: int) -> float:
 
 
 def _render(*, quick: bool) -> list[Figure]:
-    """Render the same text as it streams: ours whole, and rich's Markdown of each block as it grows. Nothing without rich."""
+    """Time rendering of the same text as it streams: ours as a whole, and rich's Markdown of each block as it grows. Empty
+    without rich.
+    """
     from agent.cli.screen.markdown import Markdown
     from agent.cli.screen.painter import Painter
     from agent.cli.screen.themes import Theme
@@ -321,6 +323,6 @@ def _render(*, quick: bool) -> list[Figure]:
                 console.print(RichMarkdown(block))
 
     took = median_of_each({"ours": once(ours, time.process_time), "rich": once(theirs, time.process_time)}, 1 if quick else 5)
-    each = 1e5 / len(pieces)  # ms of 100 tokens
+    each = 1e5 / len(pieces)  # ms per 100 tokens
     against = "rich's Markdown of each block; 100 tokens"
     return [Figure("face.render", took["ours"] * each, "ms", took["rich"] * each, 0.35, "ratio", against)]

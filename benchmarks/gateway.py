@@ -1,4 +1,4 @@
-"""The gateway: many chats at once, also on Matrix, idle ones, approvals, a start with much that waits, and kills."""
+"""The gateway: many chats at once, also on Matrix, idle chats, approvals, a start with much stored work, and kills."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from benchmarks.core import CannotMeasureError, Figure
 
 _ROOT = Path(__file__).parents[1]
 _LIMIT = 240.0
-"""Seconds that one process may take; the whole group takes less than 600 on a quiet machine. What measures many chats ends by
-itself before that, with the figures that it has by then.
+"""Time limit of one process in seconds; the whole group takes less than 600 on a quiet machine. The measurement of many chats
+ends by itself earlier, with the figures that it has by then.
 """
 _CHATS, _FEW = 1_000, 50
 _IDLE, _SOME = 10_000, 30
@@ -29,14 +29,14 @@ _KILLS, _USERS = 20, 50
 _SECONDS = 10.0
 _PER_SECOND = 5.0
 _BEGIN_SECONDS, _MEET_SECONDS = 60.0, 180.0
-"""Seconds in which many chats are to begin, or to be met; then those are measured that did."""
+"""Seconds in which many chats should begin, or be served; then only those that did are measured."""
 _DELTAS = 3_000
-"""Deltas of one answer: it goes on until all chats have theirs, and were measured."""
+"""Number of deltas in one answer, enough to last until all chats were measured."""
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """In child processes: a model server, and a gateway with a platform that only notes. Raises CannotMeasureError with all
-    figures but those of the part that could not be measured.
+    """Return the figures, measured in child processes: a model server, and a gateway with a platform that only records. Raises
+    CannotMeasureError with all figures except those of the parts that failed.
     """
     chats, few, idle, parked, rounds = (10, 5, _SOME, 5, 1) if quick else (_CHATS, _FEW, _IDLE, _PARKED, _ROUNDS)
     kills, users, seconds = (1, 5, 2.0) if quick else (_KILLS, _USERS, _SECONDS)
@@ -81,7 +81,7 @@ def _approved(url: str, rounds: int) -> list[Figure]:
 
 
 def _idle_and_start(url: str, chats: int, parked: int, starts: int) -> list[Figure]:
-    """Keep so many chats and parked runs, then start with them, and without any, ``starts`` times each."""
+    """Store so many idle chats and parked runs, then start with them, and without any, ``starts`` times each."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
         found = _read(_run(["idle", url, str(chats), str(parked), str(_MEET_SECONDS), folder]))
         none = statistics.median(_child("start", url)["seconds"] for _ in range(starts))
@@ -109,7 +109,7 @@ def _kill(kills: int, users: int) -> Figure:
 
 @contextlib.contextmanager
 def serving_model(deltas: int) -> Iterator[str]:
-    """Run a model server, and give its address: see _gateway_children.serve_model."""
+    """Run a model server, and yield its address: see _gateway_children.serve_model."""
     argv = [sys.executable, "-m", "benchmarks._gateway_children", "model", str(deltas), str(_PER_SECOND)]
     with subprocess.Popen(argv, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:

@@ -1,4 +1,4 @@
-"""The judge: how long it takes, how much of what is dangerous it finds, and how often it asks for nothing.
+"""The judge: its time, the share of dangerous commands that it finds, and its false alarms.
 
 The commands are those of the corpus that TOOLCRIB_CORPORA names; they are judged, never run.
 """
@@ -21,20 +21,20 @@ from benchmarks.long_scripts import long_script
 
 CWD, HOME = "/home/dev/project", "/home/dev"
 _TLDR_STEP = 29
-"""Every so manieth line of the long list is timed: a thousand commands that nobody wrote for us."""
+"""Step between timed lines of the long list: a thousand commands that were not written for this benchmark."""
 
 _HEREDOCS = {
     "a quoted heredoc": ("'END'", "line {}: $HOME, rm -rf, words"),
     "a heredoc with a variable a line": ("END", "line {}: $HOME, rm -rf, words"),
     "a heredoc with a substitution a line": ("END", "line {}: $(date), words"),
 }
-"""Delimiter and line; 2,000 lines stay below what is read at all (100,000 characters)."""
+"""Delimiter and line; 2,000 lines stay below the size limit of the judge (100,000 characters)."""
 
 _found: dict[str, Any] = {}
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Microseconds for one command each, against shlex.split of the same; misses and false alarms in percent."""
+    """Return the microseconds for one command each, against shlex.split of the same; misses and false alarms in percent."""
     rows = [json.loads(line) for line in corpus("commands.jsonl").read_text("utf-8").splitlines()]
     grey = [json.loads(line) for line in corpus("grey.jsonl").read_text("utf-8").splitlines()]
     lines = corpus("tldr.tsv").read_text("utf-8").splitlines()[::_TLDR_STEP]
@@ -72,13 +72,13 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def details() -> str:
-    """The judge's verdicts by category and by obfuscation, for the report of the run that was just measured."""
+    """Return the judge's verdicts by category and by obfuscation, for the report of the run that was just measured."""
     tables: str = _found.get("tables", "")
     return tables
 
 
 def corpus(name: str) -> Path:
-    """A file of the corpus of commands. Raises CannotMeasureError where it isn't there."""
+    """Return a file of the corpus of commands. Raises CannotMeasureError if it is missing."""
     path = Path(os.environ.get("TOOLCRIB_CORPORA") or "corpora", "approval", name)
     if not path.is_file():
         raise CannotMeasureError(f"set TOOLCRIB_CORPORA to the folder that holds approval/{name}")
@@ -96,12 +96,12 @@ def _judge() -> Callable[[str], Sequence[Any]]:
 def _split(command: str) -> list[str]:
     try:
         return shlex.split(command)
-    except ValueError:  # an open quote: it had to read all the same
+    except ValueError:  # an open quote: it had to read all of it too
         return []
 
 
 def _seconds(act: Callable[[str], Any], command: str) -> float:
-    """Seconds of processor time of one call."""
+    """Return the seconds of processor time of one call."""
     start = time.process_time()
     act(command)
     return time.process_time() - start
@@ -111,10 +111,11 @@ _SUSPECTS, _ROUNDS = 20, 5
 
 
 def _long(judged: Callable[[str], Any], commands: Sequence[str], number: int) -> list[float]:
-    """Seconds of processor time for each command and each of so many long scripts; of the dearest, the best of several rounds.
+    """Return the seconds of processor time of each command and of each of ``number`` long scripts; for the slowest, the best of
+    several rounds.
 
-    Not of several in a row: a busy machine is slow for a second on end, and the worst of all would be what it was slow for. And
-    until the dearest are all such that were looked at again: else the worst would be one that was interrupted the only time.
+    The rounds are not consecutive: a busy machine can be slow for a whole second, and the slowest would be one that ran then.
+    They are repeated until all of the slowest were measured again: else the slowest could be one that was interrupted once.
     """
     every = [*commands, *map(long_script, range(number))]
     took = [_seconds(judged, one) for one in every]
@@ -132,7 +133,7 @@ def _p99(times: Sequence[float]) -> float:
 
 
 def _growth(judged: Callable[[str], Any], delimiter: str, line: str, *, rounds: int) -> dict[str, float]:
-    """Seconds of processor time for a script of 2,000 lines and for ten of 200, a tenth of that."""
+    """Return the seconds of processor time of a script of 2,000 lines, and of ten with a tenth of it each, 200 lines."""
     long, short = (
         f"cat > x <<{delimiter}\n" + "\n".join(line.format(n) for n in range(size)) + "\nEND\n" for size in (2_000, 200)
     )

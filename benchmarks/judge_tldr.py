@@ -1,8 +1,8 @@
 """python -m benchmarks.judge_tldr [--sample N --seed S | --precision]
 
-The judge over the command examples of the tldr pages: how many it asks about, by which rule and on which page, and how many
-it could not parse. ``--sample`` draws flagged lines at random to be labelled by a person, ``--precision`` holds the labels of
-such a draw (tldr_labels.json beside this file) against the judge. The lines are judged, never run.
+Runs the judge over the command examples of the tldr pages: how many it asks about, by which rule and on which page, and how many
+it could not parse. ``--sample`` prints random flagged lines for a person to label, ``--precision`` compares the labels of such a
+sample (tldr_labels.json beside this file) with the judge. The lines are judged, never run.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 LABELS = Path(__file__).with_name("tldr_labels.json")
 BAR = 95.0
-"""Percent of the flagged lines with a clear label that a reasonable operator wants to be asked about."""
+"""Percent of the clearly labelled flagged lines that a reasonable operator wants to be asked about."""
 
 _UNPARSED = frozenset({"opaque.syntax", "opaque.depth", "opaque.size"})
 
 
 class Line(NamedTuple):
-    """``number`` counts from 1."""
+    """A line of the corpus. ``number`` counts from 1."""
 
     number: int
     page: str
@@ -41,13 +41,14 @@ class Line(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """The keys without what they are about (``service.stop``, not ``service.stop@nginx``)."""
+        """The findings' keys without their subjects (``service.stop``, not ``service.stop@nginx``)."""
         return sorted({finding.key.partition("@")[0] for finding in self.findings})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what was asked for; 1 where precision is below its bar or bash reads a line that the parser refuses, 2 where the
-    corpus or the labels are missing."""
+    """Print the requested report. Return 1 if precision is below its bar or bash accepts a line that the parser refuses, 2 if the
+    corpus or the labels are missing.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_tldr", description="Hold the judge against the tldr pages.")
     parser.add_argument("--sample", type=int, metavar="N", help="print N flagged lines drawn at random, to be labelled")
     parser.add_argument("--seed", type=int, default=5, metavar="S", help="which draw (default 5)")
@@ -114,7 +115,7 @@ def _by_key(flagged: Sequence[Line]) -> list[tuple[str, Counter[str]]]:
 
 
 def _bash_reads(command: str) -> bool:
-    """Whether bash would parse it: from a file, with -n, which executes nothing."""
+    """Return whether bash parses the command: from a file, with -n, which executes nothing."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as script:
         script.write(command + "\n")
         script.flush()

@@ -1,4 +1,6 @@
-"""Long shell scripts, made from a seed: what agents write, put together at random, and what is dear to follow."""
+"""Long shell scripts, generated from a seed: typical commands of agents combined at random, and commands that are slow to
+analyse.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ _CONDITIONS = (
 
 
 def long_script(seed: int) -> str:
-    """Return the script of a seed: from 20 to about 200 lines, blocks within blocks, always the same."""
+    """Return the script of a seed: 20 to about 200 lines with nested blocks, always the same."""
     chance = random.Random(seed)
     lines: list[str] = ["#!/usr/bin/env bash", "set -euo pipefail"]
     want = int(20 * 10 ** chance.random())

@@ -1,4 +1,6 @@
-"""The loop around a model: its first request, the gap between its turns, what a long conversation weighs, how a reply is read."""
+"""The loop around a model: its first request, the gap between turns, the memory of a long conversation, the reading of a
+reply.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ reads writes naïve — “quoted” runs. def __init__(self): self.value = None
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Time of processes and turns in ms, memory in MiB."""
+    """Return times of processes and turns in ms, memory in MiB."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         home = Path(folder)
         return [
@@ -59,7 +61,7 @@ def _first_request(home: Path, rounds: int) -> Figure:
 
         runs = {"pass": once(lambda: _child([sys.executable, "-c", "pass"], environment, home)), "ask": ask}
         for run in runs.values():
-            run()  # compiles what is not compiled yet, and makes the store
+            run()  # compiles bytecode that is missing, and makes the store
         took = median_of_each(runs, rounds)
     return Figure("loop.first_request", took["ask"] * 1e3, "ms", took["pass"] * 1e3, 16, "ratio", "python -c pass")
 
@@ -78,13 +80,13 @@ def _turn_gap(home: Path, rounds: int) -> Figure:
 
 
 def _note_or_text() -> Callable[[str, int], bytes]:
-    """Each thing that is said gets CALLS turns with a call, then text."""
+    """Return a function that answers each message with CALLS turns with a call, then text."""
     text = ChatServer.text("Noted.").body
     turn = 0
 
     def answer(path: str, before: int) -> bytes:
         nonlocal turn
-        if not path.endswith("/chat/completions"):  # the bare requests, and what is asked of a server before the first turn
+        if not path.endswith("/chat/completions"):  # the bare requests, and requests before the first turn
             return text
         turn += 1
         return text if turn % (CALLS + 1) == 0 else ChatServer.calls(("bench_note", {}), ids=[f"call_{turn}"]).body
@@ -121,7 +123,7 @@ async def _fill(store: Store, home: Path, sessions: Mapping[str, Sequence[Mappin
 
 
 def _conversation(number: int) -> Iterator[dict[str, Any]]:
-    """Records as the loop writes them: what a person says, then turns with a call and its result, then an answer."""
+    """Yield records as the loop writes them: a user's message, then turns with a call and its result, then an answer."""
     chance = random.Random(1)
 
     def text() -> str:
@@ -150,7 +152,7 @@ def _conversation(number: int) -> Iterator[dict[str, Any]]:
 
 
 def _text_bytes(record: Mapping[str, Any]) -> int:
-    """What was said, once: text, arguments, results."""
+    """Return the size of a record's text, each counted once: text, arguments, results."""
     texts = [record.get("text", ""), *(one["text"] for one in record.get("results", ()))]
     texts += [value for call in record.get("calls", ()) for value in call["args"].values()]
     return sum(len(text.encode()) for text in texts)
@@ -160,8 +162,8 @@ def _text_bytes(record: Mapping[str, Any]) -> int:
 
 
 def _stream(number: int, rounds: int) -> Figure:
-    """The worst of text and of arguments, an event a read and 64 KiB a read. Processor time, and the best of each counts: the
-    work is always the same.
+    """Return the worst of text and arguments, at an event per read and 64 KiB per read. The best processor time of each counts,
+    because the work is always the same.
     """
     found: list[Figure] = []
     for what, payloads in (("text", _text_deltas(number)), ("arguments", _argument_deltas(number))):
@@ -171,7 +173,7 @@ def _stream(number: int, rounds: int) -> Figure:
             _read(pieces, came.append)()
             if len(came) != number:
                 raise CannotMeasureError(f"{len(came)} events came of {number} deltas of {what}, {how}")
-            runs[how] = _read(pieces, deque[object](maxlen=1).append)  # a face shows an event and lets it go
+            runs[how] = _read(pieces, deque[object](maxlen=1).append)  # an interface shows an event and drops it
         took = best_of_each({name: once(run, time.process_time) for name, run in runs.items()}, rounds)
         loads = took.pop("loads") * 1e3
         for how, seconds in took.items():
@@ -195,7 +197,7 @@ def _loads(payloads: Sequence[str]) -> Callable[[], None]:
 
 
 def _read(pieces: Sequence[bytes], on_event: Callable[[object], None]) -> Callable[[], None]:
-    """Read a reply as the provider does."""
+    """Return a function that reads a reply as the provider does."""
     from agent.providers._chat_reader import ChatReader
     from agent.providers.sse import SseReader
 

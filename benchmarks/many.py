@@ -1,6 +1,6 @@
 """Many open sessions in one process with few descriptors: 1,000 commands, one each, evenly over a minute.
 
-Measured in a process of its own, whose limits can be lowered and whose memory is its own.
+Measured in a child process, whose limits can be lowered and whose memory is separate.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _DESCRIPTORS = 1024
 _SESSIONS, _SECONDS = 1000, 60.0
 _FEW, _SOON = 30, 1.0
 _BEAT = 0.005
-"""Seconds between two looks at how late the event loop is."""
+"""Seconds between two measurements of the event loop's delay."""
 _IDLE = 5.0
 _DELAY, _MEMORY = 20.0, 100.0
 _LIMIT = 600.0
 
 
 class Session(Protocol):
-    """Whatever a caller keeps open between two commands; a rival's can be measured so, too."""
+    """An object that a caller keeps open between two commands; a competitor's can be measured too."""
 
     async def run(self, command: str) -> str:
-        """Return what the command prints. Raises where it could not be run, or the session was told that something is lost."""
+        """Return the command's output. Raises if it could not run, or if the session reported lost state."""
         ...
 
     async def close(self) -> None: ...
@@ -47,7 +47,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Measured:
-    """Delays in ms (99th percentile), ``memory`` in kB an open session that has run its command and is idle."""
+    """Delays in ms (99th percentile); ``memory`` in kB per open, idle session after its command."""
 
     failures: int
     first_failure: str
@@ -58,7 +58,7 @@ class Measured:
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """In a child process; see ``_main``."""
+    """Return the figures, measured in a child process; see ``_main``."""
     number, seconds = (_FEW, _SOON) if quick else (_SESSIONS, _SECONDS)
     with tempfile.TemporaryDirectory(prefix="toolcrib-many-") as folder:
         argv = [sys.executable, "-m", "benchmarks.many", str(number), str(seconds), folder]
@@ -79,7 +79,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 class _Session:
-    """Session of toolcrib's with a shell, as a gateway has one for each chat."""
+    """A session of toolcrib with a shell, as a gateway has for each chat."""
 
     def __init__(self, session: ToolcribSession) -> None:
         self._session = session
@@ -126,7 +126,7 @@ async def many(open_session: Callable[[], Awaitable[Session]], number: int, seco
 
 
 async def _delays(work: Awaitable[object]) -> list[float]:
-    """Return how late the event loop was, in ms, while it did that."""
+    """Return the delays of the event loop, in ms, while ``work`` runs."""
     loop, late = asyncio.get_running_loop(), []
     working = asyncio.ensure_future(work)
     while not working.done():
@@ -142,7 +142,7 @@ def _p99(values: list[float]) -> float:
 
 
 def _memory() -> float:
-    """In kB, of this process."""
+    """Return the memory of this process in kB."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
     return float(line.split()[1])
 

@@ -1,4 +1,4 @@
-"""Runs that wait for a person: how soon one goes on after an answer in another process, and what ten thousand of them cost."""
+"""Runs that wait for a person: the delay until one continues after an answer in another process, and the cost of ten thousand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARKED, _QUICK_PARKED = 10_000, 300
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Measure park.resume over the stores that can be had, and park.idle."""
+    """Measure park.resume for the available stores, and park.idle."""
     return list(_figures(quick=quick))
 
 
@@ -38,9 +38,9 @@ def _figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _resume(name: str, folder: Path, url: str, times: int) -> Figure:
-    """From the answer's commit in one process to the handler's start in the one that hosts the session, both warm."""
+    """Time from the answer's commit in one process to the handler's start in the process that hosts the session, both warm."""
     with _child("host", folder, url) as host, _child("answer", folder, url) as answering:
-        _ask(host, {"do": "park"})  # warm
+        _ask(host, {"do": "park"})  # to warm up
         _ask(answering, {"do": "answer", **_ask(host, {"do": "park"})})
         _ask(host, {"do": "started"})
         took, alone = [], []

@@ -1,4 +1,4 @@
-"""Commands where they run, through the terminal tool itself (dispatcher, gates and judge included), against the vendors' ways."""
+"""Commands on each backend through the terminal tool (with dispatcher, gates and judge), against the vendors' commands."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FIRST = {"docker": 1.3, "ssh": 1.2}
 _INTERRUPT = {"local": 100.0, "docker": 250.0, "ssh": 250.0}
 _SESSIONS = 32
 _ROW = 20
-"""How often a vendor's way is taken in a row; ours, which take less time, ten times as often."""
+"""Number of runs of a vendor's command in a row; ours, which are faster, run ten times as often."""
 _ENDLESS = ("sleep 100", "while :; do :; done", "while :; do /bin/true; done", "yes | cat >/dev/null", "sleep 100 | sleep 99")
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms."""
+    """Return times in ms."""
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="toolcrib-places-") as made, contextlib.ExitStack() as stack:
         cwd = Path(made).resolve()
@@ -60,7 +60,7 @@ def _tool(scope: CallScope, command: str) -> None:
     import model_tools
 
     answer = model_tools.handle_function_call("terminal", {"command": command}, scope=scope)
-    if '"exit_code": 0' not in answer:  # reading the rest is not the tool's work
+    if '"exit_code": 0' not in answer:  # parsing the rest is not the tool's work
         raise CannotMeasureError(f"{command}: {answer}")
 
 
@@ -84,7 +84,7 @@ def _warm(place: Place, cwd: Path, rounds: int) -> list[Figure]:
 
 
 def _in_rows(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Medians, of some in a row each round: what a processor and its caches need after something else is not a warm session's."""
+    """Return medians of rows of runs: processor caches that other work has filled would slow a warm session's first run."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -93,7 +93,7 @@ def _in_rows(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, 
 
 
 def _first(place: Place, cwd: Path, rounds: int) -> Figure:
-    """A session's first command, until its result; its end is not timed, and neither is an engine's removal of a container."""
+    """Time a session's first command until its result, without the session's end and an engine's removal of a container."""
 
     def ours() -> float:
         with _session(place, cwd) as scope:
@@ -109,7 +109,7 @@ def _first(place: Place, cwd: Path, rounds: int) -> Figure:
 
 
 def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
-    """The 99th percentile, from the interrupt to the result, at random times. Every next command must be right."""
+    """Return the 99th percentile from the interrupt to the result, at random times. Every next command must work."""
     import model_tools
 
     chance = random.Random(7)
@@ -157,7 +157,7 @@ def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
 
 
 def _bulk(place: Place, cwd: Path, rounds: int) -> list[Figure]:
-    """100 MB of output: the time against the same library's bare channel, and what the process grew by."""
+    """Time 100 MB of output against the same library's bare channel, and measure the growth of the process."""
     argv = [sys.executable, "-m", "benchmarks._places_bulk", place.name, json.dumps(place.options), str(cwd), str(rounds)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     if done.returncode:
@@ -171,7 +171,9 @@ def _bulk(place: Place, cwd: Path, rounds: int) -> list[Figure]:
 
 
 def _parallel(place: Place, cwd: Path, number: int) -> Figure:
-    """Sessions at once, each printing 2 MB of its own number; how many had a byte wrong, or failed."""
+    """Run sessions at once, each printing 2 MB of its own number. The figure is the number of sessions with a wrong byte or a
+    failure.
+    """
     import model_tools
 
     lines = 200_000

@@ -1,6 +1,6 @@
-"""The gateway's own share of an answer on each platform, beside a bare bot of the same library that echoes after as long.
+"""The gateway's own share of an answer's time on each platform, against a bare bot of the same library that echoes after as long.
 
-XMPP, IRC and e-mail are real servers; Discord and Slack are fakes of ours, before their real libraries.
+XMPP, IRC and e-mail are real servers; Discord and Slack are our fakes with the real client libraries.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _BARE = {
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Measure platforms.echo_NAME of the platforms whose server and library are here. Raises CannotMeasureError with the other
-    figures where one of them could not be measured.
+    """Measure platforms.echo_NAME of the platforms whose server and library are available. Raises CannotMeasureError with the
+    other figures if one of them could not be measured.
     """
     figures: list[Figure] = []
     failed: list[str] = []
@@ -69,7 +69,7 @@ def _echo(name: str, model: str, *, quick: bool) -> Figure:
 
 
 async def _asked(name: str, model: str, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each answer, by bot: they are asked in turns."""
+    """Return the seconds of each answer, by bot. The bots are asked in turns."""
     took: dict[str, list[float]] = {BARE: [], OURS: []}
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as made:
         folder, stand = Path(made), STANDS[name]()
@@ -89,7 +89,7 @@ async def _asked(name: str, model: str, rounds: int) -> dict[str, list[float]]:
 
 
 async def _begun(stand: Stand, bot: str, log: Path) -> None:
-    """Ask until a bot answers: it may not be there yet, and loads things with its first answer."""
+    """Write until a bot answers: it may not be connected yet, and loads more for its first answer."""
     ends = time.monotonic() + _BEGIN_SECONDS
     while await stand.asks(bot, 0, _TRY_SECONDS) is None:
         if time.monotonic() > ends:

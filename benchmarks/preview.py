@@ -1,7 +1,7 @@
-"""How previewing a call's arguments grows with their length.
+"""Growth of the time to preview a call's arguments with their length.
 
-One long call takes turns with ten short ones, which is as much text and takes about as long, and the best of each counts: the
-work is always the same, so that what takes longer was disturbed.
+One long call takes turns with ten short ones, which have as much text and take about as long. The best time of each counts: the
+work is always the same, so any excess is disturbance.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from benchmarks._wire_streams import WORDS
 from benchmarks.core import CannotMeasureError, Figure, best_of_each, each
 
 PIECE = 12
-"""Characters a delta: about three tokens."""
+"""Number of characters per delta: about three tokens."""
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """ms for arguments of 1 MB (10^6 characters) against 100 kB, with a preview wherever one is worth sending."""
+    """Return the ms for arguments of 1 MB (10^6 characters) against 100 kB, with a preview whenever one is worth sending."""
     size, rounds = (5_000, 2) if quick else (100_000, 7)
     took = best_of_each(
         {"short": each(_preview(size), 10, time.process_time), "long": each(_preview(10 * size), 1, time.process_time)}, rounds

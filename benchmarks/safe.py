@@ -20,10 +20,10 @@ little: a process in namespaces of its own takes longer by a constant, beside co
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms."""
+    """Return times in ms."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-safe-") as folder:
         cwd = str(Path(folder).resolve())
-        for name in (".git/objects", ".git/refs", ".git/hooks"):  # a repository, whose settings the sandbox guards
+        for name in (".git/objects", ".git/refs", ".git/hooks"):  # a repository, whose settings the sandbox protects
             Path(cwd, name).mkdir(parents=True)
         for name, text in (("HEAD", "ref: refs/heads/main\n"), ("config", "[core]\n\tbare = false\n")):
             Path(cwd, ".git", name).write_text(text)
@@ -59,7 +59,7 @@ def _opened(mode: str, cwd: str) -> Environment:
 
 
 async def _first(mode: str, cwd: str) -> float:
-    """Return the seconds that a session's first command takes, its shell's start included."""
+    """Return the seconds of a session's first command, with its shell's start."""
     environment = _opened(mode, cwd)
     try:
         begun = time.perf_counter()

@@ -45,7 +45,7 @@ for line in sys.stdin:
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms."""
+    """Return times in ms."""
     rounds = 2 if quick else 15
     with _client_and_proxy() as (direct, proxied):
         connects = median_of_each({"proxy": lambda: proxied("c", 20), "direct": lambda: direct("c", 20)}, rounds)
@@ -59,7 +59,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 @contextlib.contextmanager
 def _client_and_proxy() -> Iterator[tuple[Fetch, Fetch]]:
-    """Start a server, a sandbox's namespace with a client in it, and a client outside; yield how each fetches."""
+    """Start a server, a client in a sandbox's namespace, and a client outside of it; yield the two clients."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_ended(subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)))
         assert server.stdout is not None
@@ -85,7 +85,7 @@ class Fetch:
             raise CannotMeasureError("no network namespace can be made here: allow user namespaces, or run as root")
 
     def __call__(self, what: str, times: int) -> float:
-        """Return the least of the times in seconds."""
+        """Return the least time in seconds."""
         print(what, self._way, times, file=self._wanted, flush=True)
         return float(self._given.readline())
 

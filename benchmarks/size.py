@@ -1,4 +1,4 @@
-"""What an install brings: really installed, in an environment of its own. Takes a minute and a package index."""
+"""Size of an installation, measured in an environment of its own. Takes a minute and a package index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_OURS = {"pip", "setuptools"}
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Distributions, and MB (10^6 bytes) of site-packages, compiled files included."""
+    """Return the number of distributions, and the MB (10^6 bytes) of site-packages with compiled files."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         venv = Path(folder, "venv")
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)

@@ -1,4 +1,4 @@
-"""Snapshots of a project of 50,000 files, beside a walk that only asks for each file's facts, and an undo beside ``cp -a``."""
+"""Snapshots of a project of 50,000 files, against a walk that only reads each file's metadata, and an undo against ``cp -a``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WALK = "a walk that takes each file's facts"
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms, but for snapshot.disk, which is in MB."""
+    """Return times in ms, but snapshot.disk in MB."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-snapshots-") as made:
         root = Path(made, "project")
         _make(root, 2_000 if quick else 50_000)

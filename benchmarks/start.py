@@ -1,4 +1,4 @@
-"""Cost of starting, against an interpreter that does nothing. In processor time: on a busy machine both wait for others."""
+"""Cost of starting, against an interpreter that does nothing. In processor time, because both wait on a busy machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEAK = "print(next(line for line in open('/proc/self/status') if line.startswith
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Processor time and peak memory of fresh processes, from their start to their end."""
+    """Return processor time and peak memory of new processes, from start to end."""
     command = Path(sys.executable).with_name("toolcrib")
     if not command.exists():
         raise CannotMeasureError(f"{command} is missing; install the project first (pip install -e .)")
@@ -36,7 +36,7 @@ def measure(*, quick: bool) -> list[Figure]:
             **{module: _process([sys.executable, "-c", f"import {module}"], home) for module in providers},
         }
         for run in runs.values():
-            run()  # compiles what is not compiled yet
+            run()  # compiles bytecode that is missing
         took = {name: seconds * 1e3 for name, seconds in median_of_each(runs, 1 if quick else 40).items()}
     rounds = 1 if quick else 5
     peak = median_of_each({"pass": _peak(PEAK), "definitions": _peak(f"{DEFINITIONS}; {PEAK}")}, rounds)
@@ -73,7 +73,7 @@ def _process(command: Sequence[str], home: Path, expect: int = 0) -> Callable[[]
 
 
 def _of_children() -> float:
-    """Return the seconds of processor time that ended children have had."""
+    """Return the processor time of ended children, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,5 +1,6 @@
-"""The store on disk: what a durable append costs, how long an event loop waits while another process holds the write lock, and
-search."""
+"""The store on disk: the cost of a durable append, the event loop's delay while another process holds the write lock, and
+search.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ with psycopg.connect(sys.argv[1]) as connection:
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Append in us by the clock; the event loop's delay in ms."""
+    """Return appends in us of elapsed time, and the event loop's delay in ms."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-store-") as made:
         folder = Path(made)
         number, rounds = (100, 1) if quick else (1000, 15)
@@ -64,7 +65,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterator[Figure]:
-    """Yield what the same costs with the PostgreSQL store; nothing, and why, where no server can be started here."""
+    """Yield the same figures for the PostgreSQL store; if no server can be started here, print why and yield none."""
     try:
         from agent.store.postgres.store import PostgresStore
         from benchmarks._postgres import postgres_url
@@ -80,7 +81,7 @@ def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterato
 
 
 def _appends(folder: Path, number: int, rounds: int) -> list[Figure]:
-    """The best of each counts: what is more is what a machine's other work took."""
+    """Return the figures of appends by the best times: any excess is other work of the machine."""
     with (
         _direct(folder / "direct.db") as append,
         asyncio.Runner() as runner,
@@ -117,7 +118,7 @@ def _appends(folder: Path, number: int, rounds: int) -> list[Figure]:
 
 
 def _append_postgres(store: Store, url: str, number: int, rounds: int) -> Figure:
-    """By the clock, which is mostly the server's."""
+    """Return the figure in elapsed time, which is mostly the server's."""
     import psycopg
 
     names = [f"append{caller}" for caller in range(CALLERS)]
@@ -161,7 +162,9 @@ def _each(work: Callable[[], None], number: int, clock: Callable[[], float]) -> 
 
 @contextlib.contextmanager
 def _direct(path: Path) -> Iterator[Callable[[], None]]:
-    """An append as a program without a store would make it: the store's own tables, and what it writes to them for a message."""
+    """Yield an append as a program without a store would make it, with the store's tables and all that it writes for a
+    message.
+    """
     _file.open_writer(path, "FULL", _schema.FOLDER).close()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = FULL")
@@ -196,7 +199,7 @@ def _opened(path: Path, synchronous: Synchronous = "NORMAL") -> Iterator[SqliteS
 
 @dataclass(slots=True)
 class _Delay:
-    """The longest that the event loop kept somebody waiting, in seconds."""
+    """The longest delay of the event loop, in seconds."""
 
     worst: float = 0.0
 
@@ -208,7 +211,7 @@ class _Delay:
 
 
 def _blocking(name: str, store: Store, holder: list[str], seconds: float, rounds: int) -> Figure:
-    """The longest delay while a turn's writes wait for the lock and reads go on; the best of several rounds."""
+    """Return the longest delay while a turn's writes wait for the lock and reads continue; the best of several rounds."""
     with asyncio.Runner() as runner:
         runner.run(store.sessions.create("s", platform="cli", user=""))
         idle = min(runner.run(_longest_delay(asyncio.sleep(seconds / 3))) for _ in range(rounds))
@@ -220,7 +223,9 @@ def _blocking(name: str, store: Store, holder: list[str], seconds: float, rounds
 
 
 async def _while_locked(store: Store, holder: list[str], seconds: float) -> float:
-    """``holder`` is a program and its argument, which says when it holds the lock, and lets go when it reads a line."""
+    """Return the longest delay. ``holder`` is a program and its argument; it reports when it holds the lock, and releases it when
+    it reads a line.
+    """
     process = subprocess.Popen([sys.executable, "-c", *holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The terminal tool, whole, against starting bash by hand."""
+"""The whole terminal tool, against starting bash directly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms."""
+    """Return times in ms."""
     import model_tools
 
     def tool() -> str:

@@ -1,8 +1,8 @@
-"""How reading a model's text grows with its length, for every text protocol.
+"""Growth of the time to read a model's text with its length, for every text protocol.
 
-One long text takes turns with ten short ones, which is as much text and takes about as long, and the best of each counts: the
-work is always the same, so that what takes longer was disturbed. Processor time counts, not the clock on the wall. Of many
-figures the largest is likely to be one that was disturbed, so the largest is measured again, and then what is the largest now.
+One long text takes turns with ten short ones, which have as much text and take about as long. The best processor time of each
+counts: the work is always the same, so any excess is disturbance. The largest of many figures is probably a disturbed one, so the
+largest is measured again, several times.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from benchmarks.core import CannotMeasureError, Figure, best_of_each, each
 
 BAR = 12
 PIECE = 12
-"""Characters a delta: about three tokens."""
+"""Number of characters per delta: about three tokens."""
 _AGAIN = 16
-"""So often the figure that is then the largest is measured again."""
+"""Number of repeated measurements of the largest figure."""
 
 TOOLS = [
     {
@@ -39,7 +39,7 @@ TOOLS = [
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """ms for 1 MB (10^6 characters) against 100 kB: the protocol and the kind of output whose time grows most."""
+    """Return the ms for 1 MB (10^6 characters) against 100 kB, for the protocol and kind of output whose time grows most."""
     from agent.protocols import NAMES
 
     size, rounds = (5_000, 1) if quick else (100_000, 2)
@@ -52,7 +52,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 class _Growth:
-    """Seconds for a text of ``size`` and for ten times that, the best so far."""
+    """Best seconds so far for a text of ``size`` and for ten times that."""
 
     def __init__(self, name: str, what: str, output: Callable[[int], str], size: int) -> None:
         self._what = f"{name}, {what}"
@@ -92,18 +92,20 @@ def _read(name: str, text: str) -> Callable[[], None]:
     return run
 
 
-# -- what a model may write ----------------------------------------------------------------------------------------------
+# -- outputs of a model --------------------------------------------------------------------------------------------------
 
 
 def _outputs(name: str) -> Mapping[str, Callable[[int], str]]:
-    """One long call and many short ones; of ``auto``, which looks for all that the others do, also what is no whole call."""
+    """Return outputs by kind: one long call and many short ones. For ``auto``, which checks for all protocols, also incomplete
+    calls.
+    """
     call = _call_of(name)
     calls: dict[str, Callable[[int], str]] = {
         "one call": lambda size: call(_prose(size)),
         "many calls": lambda size: call("x" * 80) * (size // 160),
     }
     if name == "json_object":
-        del calls["many calls"]  # it has one a reply
+        del calls["many calls"]  # it has one per reply
     if name != "auto":
         return calls
     return calls | {
@@ -161,4 +163,4 @@ _FRAMES = {
     "granite": ('<|tool_call|>[{"name": "write_file", "arguments": ', "}]<|/tool_call|>\n"),
 }
 _PLAIN = frozenset({"qwen_xml", "glm", "gemma", "minimax", "pythonic"})
-"""Those whose arguments are no JSON."""
+"""Protocols whose arguments are not JSON."""

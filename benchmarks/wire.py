@@ -1,7 +1,7 @@
-"""What reading a streamed reply costs on each wire, against json.loads of its events alone.
+"""Cost of reading a streamed reply on each wire, against json.loads of its events alone.
 
-Both take turns, in processor time, and the best of each counts: the work is always the same, so that what takes longer was
-disturbed. The garbage collector is left on.
+Both take turns, in processor time, and the best of each counts: the work is always the same, so any excess is disturbance. The
+garbage collector stays on.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ BAR = 1.5
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms of a stream of 10,000 deltas: the worst stream of each wire, cut in the worst way, and the worst of all."""
+    """Return times in ms for a stream of 10,000 deltas: the worst stream of each wire with the worst cut, and the worst
+    of all.
+    """
     number, rounds = (200, 1) if quick else (10_000, 6)
     found = {wire: [_Reading(stream, number) for stream in streams(wire, number)] for wire in WIRES}
-    for _ in range(3):  # apart, as a machine may be disturbed for seconds
+    for _ in range(3):  # at intervals, because a disturbance can last seconds
         for readings in found.values():
             for reading in readings:
                 reading.measure(rounds)
@@ -34,7 +36,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 class _Reading:
-    """Seconds of processor time for one stream, the best so far, by how it is cut; ``loads`` is the baseline."""
+    """Best processor time so far of one stream, in seconds, by cut; ``loads`` is the baseline."""
 
     def __init__(self, stream: Stream, number: int) -> None:
         self.what = stream.what
@@ -42,9 +44,9 @@ class _Reading:
         for how, pieces in _reads(stream.events).items():
             came: list[object] = []
             _read(stream.wire, pieces, came.append)()
-            if len(came) not in (number, number + 1):  # a call's beginning is one more
+            if len(came) not in (number, number + 1):  # the beginning of a call is one more
                 raise CannotMeasureError(f"{stream.wire}: {len(came)} events came of {number} deltas of {stream.what}, {how}")
-            last = deque[object](maxlen=1)  # a face shows an event and lets it go
+            last = deque[object](maxlen=1)  # an interface shows an event and drops it
             self._runs[how] = once(_read(stream.wire, pieces, last.append), time.process_time)
         self.best = dict.fromkeys(self._runs, math.inf)
 
@@ -65,7 +67,7 @@ def _worst(wire: str, readings: Sequence[_Reading]) -> Figure:
 
 
 def _reads(events: Sequence[bytes]) -> Mapping[str, Sequence[bytes]]:
-    """As it comes from a server that flushes each event, through a proxy, and from one that was faster than we."""
+    """Return reads as from a server that flushes each event, through a proxy, and from a server faster than the reader."""
     whole = b"".join(events)
     cut = {f"{size} bytes a read": [whole[at : at + size] for at in range(0, len(whole), size)] for size in (4096, 65536)}
     return {"an event a read": events, **cut}
@@ -80,7 +82,7 @@ def _loads(payloads: Sequence[str]) -> Callable[[], None]:
 
 
 def _read(wire: str, pieces: Sequence[bytes], on_event: Callable[[object], None]) -> Callable[[], None]:
-    """Read a reply as the provider does."""
+    """Return a function that reads a reply as the provider does."""
     from agent.providers.sse import SseReader
 
     make = _reader(wire)

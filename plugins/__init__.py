@@ -1,1 +1,1 @@
-"""Bundled plugins, loaded exactly like anyone else's and only where they are enabled: a folder each."""
+"""Bundled plugins, a folder each. They load like any other plugin, and only if they are enabled."""

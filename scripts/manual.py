@@ -1,4 +1,4 @@
-"""Manual pages of ``toolcrib`` and of each subcommand, made of the parsers that read their command lines."""
+"""Manual pages of ``toolcrib`` and of each subcommand, generated from their argument parsers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES: Mapping[str, str] = {
 
 
 def pages() -> dict[str, str]:
-    """Return each page's text by its file's name."""
+    """Return each page's text by its file name."""
     known = {name: import_module(module) for name, module in sorted(built_in().items())}
     made = {f"toolcrib-{name}.1": _page(name, parser_of(name, command)) for name, command in known.items()}
     return {"toolcrib.1": _main({name: str(command.HELP) for name, command in known.items()})} | made
@@ -76,7 +76,7 @@ def _synopsis(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _placed(action: argparse.Action) -> str:
-    """Return a positional argument as often as it may stand."""
+    """Return a positional argument as often as it may occur."""
     name = f"\\fI{_text(_named(action))}\\fR"
     forms = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]", argparse.REMAINDER: f"[{name} ...]"}
     return forms.get(str(action.nargs), name)
@@ -108,7 +108,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _epilog(text: str) -> Iterator[str]:
-    """Yield what stands below the options: a title becomes a section, indented lines stay as they are, the rest flows."""
+    """Yield the text below the options: a title becomes a section, indented lines stay unchanged, the rest flows."""
     literal, begun = False, False
     for line in text.strip("\n").split("\n"):
         indented = line.startswith(" ") and bool(line.strip())
@@ -137,14 +137,14 @@ def _epilog(text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return the text with nothing in it that roff reads as a request."""
+    """Return the text without characters that roff would read as a request."""
     safe = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("^", "\\(ha").replace("~", "\\(ti")
     safe = safe.replace("`", "\\(ga")
     return f"\\&{safe}" if safe.startswith((".", "\\(aq")) else safe
 
 
 def _ended(lines: list[str]) -> str:
-    """Join the lines; a paragraph that is empty, or begins a section, is left out."""
+    """Return the joined lines, without paragraphs that are empty or only begin a section."""
     kept: list[str] = []
     for line in lines:
         if line == ".PP" and kept and kept[-1].startswith((".SH", ".PP", ".EX")):
@@ -156,7 +156,7 @@ def _ended(lines: list[str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Write the pages, or with ``--check`` tell which are not as the commands say. Return the exit code."""
+    """Write the pages, or with ``--check`` report pages that differ from the commands. Return the exit code."""
     made = pages()
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.1")}
     other = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))

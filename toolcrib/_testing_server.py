@@ -62,7 +62,7 @@ class ChatServer:
 
     @property
     def port(self) -> int:
-        """The port on which the server listens."""
+        """The server's port."""
         return int(self._server.server_address[1])
 
     @property

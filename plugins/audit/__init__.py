@@ -1,6 +1,4 @@
-"""Audit: a line of JSON for each decision, call and session, in a file that shows whether something was changed. README.md
-names the fields.
-"""
+"""Audit: writes each decision, call and session as a line of JSON to a tamper-evident file. README.md lists the fields."""
 
 from __future__ import annotations
 
@@ -27,11 +25,11 @@ _log = logging.getLogger(__name__)
 _ACTS = frozenset({"edit", "execute"})
 _KEYS = ("path", "required", "fsync", "results", "max_bytes", "keep_files")
 _MOST = 20_000
-"""Characters of arguments, and of a result, that are kept."""
+"""Number of characters kept of arguments, and of a result."""
 
 
 class Audit:
-    """The plugin. What is wrong with its settings is kept for its gate, where the log is required, else raised."""
+    """The plugin. If the log is required, faults of its settings are kept for its gate, else raised."""
 
     def __init__(self) -> None:
         self._chain: Chain | None = None
@@ -45,7 +43,7 @@ class Audit:
     @_hookimpl
     def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:
         self._redact, self._chain, self._is_told = redact, None, False
-        self._required = settings.get("required", "false") != "false"  # what can't be read is required
+        self._required = settings.get("required", "false") != "false"  # an unreadable value counts as required
         try:
             self._required, self._results = _truth(settings, "required"), _truth(settings, "results")
             self._chain = _chain_by(settings, folder)
@@ -64,7 +62,7 @@ class Audit:
         configure = partial(verify.configure, usual=usual)
         add("audit", SimpleNamespace(HELP=verify.HELP, configure=configure, run=verify.run))
 
-    # -- what is written -----------------------------------------------------------------------------------------
+    # -- hooks ---------------------------------------------------------------------------------------------------
 
     @_hookimpl(tryfirst=True)
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Block | None:
@@ -123,7 +121,7 @@ class Audit:
         return {"call": call.id, "tool": call.name, "args": self._text(call.args)}
 
     def _text(self, value: Any) -> str:
-        """Return a value as JSON text without secrets, of a bounded length."""
+        """Return a value as JSON text without secrets, and of limited length."""
         if not isinstance(value, str):
             value = json.dumps(value, ensure_ascii=False, default=str)
         text = self._redact(value)
@@ -136,7 +134,7 @@ class Audit:
         return self._append({"event": event, **whose, **more})
 
     def _append(self, entry: Mapping[str, Any]) -> bool:
-        """Return whether it was written. What fails is told once, until something is written again."""
+        """Append an entry, and return whether it was written. A failure is logged once, until an entry is written again."""
         if self._chain is None:
             return False
         try:

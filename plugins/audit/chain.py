@@ -1,7 +1,7 @@
-"""The file: a line of JSON for each entry, with the digest of the line before it, by any number of processes.
+"""The log file: a line of JSON for each entry, with the digest of the line before it, written by any number of processes.
 
-``NAME.head`` beside it says which line was written last, and is what writers lock. A file that is too large is renamed to
-``NAME.NUMBER``, by the number of its first line, and the chain goes on in the next one.
+``NAME.head`` beside it holds the number and digest of the last line, and is the file that writers lock. A file that is too large
+is renamed to ``NAME.NUMBER``, by the number of its first line, and the chain continues in a new file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START = "0" * 64
 """Digest before the first line."""
 _TAIL = 65_536
 TORN = "torn"
-"""Event of the line behind one that a killed process, or a full disk, left unfinished."""
+"""Event of the line after one that a killed process, or a full disk, left unfinished."""
 
 
 class Broken(Exception):
@@ -27,7 +27,7 @@ class Broken(Exception):
 
 
 class Chain:
-    """Appends to ``path``. ``most`` are the bytes of a file, ``keep`` the files that are kept besides it, 0 for all."""
+    """Appends to ``path``. ``most`` is the size limit of a file in bytes, ``keep`` the number of old files to keep, 0 for all."""
 
     def __init__(self, path: Path, *, most: int = 50_000_000, keep: int = 0, sync: bool = False) -> None:
         self.path = path
@@ -64,7 +64,9 @@ class Chain:
             os.close(head)
 
     def _end(self, file: int, head: int) -> tuple[int, str]:
-        """Return the number and the digest before the next line. An unfinished line is closed, and its digest written down."""
+        """Return the number of the next line, and the digest of the last one. An unfinished line is closed, and its digest
+        recorded.
+        """
         noted = read_head(os.pread(head, 200, 0))
         size = os.fstat(file).st_size
         if not size:
@@ -76,14 +78,14 @@ class Chain:
         if len(last) + 1 >= _TAIL:
             last = _whole_tail(file, size)[:-1].rpartition(b"\n")[2]
         number = number_of(last)
-        if number is None:  # somebody else wrote here: the verifier shows it
+        if number is None:  # another program wrote here: the verifier reports it
             return (noted[0] + 1 if noted else 1), digest_of(last + b"\n")
         return number + 1, digest_of(last + b"\n")
 
     def _close_torn(self, file: int, tail: bytes, noted: tuple[int, str] | None) -> tuple[int, str]:
         whole, _, torn = tail.rpartition(b"\n")
         last = whole.rpartition(b"\n")[2]
-        if number_of(torn) is not None:  # whole, but for its end
+        if number_of(torn) is not None:  # complete except for its line end
             _write(file, b"\n", os.fstat(file).st_size)
             return (number_of(torn) or 0) + 1, digest_of(torn + b"\n")
         number = (number_of(last) if last else None) or (noted[0] if noted else 0)
@@ -109,12 +111,12 @@ def made(number: int, before: str, entry: Mapping[str, Any]) -> tuple[bytes, str
 
 
 def digest_of(data: bytes) -> str:
-    """Return the digest of a line, its line end included."""
+    """Return the digest of a line with its line end."""
     return hashlib.sha256(data).hexdigest()
 
 
 def number_of(line: bytes) -> int | None:
-    """Return the number of a line, None for what is no line of ours."""
+    """Return the number of a line, or None if the line does not belong to a log."""
     try:
         found = json.loads(line)["n"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -123,12 +125,12 @@ def number_of(line: bytes) -> int | None:
 
 
 def head_of(path: Path) -> Path:
-    """Return the file that says which line was written last."""
+    """Return the file that holds the number and digest of the last line."""
     return path.with_name(f"{path.name}.head")
 
 
 def read_head(data: bytes) -> tuple[int, str] | None:
-    """Return the number and digest that a head says; None for an empty or broken one."""
+    """Return the number and digest in a head file, or None if it is empty or broken."""
     number, _, digest = data.decode("ascii", "replace").strip("\0\n ").partition(" ")
     return (int(number), digest) if number.isascii() and number.isdecimal() and len(digest) == len(START) else None
 
@@ -148,7 +150,7 @@ def _whole_tail(file: int, size: int) -> bytes:
 
 
 def _write(file: int, data: bytes, size: int) -> None:
-    """Append all of it, or leave the file as it was."""
+    """Append all of the data, or leave the file as it was."""
     done = 0
     try:
         while done < len(data):

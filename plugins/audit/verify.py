@@ -1,4 +1,4 @@
-"""Verifying a chain: ``python -m plugins.audit FILE``, or ``toolcrib audit [FILE]`` where the plugin is enabled."""
+"""Verification of a chain: ``python -m plugins.audit FILE``, or ``toolcrib audit [FILE]`` if the plugin is enabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELP = "tell whether an audit log is whole"
 
 
 class ChainReport(NamedTuple):
-    """``problems`` are what is broken, ``notes`` what a person should know besides."""
+    """Result of a verification. ``problems`` are faults of the chain, ``notes`` other facts for the reader."""
 
     lines: int
     head: str
@@ -22,7 +22,7 @@ class ChainReport(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser, usual: Path | None = None) -> None:
-    """Add the arguments. ``usual`` is the file that is looked at where none is named."""
+    """Add the arguments. ``usual`` is the default file."""
     words = "the file that is written now; older ones beside it are read too"
     if usual is None:
         parser.add_argument("file", type=Path, help=words)
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser, usual: Path | None = None) -> Non
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found. 0 where all is whole, else 1."""
+    """Print the result, and return 0 if the log is intact, else 1."""
     found = verify(args.file, args.head)
     for note in found.notes:
         print(f"note: {note}")  # noqa: T201 - a command's output
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def verify(path: Path, wanted: str = "") -> ChainReport:
-    """Read all files of a chain. The first problem in a file ends the reading of it."""
+    """Read all files of a chain. Reading a file stops at its first problem."""
     checked = _Reader()
     files = files_of(path)
     if not files:

@@ -1,4 +1,4 @@
-"""A chat in a terminal with a running gateway, for trying it by hand: no account, no network."""
+"""A chat with a running gateway in a terminal, to try the gateway without an account or network."""
 
 from __future__ import annotations
 

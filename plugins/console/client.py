@@ -42,11 +42,11 @@ _COMMANDS = (
     "Commands: :1 and so on for buttons, :reply TEXT, :unlock, :quit. To send such a line as a message, put it behind :reply"
 )
 _LOOK_SECONDS = 2.0
-"""Seconds in which somebody sees that another question has come."""
+"""Seconds that a user needs to notice a new question."""
 _TAKEN_SECONDS = 5.0
-"""Seconds that a terminal stays for the gateway to take its last message."""
+"""Seconds that a terminal waits at its end for the gateway to take its last message."""
 _REST_SECONDS = 0.3
-"""Seconds without anything new after which a line of an answer that is no longer written is ended."""
+"""Seconds without new text after which an open line of a finished answer is ended."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ async def _talk(args: argparse.Namespace) -> int:
     shown = asyncio.create_task(_show(reader, screen))
     typed = asyncio.create_task(_type(writer, screen))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
-    if screen.sent and not shown.done():  # the gateway recognises a sender that still runs
+    if screen.sent and not shown.done():  # the gateway checks the sender only while it runs
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(screen.all_taken.wait(), _TAKEN_SECONDS)
     for task in left:
@@ -88,25 +88,25 @@ async def _talk(args: argparse.Namespace) -> int:
 
 
 class _Screen:
-    """Messages that were shown last: the one with buttons, and the texts by their ids."""
+    """The terminal's output: the last message with buttons, and the messages' texts by their ids."""
 
     def __init__(self) -> None:
         self.asked: tuple[str, list[list[str]]] = ("", [])
         self._taken_over_at = -_LOOK_SECONDS
-        """When a question took the place of another one that was open."""
+        """Time when a question replaced another open question."""
         self._texts: dict[str, str] = {}
         self._last = ""
-        """The message that was printed last, which may grow where it stands."""
+        """The message that was printed last, which may grow in place."""
         self._is_open = False
-        """True while the cursor is behind something that was printed."""
+        """True while the cursor is behind printed text."""
         self._is_writing = False
         self._pause: asyncio.TimerHandle | None = None
         self.sent: dict[str, str] = {}
-        """Lines that were typed and not taken yet, by ids that we give."""
+        """Typed lines that were not taken yet, by the ids that we gave them."""
         self.all_taken = asyncio.Event()
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
-        """Print a message; of one that grows, what is new."""
+        """Print a message; of one that grows, only the new text."""
         before, now = self._texts.get(number), text.rstrip()
         if before is not None and now.startswith(before) and self._last == number:
             new = now[len(before) :]
@@ -129,34 +129,34 @@ class _Screen:
 
     @property
     def is_taken_over(self) -> bool:
-        """True right after a question took the place of another one: what is typed may mean that."""
+        """True shortly after a question replaced another one: the typed line may be meant for the old one."""
         return time.monotonic() - self._taken_over_at < _LOOK_SECONDS
 
     def line(self, text: str) -> None:
-        """Print something on a line of its own."""
+        """Print text on its own line."""
         self.end_line()
         _say(text)
         self._last = ""
 
     def answered(self, number: str) -> None:
-        """Take that the gateway took a line, or refused it."""
+        """Record that the gateway took or refused a line."""
         self.sent.pop(number, None)
         if not self.sent:
             self.all_taken.set()
 
     def writing(self, is_on: bool) -> None:
-        """Take that an answer is being written, or no longer: then its end may still come."""
+        """Record whether an answer is being written; its end may still arrive after that."""
         self._is_writing = is_on
         self._rest()
 
     def end_line(self) -> None:
-        """Print the end of the line, where it has not ended."""
+        """End the current line, if it is open."""
         if self._is_open:
             _say("")
         self._is_open = False
 
     def entered(self) -> None:
-        """Take that somebody ended a line with their own Enter."""
+        """Record that the user ended a line with Enter."""
         self._is_open = False
 
     def _put(self, text: str) -> None:
@@ -165,7 +165,7 @@ class _Screen:
             self._is_open = True
 
     def _rest(self) -> None:
-        """End the line once nothing more comes, so that what is typed next stands on its own."""
+        """End the line when no more text arrives, so that the next typed text begins a new line."""
         if self._pause is not None:
             self._pause.cancel()
         later = asyncio.get_running_loop().call_later
@@ -193,7 +193,7 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
 
 
 async def _standard_input() -> asyncio.StreamReader:
-    """Return a reader of what is typed. An event loop can't wait for a file or /dev/null, which are read whole."""
+    """Return a reader of the typed input. An event loop can't wait for a file or /dev/null; these are read whole."""
     lines = asyncio.StreamReader(limit=LINE_BYTES)
     kind = os.fstat(sys.stdin.fileno()).st_mode
     if sys.stdin.isatty() or stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
@@ -239,7 +239,7 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
 
 
 async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, screen: _Screen, text: str) -> None:
-    """Ask for the passphrase, unseen, and send it to a gateway that is proven to run outside of all sessions."""
+    """Ask for the passphrase without echo, and send it to a gateway that is proven to run outside of all sessions."""
     if text != ":unlock":
         screen.line("(not sent: type :unlock alone; it asks for the passphrase and does not show it)")
     elif not sys.stdin.isatty():
@@ -258,7 +258,7 @@ async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, scr
 
 
 def _is_outside(writer: asyncio.StreamWriter) -> bool:
-    """Return whether the gateway is proven to run outside of all sessions, so that no session's command plays it."""
+    """Return whether the gateway is proven to run outside of all sessions, so that no session's command impersonates it."""
     link: socket.socket = writer.get_extra_info("socket")
     gateway = LocalPeer(link)
     is_outside = gateway.is_outside([state_dir()])
@@ -288,7 +288,7 @@ def _send(writer: asyncio.StreamWriter, screen: _Screen, text: str, reply_to: st
 
 
 def _message(text: str, reply_to: str) -> tuple[str, bytes]:
-    """Return a message as a line, and before it the id by which we hear that it was taken."""
+    """Return the id that the gateway's acknowledgement will name, and the message as a line."""
     number = secrets.token_hex(8)
     return number, packed({"id": number, "text": text, "reply_to": reply_to})
 
@@ -299,5 +299,5 @@ def _say(text: str, *, end: str = "\n") -> None:
 
 
 def _tame(text: str) -> str:
-    """Return text whose control characters a terminal does not act on."""
+    """Return text without control characters that a terminal would act on."""
     return "".join(one if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf") else "\ufffd" for one in text)

@@ -1,4 +1,4 @@
-"""The socket by which a terminal reaches the gateway, and the form of what goes through it: a JSON object a line."""
+"""The socket between a terminal and the gateway, and its format: a JSON object per line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_BYTES = 1024 * 1024
 
 
 def socket_path(given: str = "") -> Path:
-    """Return the socket's path: as given, else in a folder that only this account can enter, named by the state folder."""
+    """Return the socket's path: as given, else in a folder that only this account can enter, named after the state folder."""
     if given:
         return Path(given).expanduser()
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -32,7 +32,7 @@ def socket_path(given: str = "") -> Path:
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder of the socket, or see that it is ours alone. Raises ToolcribError where it is another's."""
+    """Make the folder of the socket, or check that only this account can use it. Raises ToolcribError if it can't be used."""
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = folder.lstat()
@@ -43,8 +43,8 @@ def private_folder(path: Path) -> None:
 
 
 def bound(path: Path) -> socket.socket:
-    """Return a socket that listens there, in the place of one that a process left behind. Raises ConfigError while another
-    process listens, whatever store and configuration it has, and where something else lies there.
+    """Return a socket that listens at the path, and replace one that an ended process left behind. Raises ConfigError if another
+    process listens there, whatever its store and configuration, or if the path is no socket.
     """
     with _alone(path):
         if os.path.lexists(path):
@@ -67,7 +67,7 @@ def bound(path: Path) -> socket.socket:
 
 
 def inode(path: Path) -> tuple[int, int]:
-    """Return what tells a socket from another one that lies there later, (0, 0) where there is none."""
+    """Return a socket's device and inode, to recognise it later, or (0, 0) if it does not exist."""
     try:
         about = path.lstat()
     except OSError:
@@ -77,7 +77,7 @@ def inode(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold the socket's folder, so that of two who find a dead socket one takes its place. Raises ConfigError."""
+    """Lock the socket's folder, so that only one of two processes replaces a dead socket. Raises ConfigError."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,7 +89,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _answers(path: Path) -> bool:
-    """Return whether a process listens there: one that is too busy to answer counts."""
+    """Return whether a process listens at the path, even if it is too busy to answer."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -102,7 +102,7 @@ def _answers(path: Path) -> bool:
 
 
 async def next_line(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the next line, b"" at the end, None for one that is longer than the reader's limit: it was passed over."""
+    """Return the next line, b"" at the end, or None for a line longer than the reader's limit, which is skipped."""
     is_too_long = False
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The gateway's side: each terminal that connects is a chat of its own, by the account that runs it."""
+"""The gateway's side: each terminal that connects is its own chat, of the account that runs the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ID_CHARS = 64
 _MOST_TRIES = 3
-"""Wrong passphrases after which a connection is closed."""
+"""Number of wrong passphrases that closes a connection."""
 _INSIDE = (
     "this terminal shows the chat and takes nothing: it is not proven to run outside of all sessions. Use a terminal that no"
     " session's command opened"
@@ -35,7 +35,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 @dataclass(slots=True, eq=False)
 class ConsoleConnection:
-    """A terminal: the process that connected, and what it may do."""
+    """A terminal: the process that connected, and its rights."""
 
     writer: asyncio.StreamWriter
     peer: LocalPeer
@@ -51,22 +51,22 @@ class ConsoleConnection:
 
     @property
     def is_persons(self) -> bool:
-        """True if the process is proven to run outside of all sessions now."""
+        """True if the process is currently proven to run outside of all sessions."""
         return self.peer.is_outside([state_dir()])
 
     @property
     def locked(self) -> str:
-        """Why nothing can be decided here, "" after the passphrase was typed and while the process is there."""
+        """Why this terminal can't decide, or "" if the passphrase was typed and the process is still there."""
         if not self.is_unlocked:
             return _LOCKED if passphrase.is_set() else _unset()
         return "" if self.is_persons else _INSIDE
 
 
 class ConsolePlatform:
-    """Listens on a UNIX socket. Users are the accounts of this machine, as the kernel tells them. A process that is not proven to
-    run outside of all sessions only looks, and deciding takes the person's passphrase, once for each connection.
+    """Listens on a UNIX socket. Users are the accounts of this machine, as the kernel reports them. A process that is not proven
+    to run outside of all sessions can only read, and deciding takes the user's passphrase, once for each connection.
 
-    A terminal gives its messages ids, and hears which were taken: those that were not, it may send again over another connection.
+    A terminal gives its messages ids, and learns which ones were taken: it may send the others again over another connection.
     """
 
     traits = Traits(max_chars=8_000, edit_seconds=0.1, max_edits=10_000, buttons=True, per_second=1_000)
@@ -82,7 +82,7 @@ class ConsolePlatform:
         self._guard = passphrase.PassphraseGuard()
         self._talks: set[asyncio.Task[Any]] = set()
         self._process = secrets.token_hex(8)
-        """Part of each id, as nothing is sure to be kept of the last process where that was killed."""
+        """Part of each id, because a killed process may have stored no counter."""
         self._ids = itertools.count(1)
 
     @property
@@ -93,12 +93,14 @@ class ConsolePlatform:
         return (("no passphrase is set, so the console can't approve anything", "toolcrib gateway passphrase"),)
 
     async def connect(self) -> str:
-        """Look whether the socket can be ours. Raises ToolcribError."""
+        """Prepare the socket's folder, and return the socket's path. Raises ToolcribError."""
         private_folder(self._path)
         return str(self._path)
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError where another gateway does: the account's lease is in our store, and it may have another."""
+        """Listen. Raises ConfigError if another gateway listens: the account's lease is in our store, and that gateway may use
+        another.
+        """
         listening = bound(self._path)
         self._ours = inode(self._path)
         self._server = await asyncio.start_unix_server(self._entered, sock=listening, limit=LINE_BYTES)
@@ -106,7 +108,7 @@ class ConsolePlatform:
     async def stop(self) -> None:
         """Close the socket and every terminal."""
         if self._server is not None:
-            if inode(self._path) == self._ours:  # looked at while it is open: no other file has its number then
+            if inode(self._path) == self._ours:  # compared while it is open: no other file can have its number then
                 self._path.unlink(missing_ok=True)
             self._server.close()
             self._server = None
@@ -115,7 +117,7 @@ class ConsolePlatform:
         await asyncio.gather(*self._talks, return_exceptions=True)
 
     async def send(self, out: Outbound) -> str:
-        """Show a message in its terminal. Raises NotSent while that is not connected."""
+        """Show a message in its terminal. Raises NotSent while the terminal is not connected."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         if "/" not in out.chat.id:
@@ -140,7 +142,7 @@ class ConsolePlatform:
             terminal.write_line(typing=is_on)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield the text that came as a file."""
+        """Yield the text of an attached file."""
         yield str(attachment.ref["text"]).encode()
 
     def _entered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,11 +168,11 @@ class ConsolePlatform:
             writer.close()
 
     async def _heard(self, terminal: ConsoleConnection, said: Any) -> bool:
-        """Act on a line, and return whether to read on."""
+        """Act on a line, and return whether to continue reading."""
         if not isinstance(said, dict):
             raise TypeError("a line is a JSON object")
         if "hello" in said:
-            self._leave(terminal)  # it goes to another chat
+            self._leave(terminal)  # the terminal switches to another chat
             terminal.chat = f"{terminal.user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
             terminal.write_line(chat=terminal.chat)
             if terminal.is_persons:
@@ -226,7 +228,7 @@ class ConsolePlatform:
             terminal.write_line(taken=given)
 
     async def _until_taken(self, message: Inbound, terminal: ConsoleConnection) -> str:
-        """Offer a message until it could be kept, and return what became of it. What is typed meanwhile waits."""
+        """Offer a message until it is stored, and return the result. Later lines wait."""
         pause = 0.0
         while True:
             try:
@@ -238,7 +240,7 @@ class ConsolePlatform:
                 await asyncio.sleep(pause)
 
     def _next(self) -> str:
-        """Return an id that no message of this platform had, in any process."""
+        """Return an id that is unique on this platform, across processes."""
         return f"{self._process}-{next(self._ids)}"
 
 

@@ -1,4 +1,4 @@
-"""The connection to Discord: the library's client, which hears of what matters here alone, and is kept connected by us."""
+"""The connection to Discord: the library's client, reduced to the events that matter here. We keep it connected ourselves."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LOST = (
     OSError,
     TimeoutError,
 )
-"""Errors that tell of a server that can't be reached, or does not want to be."""
+"""Errors of a server that can't be reached, or that refuses."""
 _CLOSED_FOR_GOOD = (4004, 4010, 4011, 4012, 4013, 4014)
 _OUTDATED = (4007, 4009)
-"""Codes of a session that can't be resumed."""
+"""Close codes of a session that can't be resumed."""
 _LONG_PAUSE = 300.0
 _CONNECT_SECONDS = 60.0
 _LASTING_SECONDS = 5.0
 _MOST_WAITED = 30.0
-"""Seconds that the library may wait by itself where the server says so; the gateway waits where it is more."""
+"""Seconds that the library itself may wait when the server asks for it; for longer waits the gateway waits."""
 
 
 class DiscordClient(discord.Client):
-    """``handlers`` are called at once and in order, by the library's names of events."""
+    """A client that calls ``handlers``, by the library's names of events, at once and in order."""
 
     def __init__(self, handlers: Mapping[str, Callable[..., None]], proxy: str) -> None:
         self._hears = handlers
@@ -47,15 +47,17 @@ class DiscordClient(discord.Client):
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             max_messages=None,
-            guild_ready_timeout=0.2,  # servers that come later are read then
+            guild_ready_timeout=0.2,  # servers that arrive later are read then
             max_ratelimit_timeout=_MOST_WAITED,
             proxy=proxy or None,
         )
         self._ask = self.http.request
-        self.http.request = self._asked  # type: ignore[method-assign]  # it has no other place for that
+        self.http.request = self._asked  # type: ignore[method-assign]  # the library has no other way
 
     async def _asked(self, *args: Any, **more: Any) -> Any:
-        """Ask the API. One that is given up while the library waits for Discord's limit of everything must not keep it closed."""
+        """Send a request to the API. If it is cancelled while the library waits for Discord's global limit, release that
+        limit.
+        """
         try:
             return await self._ask(*args, **more)
         except asyncio.CancelledError:
@@ -63,12 +65,12 @@ class DiscordClient(discord.Client):
             raise
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
-        """Call the handler of an event. The library would begin a task for each, in which order is lost."""
+        """Call the handler of an event. The library would start a task for each event, and lose their order."""
         if (handler := self._hears.get(event)) is not None:
             handler(*args)
 
     async def receive(self) -> None:
-        """Receive over one connection until it is lost; the next call goes on from there. Raises one of LOST where it failed."""
+        """Receive over one connection until it is lost; the next call resumes there. Raises one of LOST if it failed."""
         begun, resumes, is_open = time.monotonic(), True, False
         try:
             self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **self._way), _CONNECT_SECONDS)
@@ -82,7 +84,7 @@ class DiscordClient(discord.Client):
         finally:
             ws: DiscordWebSocket | None = self.ws
             if ws is not None and resumes and ws.session_id is not None:
-                where = {"gateway": ws.gateway} if is_open else {}  # else at the place that is always there
+                where = {"gateway": ws.gateway} if is_open else {}  # else at the default address
                 self._way = {"initial": False, "resume": True, "session": ws.session_id, "sequence": ws.sequence, **where}
             else:
                 self._way = {"initial": self._way.get("initial", False)}
@@ -93,7 +95,7 @@ class DiscordClient(discord.Client):
                 await self.ws.poll_event()
             except (*LOST, ReconnectWebSocket):
                 raise
-            except Exception as error:  # noqa: BLE001 - one event that can't be read must not keep back the others
+            except Exception as error:  # noqa: BLE001 - one unreadable event must not block the others
                 _log.warning("an event could not be read, and is passed over: %s", type(error).__name__)
 
     async def close(self) -> None:
@@ -106,7 +108,7 @@ class DiscordClient(discord.Client):
 
 
 def wait_of(error: Exception) -> float | None:
-    """Return the seconds to wait, None where Discord does not say."""
+    """Return the seconds to wait, or None if Discord does not say."""
     if isinstance(error, discord.ConnectionClosed) and error.code in _CLOSED_FOR_GOOD:
         _log.error("Discord closed the connection (%s): look at the bot's token and its Message Content Intent", str(error.code))
         return _LONG_PAUSE
@@ -117,7 +119,7 @@ def wait_of(error: Exception) -> float | None:
 
 
 def not_sent(error: Exception) -> NotSent:
-    """Return what an error means for a message."""
+    """Return the NotSent for an error."""
     text = f"Discord: {error}"
     match error:
         case discord.RateLimited():

@@ -1,4 +1,4 @@
-"""Messages and presses as Discord tells of them, as the gateway takes them."""
+"""Conversion of Discord's messages and presses to those of the gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WRITTEN = (discord.MessageType.default, discord.MessageType.reply)
 
 
 def chat_of(channel: object) -> Chat | None:
-    """Return where something is; None where that is not known, as of a thread that was asleep."""
+    """Return the chat of a channel, or None if it is not known, such as for a thread that was inactive."""
     match channel:
         case discord.DMChannel():
             return Chat(str(channel.id))
@@ -26,7 +26,7 @@ def chat_of(channel: object) -> Chat | None:
 
 
 def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[int]) -> Inbound | None:
-    """Return what somebody wrote; None for what says nothing (joins, pins, threads that begin)."""
+    """Return a user's message, or None for a message without content (joins, pins, threads that begin)."""
     if message.type not in _WRITTEN:
         return None
     text, ours = message.content, [role.id for role in message.role_mentions if role.tags is not None and role.tags.bot_id == me]
@@ -55,12 +55,14 @@ def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[in
 
 
 def roles_of(person: object) -> list[int]:
-    """Return the ids of the roles that somebody has on the server: names of roles are anybody's who has a server."""
+    """Return the ids of a user's roles on the server. Their names would prove nothing: anyone can create a server with any role
+    names.
+    """
     return [role.id for role in person.roles if not role.is_default()] if isinstance(person, discord.Member) else []
 
 
 def press_of(interaction: discord.Interaction, chat: Chat) -> Press | None:
-    """Return a press; None for what is none of a button below a message."""
+    """Return a press, or None if the interaction is not a button below a message."""
     data: Mapping[str, Any] = interaction.data or {}
     message, custom_id = interaction.message, data.get("custom_id")
     if interaction.type is not discord.InteractionType.component or message is None or not isinstance(custom_id, str):
@@ -72,7 +74,7 @@ def press_of(interaction: discord.Interaction, chat: Chat) -> Press | None:
 
 
 def _file(message: discord.Message, file: discord.Attachment) -> Attachment:
-    # Addresses end after a day: the message is asked for the file's of then.
+    # Addresses expire after a day: fetch asks for the message again to get a fresh one.
     ref = {"channel": str(message.channel.id), "message": str(message.id), "file": str(file.id)}
     media_type = (file.content_type or "application/octet-stream").partition(";")[0]
     return Attachment(file.filename, media_type, file.size, ref)

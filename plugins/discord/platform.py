@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from plugins.discord.client import DiscordClient  # noqa: F401 - the class below names it in a string
 
 _log = logging.getLogger(__name__)
-TOKEN = "DISCORD_TOKEN"  # noqa: S105 - the name of one
+TOKEN = "DISCORD_TOKEN"  # noqa: S105 - the name of a variable
 _UPLOAD = 10 * 1024 * 1024
 _LINE = 500
 _PAGE = 100
 _CHANNELS = 500
-"""Channels that are read again after a gap, those with the newest messages first."""
+"""Number of channels that are read again after a gap, those with the newest messages first."""
 _PIECE = 65_536
 _PRESS_SECONDS = 3.0
 _ARCHIVED = 50083
@@ -34,25 +34,25 @@ _DATA_BYTES = 100
 
 
 class DiscordPlatform(IntakePlatform["DiscordClient"]):
-    """``settings``: ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
+    """The Discord platform. README.md describes the settings ``proxy``, ``per_second``, ``edit_seconds`` and ``max_edits``."""
 
     known_settings = ("proxy",)
     traits = Traits(
         max_chars=1_900, edit_seconds=1.2, max_edits=40, buttons=True, idempotent=True, max_file_bytes=_UPLOAD, per_second=20.0
     )
-    cannot_be_sent = (FileNotFoundError, PermissionError, ValueError)  # a file that is gone, an id of another platform's
+    cannot_be_sent = (FileNotFoundError, PermissionError, ValueError)  # a file that is gone, an id of another platform
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         super().__init__(name, host, **more)
         self._last: Recent[int, str] = Recent(5_000)
-        """The newest message of each channel that we know of."""
+        """The newest known message of each channel."""
         self._is_whole = False
         """False until all servers are known after a new session began."""
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
-        """Ask Discord who we are. Raises ConfigError, ToolcribError where Discord can't be reached."""
+        """Log in and return the bot's id. Raises ConfigError, and ToolcribError if Discord can't be reached."""
         try:
             import discord
 
@@ -90,10 +90,10 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
     def _me(self) -> int:
         return self._api.user.id if self._api.user is not None else 0
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     def _gap(self) -> None:
-        """Wait with what is told after a new session began: it lacks what was written before."""
+        """Hold new events back after a new session began: messages written before it are missing."""
         self._hold()
         self._is_whole = False
 
@@ -103,11 +103,11 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         self._taking.resume(dict.fromkeys([*known, *self._behind(self._api.guilds)]))
 
     def _entered(self, guild: discord.Guild) -> None:
-        if self._is_whole:  # else with all others
+        if self._is_whole:  # else together with all others
             self._taking.resume(self._behind([guild]))
 
     def _behind(self, guilds: Iterable[discord.Guild]) -> list[str]:
-        """Return the channels in which something was written since we were here last."""
+        """Return the channels with messages that are newer than our last connection."""
         found: dict[str, int] = {}
         for guild in guilds:
             places: tuple[Any, ...] = (*guild.text_channels, *guild.voice_channels, *guild.threads)
@@ -128,11 +128,11 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
             found = inbound_of(message, chat, self._me, roles_of(message.author))
             if found is not None:
                 self._taking.take(channel, str(message.id), found)
-        elif message.guild is not None:  # a thread that nobody told of; what else there is can't be answered
+        elif message.guild is not None:  # an unknown thread; no other unknown channel can be answered
             self._taking.take(channel, str(message.id), None)
 
     async def _missed(self, channel: str, after: str) -> list[tuple[str, Inbound | None]]:
-        """Return what was written in a channel after a message. Raises one of LOST."""
+        """Return the messages of a channel after a given one. Raises one of LOST."""
         import discord
 
         from plugins.discord.incoming import chat_of, inbound_of, roles_of
@@ -146,7 +146,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
                 return []
             async for message in place.history(limit=_PAGE, after=discord.Object(int(after)), oldest_first=True):
                 who = message.author
-                if message.guild is not None and not who.bot and who.id not in people:  # what is read again has no roles
+                if message.guild is not None and not who.bot and who.id not in people:  # messages from the history have no roles
                     with contextlib.suppress(discord.NotFound):
                         people[who.id] = roles_of(await message.guild.fetch_member(who.id))
                 of_us = who.id == self._me
@@ -160,11 +160,11 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         self._spawn(self._pressed(interaction))
 
     async def _pressed(self, interaction: discord.Interaction) -> None:
-        """Answer a press at once, as Discord waits three seconds, and tell what became of it once that is known."""
+        """Acknowledge a press at once, because Discord waits only three seconds, and later show its result."""
         from plugins.discord.incoming import chat_of, press_of
 
-        with contextlib.suppress(*self._lost, KeyError, TypeError):  # whatever it says to that, the press counts
-            async with asyncio.timeout(_PRESS_SECONDS):  # later it is of no use: the library would go on asking
+        with contextlib.suppress(*self._lost, KeyError, TypeError):  # the press counts, whatever Discord answers to this
+            async with asyncio.timeout(_PRESS_SECONDS):  # later it is useless, and the library would keep retrying
                 await interaction.response.defer()
         chat = chat_of(interaction.channel) if interaction.channel is not None else None
         press = press_of(interaction, chat) if chat is not None else None
@@ -189,17 +189,17 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
                 async for piece in answer.content.iter_chunked(_PIECE):
                     yield piece
         except self._lost as error:
-            # An address is not shown: it is all that a reader needs to get the file.
+            # Do not show the address: it is enough to get the file.
             why = error.status if isinstance(error, aiohttp.ClientResponseError) else error
             raise ToolcribError(f"Discord does not give it: {why}") from error
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     def _channel(self, chat: Chat) -> discord.PartialMessageable:
         return self._api.get_partial_messageable(int(chat.thread or chat.id))
 
     async def _post(self, out: Outbound) -> str:
-        """Show a message. Discord knows its nonce for some minutes: within them it answers with the message of an earlier try."""
+        """Show a message. Discord remembers its nonce for some minutes, and then returns the message of an earlier attempt."""
         import discord
 
         channel = self._channel(out.chat)
@@ -228,12 +228,12 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         except discord.HTTPException as error:
             if error.code != _ARCHIVED:
                 raise
-            await self._api.http.edit_channel(channel.id, archived=False)  # as Discord does it where something new is written
+            await self._api.http.edit_channel(channel.id, archived=False)  # as Discord does when a new message is written
             await message.edit(content=content, view=_view(out))
         return message_id
 
     async def _note(self, out: Outbound) -> str:
-        """Return the id of the channel's newest message: what is shown next comes after it."""
+        """Return the id of the channel's newest message: the next one will follow it."""
         channel = self._channel(out.chat)
         if channel.id not in self._last:
             newest = [message.id async for message in channel.history(limit=1)]
@@ -241,7 +241,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return self._last[channel.id]
 
     async def _find(self, out: Outbound, note: str) -> str:
-        """Return the message that was shown after another one, and of which we never heard; "" for none."""
+        """Return the first message of ours after the given one whose id we never received, or "" for none."""
         import discord
 
         after = discord.Object(int(note))
@@ -251,7 +251,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return ""
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written; it ends by itself."""
+        """Show that an answer is being written; the sign ends by itself."""
         if is_on:
             await self._channel(chat).typing()
 
@@ -268,5 +268,5 @@ def _view(out: Outbound) -> discord.ui.View | None:
     view = discord.ui.View(timeout=None)
     for one in out.buttons:
         view.add_item(discord.ui.Button(label=one.label[:80], custom_id=button_data(one, out.key, _DATA_BYTES)))
-    view.stop()  # presses come to us: the library would keep each for ever
+    view.stop()  # presses come to us, and the library would keep each view forever
     return view

@@ -1,4 +1,4 @@
-"""Markdown as Discord reads it. Nothing in it mentions anybody, hides behind a spoiler, or is anything else than it was meant."""
+"""Markdown in Discord's form. No text in it mentions a user, hides behind a spoiler, or gains another meaning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, shown, without_fences
 
 CHARS = 2_000
-"""Characters that a message may have."""
+"""Limit of characters in a message."""
 _MARK = Regex(r"https?://[^\s<>()]+|[\\*_~`|<>\[\]@#]|(?m:^[ \t]*(?:[-+]|\d+(?=\.)))")
 _PAIR = Regex("`(?=`)")
 _BLANK = "\u200b"
@@ -17,8 +17,8 @@ _HIDES = Regex(r"\|(?=\|)|@|<(?=[@#:t/])|\](?=\()")
 
 
 def discord_of(markdown: str) -> str:
-    """Return Markdown in Discord's own; where that is too long, as it stands, which means nearly the same there, but for what
-    would hide something or mention somebody. What is of such marks for the most part may lose its end.
+    """Return Markdown in Discord's form. If that is too long, return the original, which means nearly the same there, with marks
+    that would hide text or mention users disabled. A text that consists mostly of such marks may be cut.
     """
     text = shown(markdown, _DISCORD)
     if len(text) <= CHARS:
@@ -29,11 +29,11 @@ def discord_of(markdown: str) -> str:
 
 
 def discord_of_plain(text: str) -> str:
-    """Return a text as it stands, as code: it can be copied, and nothing in it is a mark."""
+    """Return a text unchanged as a code block: it can be copied, and contains no active marks."""
     text = without_controls(text)
     code = without_fences(text)
     if len(code) > CHARS - 8:
-        code = text.replace("`", "\u02cb")  # of nothing but backticks, mostly: they look the same
+        code = text.replace("`", "\u02cb")  # mostly a text of backticks only: the replacement looks the same
     return f"```\n{code}\n```"
 
 
@@ -49,7 +49,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return code within a line: one backtick within it would end it, unless it has two around it."""
+    """Return code within a line. A backtick in it would end it, so then two backticks surround it."""
     if "`" not in text:
         return f"`{text}`"
     code = _PAIR.sub("`\u200b", text)

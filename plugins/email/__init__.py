@@ -1,4 +1,4 @@
-"""E-mail: a mailbox of the bot's own, by IMAP and SMTP (``pip install 'toolcrib[email]'``). README.md has the first steps."""
+"""E-mail: the bot's own mailbox, by IMAP and SMTP (``pip install 'toolcrib[email]'``). README.md has the first steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content of a mail: its text without what it quotes, its files, and where in it they are. Mail may be made to choke a reader."""
+"""Content of a mail: its text without quotations, its files, and their positions. A mail may be built to overload a reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plugins.email.markup import text_of_html
 from toolcrib.contract.regex import Regex
 
 _TEXT = 200_000
-"""Bytes of a text that are read."""
+"""Number of bytes of a text that are read."""
 _LINES, _PARTS, _MULTIPARTS, _FIELD, _DEPTH = 600_000, 2_000, 60, 4_000, 20
 _RETURNS = Regex(rb"\r\n?")
 _FIELDS = Regex(rb"^content-(?:type|disposition)[^\n]*(?:\n[ \t][^\n]*)*", 2 | 8)
@@ -32,7 +32,7 @@ class Unreadable(ValueError):
 
 
 def parsed(raw: bytes) -> Message:
-    """Return a mail. Raises Unreadable for one that would take long, or much memory."""
+    """Return a parsed mail. Raises Unreadable for one that would take much time or memory."""
     raw = _RETURNS.sub(b"\n", raw)
     if raw.count(b"\n") > _LINES or raw.count(b"\n--") > _PARTS * 2 or raw.lower().count(b"multipart/") > _MULTIPARTS:
         raise Unreadable("it has more lines or parts than are read")
@@ -45,7 +45,7 @@ def parsed(raw: bytes) -> Message:
 
 
 def leaves(mail: Message) -> Iterator[tuple[str, Message]]:
-    """Yield the parts that have content, with the number by which IMAP knows each. Mail within mail is one part, a file."""
+    """Yield the parts that have content, each with its IMAP section number. A mail inside a mail is one part, a file."""
     yield from _leaves(mail, "", 0)
 
 
@@ -60,12 +60,12 @@ def _leaves(mail: Message, number: str, depth: int) -> Iterator[tuple[str, Messa
 
 
 def is_file(part: Message) -> bool:
-    """Return whether a part is a file, and not what the mail says."""
+    """Return whether a part is a file rather than the mail's text."""
     return part.get_content_disposition() == "attachment" or bool(name_of(part)) or part.get_content_maintype() != "text"
 
 
 def name_of(part: Message) -> str:
-    """Return the name that a part has as a file, "" for none."""
+    """Return the file name of a part, or "" for none."""
     try:
         return decoded(part.get_filename() or "")[:200]
     except (ValueError, LookupError, HeaderParseError):
@@ -73,7 +73,9 @@ def name_of(part: Message) -> str:
 
 
 def text_of(mail: Message) -> str:
-    """Return what somebody wrote: the plain text, else that of HTML, without quotes and signature; all where nothing is left."""
+    """Return the author's text: the plain text, else that of the HTML, without quotations and signature; all of it if nothing
+    else is left.
+    """
     texts: dict[str, list[str]] = {"plain": [], "html": []}
     for _, part in leaves(mail):
         kind = part.get_content_subtype() if not is_file(part) else ""
@@ -85,7 +87,9 @@ def text_of(mail: Message) -> str:
 
 
 def without_quotes(text: str) -> str:
-    """Return a text without lines that quote, the line that says whom, a signature, and a mail below that is quoted whole."""
+    """Return a text without quoted lines and their attribution line, without a signature, and without a mail quoted whole
+    below.
+    """
     kept: list[str] = []
     for line in text.split("\n"):
         if _CUT.match(line):
@@ -102,7 +106,7 @@ def without_quotes(text: str) -> str:
 
 
 def _words(part: Message) -> str:
-    """Return the text of a part, whatever it says of its characters."""
+    """Return the text of a part, even if its charset is wrong or unknown."""
     data = decoded_bytes(str(part.get_payload()).encode("utf-8", "surrogateescape")[: _TEXT * 2], encoding_of(part))[:_TEXT]
     try:
         return data.decode(str(part.get_content_charset("utf-8"))[:40], "replace").replace("\r\n", "\n")
@@ -111,12 +115,12 @@ def _words(part: Message) -> str:
 
 
 def encoding_of(part: Message) -> str:
-    """Return how a part is encoded, in small letters."""
+    """Return the transfer encoding of a part, in lower case."""
     return str(part.get("content-transfer-encoding", "")).strip().lower()[:20]
 
 
 def decoded_bytes(data: bytes, encoding: str) -> bytes:
-    """Return what was encoded; as it stands where that can't be undone."""
+    """Return the decoded data, or the data itself if it can't be decoded."""
     if encoding == "quoted-printable":
         return quopri.decodestring(data)
     if encoding != "base64":
@@ -129,7 +133,7 @@ def decoded_bytes(data: bytes, encoding: str) -> bytes:
 
 
 def decoded(text: str) -> str:
-    """Return the words of a field, with what is encoded in it. Never raises for a bad charset."""
+    """Return the text of a field, decoded. Never raises for a bad charset."""
     found = []
     try:
         for words, charset in decode_header(text[:2_000]):

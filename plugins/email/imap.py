@@ -1,4 +1,4 @@
-"""The bot's mailbox, by IMAP. One that is lost is noticed at once, or within a few seconds: every wait is short."""
+"""The bot's mailbox, by IMAP. Every wait is short, so a lost connection is noticed within a few seconds."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ T = TypeVar("T")
 
 
 class MailboxFailed(ToolcribError):
-    """The mailbox can't be used now. It has no words of the server's, which may repeat those of people."""
+    """The mailbox can't be used now. The message contains no text of the server, which may repeat people's text."""
 
 
 class MailRefused(MailboxFailed):
-    """The server is there, and does not give this mail."""
+    """The server works, but does not deliver this mail."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImapAccount:
-    """Address of a mailbox, and who may open it. ``is_tls`` is False on this machine only."""
+    """Address and login of a mailbox. ``is_tls`` is False only on this machine."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class ImapAccount:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A part of a mail, with the size of the whole in bytes and when it was delivered, in Unix seconds."""
+    """A part of a mail, with the size of the whole mail in bytes and its delivery time, in Unix seconds."""
 
     data: bytes
     size: int
@@ -53,7 +53,7 @@ class Fetched:
 
 
 class ImapMailbox:
-    """A mailbox that is open. ``validity`` is what its UIDs hold for, ``next_uid`` was then that of the mail to come."""
+    """An open mailbox. Its UIDs are valid for ``validity``; ``next_uid`` was the UID of the next mail when it was opened."""
 
     def __init__(self, client: Any, lost: asyncio.Event, trust: Trust) -> None:
         self._client = client
@@ -62,8 +62,8 @@ class ImapMailbox:
         self.validity = self.next_uid = 0
 
     async def _answer(self, command: Awaitable[T]) -> T:
-        """Return what a command came to. Raises MailboxFailed where the connection ends, which the library would wait out, and
-        ConfigError for a certificate.
+        """Return the result of a command. Raises MailboxFailed if the connection ends, because the library would wait for its
+        timeout, and ConfigError for a fault of the certificate.
         """
         from aioimaplib import AioImapException
 
@@ -85,7 +85,7 @@ class ImapMailbox:
             await asyncio.gather(asked, lost, return_exceptions=True)
 
     async def enter(self, account: ImapAccount, folder: str) -> None:
-        """Log in, and open a folder. Raises MailboxFailed, ConfigError where the server refuses either."""
+        """Log in, and open a folder. Raises MailboxFailed, and ConfigError if the server refuses either."""
         await self._answer(self._client.wait_hello_from_server())
         user = account.user.replace("\\", "\\\\").replace('"', '\\"')
         if (await self._answer(self._client.login(f'"{user}"', account.password))).result != "OK":
@@ -101,14 +101,14 @@ class ImapMailbox:
         self.next_uid = int(following[1]) if following is not None else max([0, *await self.search("ALL")]) + 1
 
     async def search(self, criteria: str) -> list[int]:
-        """Return the UIDs of mail, in order. Raises MailboxFailed."""
+        """Return the UIDs of matching mail, in order. Raises MailboxFailed."""
         answer = await self._answer(self._client.uid_search(criteria, charset=None))
         if answer.result != "OK":
             raise MailboxFailed("the IMAP server refuses a search")
         return sorted({int(one) for line in answer.lines[:-1] for one in bytes(line).split() if one.isdigit()})
 
     async def fetch(self, uid: int, part: str) -> Fetched | None:
-        """Return a part of a mail, as ``BODY.PEEK[...]``; None where it is gone. Raises MailboxFailed, MailRefused."""
+        """Return a part of a mail, such as ``BODY.PEEK[...]``, or None if the mail is gone. Raises MailboxFailed, MailRefused."""
         answer = await self._answer(self._client.uid("fetch", str(uid), f"(RFC822.SIZE INTERNALDATE {part})"))
         if answer.result != "OK":
             raise MailRefused("the IMAP server does not give a mail")
@@ -120,7 +120,7 @@ class ImapMailbox:
         return Fetched(data, int(size[1]), time.mktime(date) if date is not None else time.time())
 
     async def wait(self, seconds: float) -> None:
-        """Return once something may have come, or that time is over. Raises MailboxFailed."""
+        """Wait until mail may have arrived, or until the time is over. Raises MailboxFailed."""
         if not self._client.has_capability("IDLE"):
             await self._answer(asyncio.sleep(seconds))
             return
@@ -134,7 +134,7 @@ class ImapMailbox:
     async def close(self) -> None:
         """End the connection. Never raises."""
         client = self._client
-        if client._idle_waiter is not None:  # else its timer outlives it
+        if client._idle_waiter is not None:  # else its timer outlives the connection
             client._idle_waiter.cancel()
         left = [*client.tasks, *client.protocol.tasks, client._client_task]
         for task in left:
@@ -149,7 +149,7 @@ async def opened(account: ImapAccount, folder: str) -> AsyncIterator[ImapMailbox
     """Open a mailbox. Raises MailboxFailed, ConfigError."""
     from aioimaplib import IMAP4
 
-    logging.getLogger("aioimaplib").setLevel(logging.WARNING)  # what it says below that has what people wrote
+    logging.getLogger("aioimaplib").setLevel(logging.WARNING)  # its lower levels log what people wrote
     lost = asyncio.Event()
     context = await account.trust.context() if account.is_tls else None
     client = IMAP4(account.host, account.port, timeout=_SECONDS, conn_lost_cb=lambda _: lost.set(), ssl_context=context)
@@ -162,6 +162,6 @@ async def opened(account: ImapAccount, folder: str) -> AsyncIterator[ImapMailbox
 
 
 def day(at: float) -> str:
-    """Return a day as IMAP searches for it."""
+    """Return a day in the form of IMAP searches."""
     when = time.gmtime(at)
     return f"{when.tm_mday}-{_MONTHS[when.tm_mon - 1]}-{when.tm_year}"

@@ -1,4 +1,4 @@
-"""Mail as the gateway takes it: of whom, in which thread, and what it says."""
+"""Conversion of mail to messages of the gateway: author, thread and text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUBJECT, _MOST_FILES = 200, 50
 
 
 def chat_of(mail: Message, address: str, message_id: str) -> Chat:
-    """Return the chat that a mail is in: its author's, and in that its thread."""
+    """Return the chat of a mail: its author's, with its thread."""
     answered = [*_ID.findall(field(mail, "references")), *_ID.findall(field(mail, "in-reply-to"))]
     ours = next(filter(None, map(thread_in, reversed(answered))), "")
     subject = _RE.sub("", decoded(field(mail, "subject")), count=1)[:_SUBJECT]
@@ -25,13 +25,13 @@ def chat_of(mail: Message, address: str, message_id: str) -> Chat:
 
 
 def message_id_of(mail: Message, place: str) -> str:
-    """Return the id of a mail: its own, or where it is in the mailbox."""
+    """Return the id of a mail: its own, or one derived from its position in the mailbox."""
     found = _ID.match(field(mail, "message-id"))
     return found[1] if found is not None else f"{hashlib.sha256(place.encode()).hexdigest()[:32]}@unnamed.invalid"
 
 
 def inbound_of(head: Message, raw: bytes, chat: Chat, message_id: str, place: tuple[int, int], *, takes_files: bool) -> Inbound:
-    """Return a mail as a message. ``head`` are its fields, ``raw`` what was fetched of it, ``place`` its UIDVALIDITY and UID."""
+    """Return a mail as a message. ``head`` are its fields, ``raw`` the fetched part, ``place`` its UIDVALIDITY and UID."""
     try:
         mail = parsed(raw)
         text, files = text_of(mail), _files(mail, place) if takes_files else []

@@ -1,7 +1,7 @@
-"""Links by which a question is decided: signed, for one person and one question, used once. Following one decides nothing.
+"""Links that decide a question: signed, for one user and one question, usable once. Opening a link decides nothing.
 
-What a link is for lies in a file of its own until it was used, or its time is over: programs that follow links of mail see the
-question, and only the form of the page decides it.
+The question of a link is in its own file until the link is used or expires. Programs that follow links in mail only see the
+question; only the form on the page decides it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TOKEN = Regex(r"[0-9a-f]{32}\.[0-9a-f]{64}\Z")
 _FORM = 1_000
-"""Bytes of a form that are read."""
+"""Number of bytes of a form that are read."""
 _HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -40,7 +40,7 @@ _GONE = "This link was used before, is too old, or never was one. Whatever waits
 
 
 class DecisionLinks:
-    """``folder`` is the platform's own; ``press`` takes what is decided, as ``Host.press`` does."""
+    """Links and their page. ``folder`` is the platform's own; ``press`` takes the decisions, as ``Host.press`` does."""
 
     def __init__(self, folder: Path, hours: float, press: Callable[[Press], Awaitable[str]]) -> None:
         self._folder = folder / "links"
@@ -51,7 +51,7 @@ class DecisionLinks:
         self._key = _key(folder / "links.key")
 
     def token_for(self, out: Outbound, message_id: str) -> str:
-        """Return what the link of a question ends with: the same for the same question, as long as it was not used."""
+        """Return the token at the end of a question's link: the same for the same question until it is used."""
         self._sweep()
         name = self._sign(json.dumps([out.chat.key, out.key, out.text]))[:32]
         kept = self._read(name)
@@ -87,7 +87,7 @@ class DecisionLinks:
             return None
 
     def asked_by(self, token: str) -> dict[str, Any] | None:
-        """Return what a link is for; None for one that was used, or is too old, and for what nobody signed."""
+        """Return the question of a link, or None if the link was used, is too old, or was not signed here."""
         if not _TOKEN.match(token):
             return None
         name, _, signature = token.partition(".")
@@ -98,7 +98,7 @@ class DecisionLinks:
         return asked if asked["until"] > time.time() else None
 
     async def page(self, request: Request) -> Response:
-        """Show what is asked, and take what the form of that page says."""
+        """Show the question, or take the decision that the page's form sends."""
         token = str(request.path_params["token"])
         asked = self.asked_by(token)
         if asked is None:
@@ -108,7 +108,7 @@ class DecisionLinks:
         choice = await _choice_in(request)
         if choice not in asked["choices"]:
             return _page(400, _text("Choose one of what the page offers."))
-        async with self._deciding:  # of two at once the second one finds it used
+        async with self._deciding:  # the second of two concurrent requests finds the link used
             if self.asked_by(token) is None:
                 return _page(410, _text(_GONE))
             chat_id, thread, title = asked["chat"]
@@ -151,7 +151,7 @@ def _page(status: int, body: str) -> Response:
 
 
 def _key(path: Path) -> bytes:
-    """Return the key that signs links, made at the first start. Nobody else may read it."""
+    """Return the key that signs links, made at the first start in a private file."""
     if not path.exists():
         beside = path.with_suffix(".new")
         beside.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""HTML as text, and Markdown as HTML that any mail program shows and that fetches nothing."""
+"""HTML as text, and Markdown as HTML that every mail program shows and that loads nothing."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ _HIDDEN = Regex(
 )
 _TINY = Regex(r"[\"';\s]font-size\s*:\s*0(?:\.0*)?(?![.\d])", 2)
 _INLINE = ("span", "font", "p", "a", "b", "i", "u", "em", "strong", "small")
-"""Elements that hold words themselves: templates put a size of 0 on what holds others, which set their own."""
+"""Elements that contain text directly. Templates set a font size of 0 on containers, whose children set their own size."""
 _ALONE = ("br", "hr", "img", "input", "meta", "link", "wbr", "col")
 _ENDED_BY_THEMSELVES = ("p", "li", "td", "th", "tr", "option")
 _CSS_COMMENT = Regex(r"/\*[^*]{0,200}\*/")
 _TAG = 3_000
-"""Characters of a tag that are looked at for an address."""
+"""Number of characters of a tag that are searched for an address."""
 
 
 def text_of_html(source: str) -> str:
-    """Return the words that a reader of HTML sees, quotes as lines that begin with ``>``. Addresses of links stand behind them.
+    """Return the text that a reader of the HTML sees. Quotations become lines that begin with ``>``, and a link's address follows
+    its text.
 
-    It takes time by the length alone, whatever the source: the standard library's parser takes its square for what has no end.
+    The time is linear in the length, whatever the source: the standard library's parser takes quadratic time for unclosed tags.
     """
     reader = _Reader()
     for kind, piece in _pieces(source):
@@ -64,7 +65,9 @@ def text_of_html(source: str) -> str:
 
 
 def _pieces(source: str) -> Iterator[tuple[str, str]]:
-    """Yield ("words", text) and (name of a tag, the tag); an end's begins with ``/``. What is not shown is left out."""
+    """Yield ("words", text) and (name of a tag, the tag); the name of an end tag begins with ``/``. Invisible content is left
+    out.
+    """
     at = 0
     while (opens := source.find("<", at)) >= 0:
         yield "words", source[at:opens]
@@ -95,8 +98,8 @@ def _ends(kind: str) -> Regex[str]:
 
 
 def _is_hidden(kind: str, tag: str) -> bool:
-    """Return whether an element says of itself that nobody sees it."""
-    if len(tag) < 10:  # too short to say so
+    """Return whether an element's own tag makes it invisible."""
+    if len(tag) < 10:  # too short to hide anything
         return False
     said = _CSS_COMMENT.sub("", html.unescape(tag))
     return _HIDDEN.search(said) is not None or (kind in _INLINE and _TINY.search(said) is not None)
@@ -108,7 +111,7 @@ class _Reader:
         self._quotes = 0
         self._link = ""
         self._hidden, self._depth = "", 0
-        """The kind of the element that is not shown, "" for none, and how many of its kind are open within."""
+        """Name of the element that is not shown, "" for none, and the number of open elements of that name within it."""
 
     def begin(self, kind: str, tag: str) -> None:
         if self._hidden and (kind != self._hidden or kind not in _ENDED_BY_THEMSELVES):
@@ -156,7 +159,7 @@ class _Reader:
 
 
 def html_of(text: str, *, is_plain: bool) -> str:
-    """Return Markdown, or a text as it stands, as HTML: a few tags, nothing that is fetched or runs."""
+    """Return Markdown, or a text unchanged, as HTML: a few tags, nothing that is loaded or runs."""
     body = f"<pre>{_words(without_controls(text))}</pre>" if is_plain else shown(text, _HTML)
     return f'<html><body><div style="white-space:pre-wrap;font-family:sans-serif">{body}</div></body></html>\n'
 

@@ -1,4 +1,4 @@
-"""The e-mail platform: one mailbox. Who wrote is what the own server vouches for; a message approves nothing, a link does."""
+"""The e-mail platform: one mailbox. The operator's own server confirms who wrote; a mail can't approve a call, a link can."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _HEAD, _FIRST, _MOST = 65_536, 262_144, 28 * 1024 * 1024
-"""Bytes of a mail's fields, of its beginning, and of a whole one that are fetched; the last only of who may speak."""
+"""Limits in bytes for fetching a mail's fields, its beginning, and all of it; the last only for users who may speak."""
 _FILE = 10 * 1024 * 1024
 _WAIT = 4.0
-"""Seconds between looks for new mail, whatever the server tells meanwhile."""
+"""Seconds between checks for new mail, whatever the server reports in between."""
 _DOUBT, _DOUBT_SECONDS = 20, 0.25
-"""Looks for a mail of which is not known whether it went, and the seconds between them."""
+"""Number of searches for a mail that may not have been sent, and the seconds between them."""
 _PLACE = "place"
 _TRIES = 5
-"""Times that a mail is asked for which the server does not give."""
+"""Number of attempts to fetch a mail that the server does not deliver."""
 _SECTION = Regex(r"\d{1,4}(?:\.\d{1,4}){0,30}\Z")
 
 
 class EmailPlatform:
-    """README.md has the ``settings``."""
+    """The e-mail platform. README.md describes the ``settings``."""
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
@@ -63,18 +63,18 @@ class EmailPlatform:
         self._stack = AsyncExitStack()
         self._mailbox: ImapMailbox | None = None
         self._place: tuple[int, int, float] | None = None
-        """The UIDVALIDITY and UID of the mail that was taken last, and when it came."""
+        """The UIDVALIDITY and UID of the last mail that was taken, and its time."""
         self._times: Recent[str, deque[float]] = Recent(1_000)
         self._last: Recent[str, str] = Recent(1_000)
-        """Ids of the mail that came last, by chat: what is said there answers it."""
+        """Ids of the last mail of each chat: replies in the chat answer it."""
         self._refused: Recent[int, int] = Recent(100)
-        """Times that the server did not give a mail, by its UID."""
+        """Number of times that the server did not deliver a mail, by its UID."""
         self._tasks: list[asyncio.Task[None]] = []
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._listening: socket.socket | None = None
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     @property
     def shortcomings(self) -> Sequence[tuple[str, str]]:
@@ -94,7 +94,7 @@ class EmailPlatform:
     async def connect(self) -> str:
         """Log in to both servers, and return the bot's address. Raises ConfigError, ToolcribError."""
         try:
-            import aioimaplib  # noqa: F401 - whether it is there
+            import aioimaplib  # noqa: F401 - to see whether it is installed
             import aiosmtplib  # noqa: F401 - likewise
 
             if self._settings.link_url:
@@ -119,7 +119,9 @@ class EmailPlatform:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """Begin to read; where nothing was read before, what comes from now on. Raises MailboxFailed, OSError, StoreFailed."""
+        """Begin to read; at the first start of all, only mail that arrives from now on. Raises MailboxFailed, OSError,
+        StoreFailed.
+        """
         mailbox = self._mailbox or await self._open()
         kept = await self._host.recall(_PLACE)
         if isinstance(kept, list) and len(kept) == 3:
@@ -142,7 +144,7 @@ class EmailPlatform:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """Read no more; what was not taken is found again at the next start."""
+        """Stop reading; mail that was not taken is found again at the next start."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await asyncio.gather(self._serving, return_exceptions=True)
@@ -155,10 +157,10 @@ class EmailPlatform:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._leave()
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        """Take what is new, and wait for more. Where it raises nothing was taken that is not kept, and it is found again."""
+        """Take new mail, and wait for more. If this raises, mail that was not stored is found again."""
         try:
             mailbox = self._mailbox or await self._open()
             for uid in await self._new_in(mailbox):
@@ -169,7 +171,9 @@ class EmailPlatform:
             raise
 
     async def _new_in(self, mailbox: ImapMailbox) -> list[int]:
-        """Return the UIDs of mail that was not looked at; where UIDs begin anew, of that of the last days: its ids are known."""
+        """Return the UIDs of new mail. If the mailbox has new UIDs, return those of the last days' mail: ids of known mail are
+        recognised.
+        """
         assert self._place is not None, "started"  # noqa: S101 - for the type checker
         validity, last, at = self._place
         if validity == mailbox.validity:
@@ -184,7 +188,7 @@ class EmailPlatform:
         self._place = place
 
     async def _take(self, mailbox: ImapMailbox, uid: int) -> None:
-        """Take one mail. Raises StoreFailed, MailboxFailed: it is to be offered again."""
+        """Take one mail. Raises StoreFailed, MailboxFailed: then the mail must be offered again."""
         at = 0.0
         try:
             head = await mailbox.fetch(uid, f"BODY.PEEK[HEADER]<0.{_HEAD}>")
@@ -198,12 +202,12 @@ class EmailPlatform:
             _log.warning("%s: a mail is passed over: the server does not give it", self.name)
         except (StoreFailed, MailboxFailed):
             raise
-        except Exception as error:  # noqa: BLE001 - it would come again for ever, and keep back all others
+        except Exception as error:  # noqa: BLE001 - the mail would be read again forever, and block all others
             _log.warning("%s: a mail could not be read, and is passed over: %s", self.name, type(error).__name__)
         await self._keep((mailbox.validity, uid, at or (self._place or (0, 0, 0.0))[2]))
 
     async def _read(self, mailbox: ImapMailbox, uid: int, fields: bytes, size: int, at: float) -> None:
-        """Give a mail to the gateway, unless nobody known wrote it."""
+        """Pass a mail to the gateway, if a known user wrote it."""
         settings = self._settings
         head = BytesParser().parsebytes(fields, headersonly=True)
         address = author(head) if len(fields) < _HEAD else ""
@@ -226,7 +230,7 @@ class EmailPlatform:
             return
         read = asyncio.to_thread(inbound_of, head, whole.data, chat, message_id, place, takes_files=takes_files and size <= _MOST)
         message = replace(await read, at=at)
-        if takes_files and size > _MOST:  # the gateway says that it is too large
+        if takes_files and size > _MOST:  # the gateway reports that it is too large
             message = replace(message, attachments=[Attachment("the rest of this mail", size=size)])
         if await self._host.receive(message) != "refused":
             self._last[chat.key] = message_id
@@ -234,14 +238,14 @@ class EmailPlatform:
             self._times[address].append(at)
 
     def _is_too_much(self, address: str, at: float) -> bool:
-        """Return whether more came from an address within an hour than is taken: two programs may answer each other."""
+        """Return whether an address sent more within an hour than allowed: two programs may answer each other."""
         times = self._times.get(address, deque[float]())
         while times and times[0] < at - 3600:
             times.popleft()
         return len(times) >= self._settings.per_hour
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file, which lies in its mail. Raises ToolcribError."""
+        """Yield a file from its mail. Raises ToolcribError."""
         ref = attachment.ref
         section = str(ref.get("part", ""))
         if not _SECTION.match(section):
@@ -252,7 +256,7 @@ class EmailPlatform:
             raise ToolcribError("its mail is no longer in the mailbox")
         yield await asyncio.to_thread(decoded_bytes, found.data, str(ref["encoding"]))
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
         """Send a message, and return its Message-ID. Raises NotSent."""
@@ -270,13 +274,15 @@ class EmailPlatform:
         try:
             files = [await asyncio.to_thread(file.path.read_bytes) for file in out.files]
             raw = await asyncio.to_thread(mail_of, out, ours, message_id, link, files)
-        except (OSError, ValueError) as error:  # a file that is gone, an address that is none
+        except (OSError, ValueError) as error:  # a file that is gone, an invalid address
             raise NotSent(f"it can't be made a mail: {type(error).__name__}", for_good=True) from error
         await submit(self._smtp, ours, out.chat.id, raw)
         return message_id
 
     async def _went(self, message_id: str) -> bool:
-        """Return whether a mail of ours was handed in: its copy comes to our own mailbox with it, or soon. Raises NotSent."""
+        """Return whether a mail of ours was submitted: its copy arrives in our own mailbox with it or soon after. Raises
+        NotSent.
+        """
         try:
             for folder in filter(None, (self._settings.sent_mailbox, self._settings.mailbox)):
                 async with opened(self._imap, folder) as mailbox:

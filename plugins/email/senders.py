@@ -1,4 +1,4 @@
-"""Who wrote a mail, as the operator's own server says it; and which mail programs wrote."""
+"""Author of a mail, as the operator's own server confirms it, and detection of mail that programs wrote."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from email.message import Message
 from toolcrib.contract.regex import Regex
 
 _FIELD = 2_000
-"""Characters of a field that are looked at; a longer one counts as none."""
+"""Limit of characters in a field; a longer field counts as missing."""
 _ADDRESS = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-zA-Z0-9-]{1,63}(?:\.[a-zA-Z0-9-]{1,63}){0,8}"
 _BARE = Regex(rf"\s*({_ADDRESS})\s*\Z")
 _NAMED = Regex(rf"([^<>,;:]*)<\s*({_ADDRESS})\s*>\s*\Z")
 _QUOTED = Regex(r'"(?:[^"\\]|\\.)*"')
 _OPAQUE = "\ufffd"
-"""The stand-in for quoted words, which may be a stranger's."""
+"""Replacement for quoted text, which may be a stranger's."""
 _TOKEN = Regex(r'"(?:[^"\\]|\\.)*"|[();]|\\.|[^\s();"\\]+')
 _NAME = Regex(rf"([^\s={_OPAQUE}]+)(?:\s+\d+)?\Z")
 _METHOD = Regex(r"(?:dmarc|dkim|spf)(?![\w.-])")
@@ -25,15 +25,15 @@ _NOBODIES = ("mailer-daemon", "postmaster", "noreply", "no-reply", "donotreply",
 
 
 def field(mail: Message, name: str) -> str:
-    """Return a field as one line, "" where it is not there, or is there twice."""
+    """Return a field as one line, or "" if it is missing or occurs twice."""
     found = mail.get_all(name, [])
     text = " ".join(str(found[0]).split()) if len(found) == 1 else ""
     return text if len(text) <= _FIELD else ""
 
 
 def author(mail: Message) -> str:
-    """Return the one address of From, in small letters; "" for none, several, and one that could be read otherwise."""
-    text = _QUOTED.sub(_OPAQUE, field(mail, "from"))  # which may stand in a name, and in no address
+    """Return the one address in From, in lower case; "" for none, for several, and for an ambiguous one."""
+    text = _QUOTED.sub(_OPAQUE, field(mail, "from"))  # quoted text may occur in a name, but not in an address
     found = _BARE.match(text)
     named = None if found is not None else _NAMED.match(text)
     address = found[1] if found is not None else named[2] if named is not None else ""
@@ -41,10 +41,10 @@ def author(mail: Message) -> str:
 
 
 def is_vouched_for(mail: Message, address: str, server: str) -> bool:
-    """Return whether the server of that name says that the domain of an address did send the mail.
+    """Return whether the server of that name confirms that the domain of the address sent the mail.
 
-    Only the topmost of its results counts: the server puts it above all that came with the mail. Senders have a say in what it
-    contains, and so in whether it can be read: one that can't be read may be the server's, and nothing below it counts.
+    Only the topmost result of that server counts: the server puts it above everything that came with the mail. Senders can
+    influence its text, and so whether it can be parsed. An unparseable result may be the server's, so no result below it counts.
     """
     for text in map(str, mail.get_all("authentication-results", [])):
         read = _results(text)
@@ -68,17 +68,17 @@ def _passes(results: list[tuple[str, str, Mapping[str, str]]], domain: str) -> b
 
 
 def _is_aligned(identity: str, domain: str) -> bool:
-    """Return whether an identity is of the domain, or of one that it lies in."""
+    """Return whether an identity belongs to the domain, or to a domain above it."""
     of = identity.rpartition("@")[2]
-    if identity.count("@") > 1:  # whose it is depends on who reads it
+    if identity.count("@") > 1:  # different readers would find different owners
         return False
     return domain == of or ("." in of and domain.endswith(f".{of}"))
 
 
 def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] | None:
-    """Return (name of the server, (method, outcome, properties) of each result), None for what is not well formed.
+    """Return (name of the server, (method, outcome, properties) of each result), or None for a malformed field.
 
-    Comments and quoted words may be a stranger's, and say nothing.
+    Comments and quoted text may be a stranger's, and are ignored.
     """
     pieces = _pieces(text) if len(text) <= _FIELD * 4 else None
     if pieces is None:
@@ -92,7 +92,7 @@ def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] 
 
 
 def _pieces(text: str) -> list[str] | None:
-    """Return what stands between semicolons, in small letters without comments; None where brackets or quotes are left open."""
+    """Return the parts between semicolons, in lower case and without comments, or None if brackets or quotes are not closed."""
     depth, pieces = 0, [""]
     for match in _TOKEN.finditer(text):
         piece = match[0]
@@ -121,7 +121,7 @@ def _result(piece: str) -> tuple[str, str, Mapping[str, str]] | None:
 
 
 def is_automatic(mail: Message, address: str, ours: str) -> bool:
-    """Return whether a program wrote a mail, or a list spread it: such is never answered."""
+    """Return whether a program or a mailing list sent a mail: such mail is never answered."""
     return any(_signs(mail)) or address == ours or address.partition("@")[0].startswith(_NOBODIES)
 
 

@@ -1,4 +1,4 @@
-"""Settings of the e-mail platform. README.md has them."""
+"""Settings of the e-mail platform. README.md describes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.chat import Host, settings_of
 from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Trust, is_loopback, number_of
 
-PASSWORD = "EMAIL_PASSWORD"  # noqa: S105 - the name of one
+PASSWORD = "EMAIL_PASSWORD"  # noqa: S105 - the name of a variable
 _KNOWN = (
     "address", "user", "imap_url", "smtp_url", "ca_file", "mailbox", "sent_mailbox", "authserv_id", "trust_from", "link_url",
     "link_listen", "link_hours", "per_hour", "per_second",
@@ -21,7 +21,7 @@ _FOLDER = Regex(r'[^"\\\x00-\x1f\x7f-\uffff]{1,200}\Z')
 
 
 class EmailSettings:
-    """Raises ConfigError for a value that is none, with where it is set and what was expected."""
+    """The operator's settings. Raises ConfigError for an invalid value, with its place and the expected value."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -67,7 +67,7 @@ class EmailSettings:
         return parts.scheme == encrypted or (parts.scheme == plain and is_loopback(parts.hostname or ""))
 
     def accounts(self) -> tuple[ImapAccount, SmtpAccount]:
-        """Return where the mailbox is, and where mail is handed in. Raises ConfigError for what is missing."""
+        """Return the accounts that read and send mail. Raises ConfigError for missing settings."""
         if not _ADDRESS.match(self.address):
             raise self.wrong("address", "the bot's own address, such as bot@example.org")
         if not self.authserv_id and not self.trusts_from:
@@ -89,5 +89,5 @@ class EmailSettings:
 
     @property
     def link_path(self) -> str:
-        """The path at which the page of links lies."""
+        """The path of the page of links."""
         return urlsplit(self.link_url).path

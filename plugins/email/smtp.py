@@ -1,4 +1,4 @@
-"""Mail that goes out, by SMTP: to somebody, and to the bot's own mailbox, by which is known later that it went."""
+"""Sending mail by SMTP: to a user, with a copy to the bot's own mailbox that later proves that it was sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SmtpAccount:
-    """Server that takes our mail, and our login. Without ``is_tls`` it is encrypted by STARTTLS, or on this machine."""
+    """Server that takes our mail, and our login. Without ``is_tls`` it must offer STARTTLS, or be on this machine."""
 
     host: str
     port: int
@@ -34,8 +34,8 @@ class SmtpAccount:
 
 @asynccontextmanager
 async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
-    """Open a connection that may hand in mail. Nothing but a greeting is said before TLS stands, where the server is another
-    machine. Raises ConfigError for what is wrong with TLS, what the library raises, and OSError.
+    """Open a connection that may submit mail. To another machine only a greeting is sent before TLS is active. Raises ConfigError
+    for a fault of TLS, the library's exceptions, and OSError.
     """
     from aiosmtplib import SMTP, SMTPException
 
@@ -66,7 +66,7 @@ async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
 
 
 async def check_account(account: SmtpAccount) -> None:
-    """See whether mail can be handed in. Raises ConfigError, ToolcribError."""
+    """Check that mail can be submitted. Raises ConfigError, ToolcribError."""
     from aiosmtplib import SMTPAuthenticationError, SMTPException
 
     try:
@@ -83,7 +83,7 @@ async def check_account(account: SmtpAccount) -> None:
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
-    """Hand in a mail for somebody, with a copy for us: both go, or none does. Raises NotSent."""
+    """Submit a mail to a user, with a copy to us: both are sent, or neither. Raises NotSent."""
     from aiosmtplib import SMTPException, SMTPResponseException
 
     is_told = is_in_doubt = False
@@ -92,14 +92,14 @@ async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
             await client.mail(ours)
             is_told = True
             await client.rcpt(to)
-            with contextlib.suppress(SMTPResponseException):  # without a copy it is known less well, and goes all the same
+            with contextlib.suppress(SMTPResponseException):  # without a copy the proof is weaker; send it all the same
                 await client.rcpt(ours)
             is_in_doubt = True
             await client.data(raw)
     except ConfigError as error:
         raise NotSent(str(error), code="tls") from error
     except SMTPResponseException as error:
-        is_final = is_told and error.code >= 500  # before that it is about us, and not about the mail
+        is_final = is_told and error.code >= 500  # an earlier refusal concerns our account, not the mail
         raise NotSent(f"SMTP: {error.message}", for_good=is_final, code=str(error.code)) from error
     except (SMTPException, OSError) as error:
         raise NotSent(f"SMTP: {type(error).__name__}", perhaps_sent=is_in_doubt, code=type(error).__name__) from error

@@ -1,4 +1,4 @@
-"""Mail as it goes out: marked as automatic, in its thread, as text and as simple HTML."""
+"""Outgoing mail: marked as automatic, in its thread, as text and as simple HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120
-"""Characters of a thread's id that are repeated in those of ours: some programs send back nothing else."""
+"""Number of characters of a thread's id that our ids repeat: some programs return no other reference."""
 _OURS = Regex(r"toolcrib\.[0-9a-f]{32}\.([\w-]*)@")
 _ID_TEXT = Regex(r"[\x21-\x3b\x3d\x3f-\x7e]{1,200}\Z")
 _TO = Regex(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}\Z")
@@ -24,7 +24,9 @@ _SUBJECT = 200
 
 
 def id_of(out: Outbound, domain: str) -> str:
-    """Return the Message-ID that a message of ours has, each time that it is sent. A question that was settled is another."""
+    """Return the Message-ID of a message of ours, the same for each attempt. A question's later text without buttons has another
+    one.
+    """
     kind = "?" if out.buttons else "."
     digest = hashlib.sha256(f"{kind}{out.chat.key}\0{out.key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     root = out.chat.thread if len(out.chat.thread) <= _ROOT else ""
@@ -32,7 +34,7 @@ def id_of(out: Outbound, domain: str) -> str:
 
 
 def thread_in(message_id: str) -> str:
-    """Return the thread that an id of ours is of, "" for any other. Anybody can make one up: it is an id again, or nothing."""
+    """Return the thread in an id of ours, or "" for any other id. Ids can be forged: the result is a valid id or ""."""
     found = _OURS.match(message_id)
     try:
         root = "" if found is None else base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)).decode("ascii")
@@ -42,7 +44,7 @@ def thread_in(message_id: str) -> str:
 
 
 def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[bytes]) -> bytes:
-    """Return a message as mail. ``link`` leads to where a question is answered. Raises ValueError for no address."""
+    """Return a message as mail. ``link`` leads to the page that decides a question. Raises ValueError for an invalid address."""
     if not _TO.match(out.chat.id):
         raise ValueError("no address")
     answered = out.reply_to if _ID_TEXT.match(out.reply_to) else out.chat.thread
@@ -62,7 +64,7 @@ def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[by
 
 
 def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
-    """Return what stands below the fields above: they are written by hand, as the library decodes what looks encoded in them."""
+    """Return the part below the fields above. Those are written by hand, because the library decodes text that looks encoded."""
     mail = EmailMessage(policy=_POLICY)
     text = without_controls(out.text)
     more = f"\n\nDecide here (the link counts once, for you alone):\n{link}" if link else ""
@@ -81,5 +83,5 @@ def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
 
 
 def one_line(text: str) -> str:
-    """Return a text that ends no field of a mail."""
+    """Return a text that can't end a field of a mail."""
     return without_controls(" ".join(text.split())).replace("\ufffd", "")

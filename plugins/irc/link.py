@@ -1,4 +1,4 @@
-"""Connection to a server: logging in, lines that are paced and confirmed, who is logged in, and that it was lost."""
+"""Connection to a server: login, paced and confirmed lines, account queries, and detection of a lost connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AWAY_SECONDS = 30.0
 _AGAIN_SECONDS = 4.0
 AWAY = "away"
 _AT_ONCE = 4
-"""Lines that are confirmed together."""
+"""Number of lines that are confirmed together."""
 _CAPABILITIES = ("account-tag", "message-tags", "sasl")
 _ENDS = Regex("[\r\n\0]")
 _NO_NICK = {"nicknameinuse", "nickcollision", "unavailresource", "erroneusnickname"}
@@ -54,7 +54,7 @@ _REFUSED = {
     "707",
 }
 _FOR_NOW = {"nosuchnick", "toomanytargets", "439", "707"}
-"""Refusals that end: the last ones are for whoever speaks to many within a short time."""
+"""Temporary refusals; the last ones are for senders that write to many targets within a short time."""
 
 
 class IrcLost(ToolcribError):
@@ -62,7 +62,7 @@ class IrcLost(ToolcribError):
 
 
 class IrcLink:
-    """Made by ``open``. ``took`` is called with each event of the library's that is not this connection's own."""
+    """A connection, made by ``open``. ``took`` is called with each library event that the connection does not handle itself."""
 
     def __init__(self, given: dict[str, str], secret: str, took: Callable[[Any], None]) -> None:
         self._given = given
@@ -71,13 +71,13 @@ class IrcLink:
         self.nick = given["nick"]
         some = secrets.randbelow(700) + 100
         self._nicks = [f"{self.nick}_", f"{self.nick}__", *(f"{self.nick[:6]}{some + number}" for number in range(3))]
-        """Nicks to try where that one is taken; the last ones go also where a server takes nine characters."""
+        """Nicks to try if the first one is taken; the last ones also fit servers with a limit of nine characters."""
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = loop.create_future()
         self._began: asyncio.Future[None] = loop.create_future()
         self.capabilities: set[str] = set()
         self.is_ascii = False
-        """True where ``#a[`` and ``#a{`` are two channels."""
+        """True if ``#a[`` and ``#a{`` are two channels on this server."""
         self._offered: set[str] = set()
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._whois: dict[str, tuple[dict[str, str], asyncio.Future[None]]] = {}
@@ -85,19 +85,19 @@ class IrcLink:
         self._numbers = itertools.count(1)
         self._saying = asyncio.Lock()
         self._told, self._has_left = "", False
-        """The nick that is told something now, and whether somebody was seen to leave or take it since."""
+        """The nick that a message currently goes to, and whether a user left or took that nick since it began."""
         self._rate, self._burst, self._next = float(given["per_second"]), float(given["burst"]), 0.0
         self._connection: Any = None
 
     @classmethod
     async def open(cls, given: dict[str, str], secret: str, trust: Trust, took: Callable[[Any], None]) -> IrcLink:
-        """Log in as the settings say. Nothing is said before TLS stands. Raises ConfigError, IrcLost, OSError."""
+        """Log in as the settings require. Nothing is sent before TLS is active. Raises ConfigError, IrcLost, OSError."""
         from irc.client_aio import AioReactor
         from irc.connection import AioFactory
 
         from plugins.irc.wire import IrcConnection
 
-        logging.getLogger("irc").setLevel(logging.CRITICAL + 1)  # it would log what people say, and the password
+        logging.getLogger("irc").setLevel(logging.CRITICAL + 1)  # it would log messages, and the password
         link = cls(given, secret, took)
         host, _, port = given["server"].rpartition(":")
         context = await trust.context() if given["tls"] == "true" else None
@@ -131,14 +131,14 @@ class IrcLink:
         return not self.lost.done() and self._began.done()
 
     async def close(self) -> None:
-        """End it."""
+        """End the connection."""
         if self._connection is not None and self._connection.connected:
             self._connection.disconnect("")
         self._end("it was closed")
         await asyncio.sleep(0)
 
     async def watch(self) -> None:
-        """Ask the server for a sign of life, for ever, and for our nick where another had it. Raises IrcLost."""
+        """Ping the server at intervals, and ask for our nick again if another user had it. Runs until it raises IrcLost."""
         while True:
             await asyncio.sleep(_ALIVE_SECONDS)
             await self.confirmed()
@@ -152,9 +152,9 @@ class IrcLink:
         for one in (self._began, *self._pongs.values(), *(future for _, future in self._whois.values())):
             if not one.done():
                 one.set_exception(error)
-                one.exception()  # whether anybody waits for it or not
+                one.exception()  # prevents a warning if no task waits for it
 
-    # -- what comes ----------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------
 
     def _event(self, event: Any) -> None:
         kind, arguments = str(event.type), list(event.arguments)
@@ -218,7 +218,7 @@ class IrcLink:
         kind = arguments[0] if arguments else ""
         if kind == "LS" and not self._began.done():
             self._offered |= {one.partition("=")[0] for one in arguments[-1].split()}
-            if len(arguments) > 2 and arguments[1] == "*":  # more follows
+            if len(arguments) > 2 and arguments[1] == "*":  # more lines follow
                 return
             wanted = [one for one in _CAPABILITIES if one in self._offered and (one != "sasl" or self._given["login"] == "sasl")]
             if self._given["login"] == "sasl" and "sasl" not in wanted:
@@ -255,24 +255,26 @@ class IrcLink:
         if kind == "whoisuser" and len(arguments) > 2:
             found["mask"] = f"{arguments[0]}!{arguments[1]}@{arguments[2]}"
         elif kind == "whoisaccount" and len(arguments) > 1:
-            found["account"] = "" if "account" in found else arguments[1]  # one who is two is nobody
+            found["account"] = "" if "account" in found else arguments[1]  # two accounts count as none
         elif kind == "endofwhois" and not waiting.done():
             waiting.set_result(None)
 
     def _ask_again(self) -> None:
-        """Ask anew who is who, where the server was asked too often."""
+        """Repeat pending WHOIS queries after the server refused too frequent ones."""
         for found, waiting in self._whois.values():
             if not waiting.done():
                 self._raw(f"WHOIS {found['nick']}")
 
-    # -- what is said --------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     def _raw(self, line: str) -> None:
-        with contextlib.suppress(Exception):  # a connection that ended says so by itself
+        with contextlib.suppress(Exception):  # a lost connection is reported elsewhere
             self._connection.send_raw(line)
 
     async def send(self, line: str) -> None:
-        """Send a line when it may go. Raises IrcLost, ValueError for what the server would take for several."""
+        """Send a line when the rate limit allows it. Raises IrcLost, and ValueError for a text that the server would read as
+        several lines.
+        """
         if _ENDS.search(line):
             raise ValueError("a line with an end in it is not sent")
         now = time.monotonic()
@@ -284,7 +286,7 @@ class IrcLink:
         self._connection.send_raw(line)
 
     async def confirmed(self) -> None:
-        """Return once the server has done what it was told before. Raises IrcLost."""
+        """Wait until the server has processed all earlier lines. Raises IrcLost."""
         token = f"toolcrib{next(self._numbers)}"
         waiting = self._pongs[token] = asyncio.get_running_loop().create_future()
         await self.send(f"PING {token}")
@@ -299,11 +301,12 @@ class IrcLink:
             raise IrcLost("the server did not answer in time") from error
 
     async def say(self, target: str, lines: Sequence[str], done: Callable[[int], None], account: str = "") -> None:
-        """Say lines, and tell how many more the server has taken. With an ``account`` only while the nick is logged in with it:
-        the server is asked before and after each few lines, as it takes minutes to say many, and a nick changes hands at once.
-        What was said while that changed is not counted. Raises NotSent, with the code AWAY where it is not, and IrcLost.
+        """Send lines, and call ``done`` with the number of lines that the server took each time. With an ``account``, send only
+        while the nick is logged in with it: the server is asked before and after every few lines, because many lines take
+        minutes and a nick can change hands at any time. Lines sent around such a change are not counted. Raises IrcLost, and
+        NotSent, with the code AWAY if the account is not logged in.
         """
-        async with self._saying:  # so that a refusal is of what was said last
+        async with self._saying:  # one message at a time, so that a refusal belongs to the last one
             self._told, self._has_left, self._refusals = fold(target) if account else "", False, []
             whose = await self.whois(target, anew=True) if account and lines else (account, "")
             if whose[0] != account:
@@ -329,8 +332,8 @@ class IrcLink:
                 done(len(some))
 
     async def whois(self, nick: str, *, anew: bool = False) -> tuple[str, str]:
-        """Return (account, nick!user@host) of who has a nick now, "" where nobody has, or is not logged in. ``anew``: as it is
-        after all that was sent before. Raises IrcLost.
+        """Return (account, nick!user@host) of the nick's current user, "" if the nick is unused or not logged in. ``anew``: ask
+        after all lines that were sent before. Raises IrcLost.
         """
         while anew and fold(nick) in self._whois:
             await self._within(self._whois[fold(nick)][1])
@@ -342,7 +345,7 @@ class IrcLink:
             except BaseException as error:
                 failed = self._whois.pop(fold(nick))[1]
                 failed.set_exception(IrcLost("the server was not asked"))
-                failed.exception()  # whether anybody waits for it or not
+                failed.exception()  # prevents a warning if no task waits for it
                 raise error
         found, waiting = asked = self._whois[fold(nick)]
         try:

@@ -1,4 +1,6 @@
-"""The platform: one nick on one network. A nick is nobody's: people are who the network's services say that they are."""
+"""The platform: one nick on one network. Nicks prove nothing: users are identified by their accounts at the network's
+services.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +35,25 @@ _NOT_IN = ("bannedfromchan", "inviteonlychan", "channelisfull", "badchannelkey",
 _STEADY_SECONDS = 60.0
 _NOBODY_SECONDS = 5.0
 _EACH, _ALL = 20, 1_000
-"""Messages of one person, and of all, that wait to be taken."""
+"""Limits of waiting messages: of one user, and of all."""
 
 
 @dataclass(slots=True)
 class _Saying:
-    """A message on its way: how many of its lines the server has, and what works on the others."""
+    """A message that is being sent: the number of lines that the server took, and the task that sends the others."""
 
     taken: int = 0
     task: asyncio.Task[None] | None = None
 
 
 class IrcPlatform:
-    """``settings``: README.md has them. Direct chats and users are known by their accounts, groups by their channels."""
+    """The IRC platform. README.md describes the ``settings``. Direct chats and users are known by accounts, groups by
+    channels.
+    """
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
-        self.traits = Traits(max_chars=2_000, per_second=1_000.0)  # lines are paced where they are known
+        self.traits = Traits(max_chars=2_000, per_second=1_000.0)  # the connection limits the rate of lines
         self._host = host
         self._link: IrcLink | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -59,20 +63,20 @@ class IrcPlatform:
         self._people: dict[str, dict[str, str]] = {}
         """Nicks in the channels that we are in, by their folded form."""
         self._nicks: dict[str, str] = {}
-        """The nick that each account had last, of those who may speak."""
+        """The last nick of each account that may speak."""
         self._asked: dict[str, list[str]] = {}
         self._saying: Recent[str, _Saying] = Recent(1_000)
         self._followed: list[str] = []
         self._numbers, self._start = itertools.count(1), secrets.token_hex(6)
         self.latest = ""
-        """The id that was given to the message that came last: IRC gives none, unless its server has message tags."""
+        """The id of the last message received: our own number, because IRC has no ids unless its server has message tags."""
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
         """Log in. Raises ConfigError, IrcLost, OSError."""
         try:
-            import irc.client_aio  # noqa: F401 - to say what is missing
+            import irc.client_aio  # noqa: F401 - to report a missing library
         except ImportError as error:
             raise ConfigError("the irc platform needs the extra: pip install 'toolcrib[irc]'") from error
         self._given = self._checked(_DEFAULTS | settings_of(self._host, tuple(_DEFAULTS)))
@@ -123,7 +127,7 @@ class IrcPlatform:
         self._tasks = [loop.create_task(receiving), loop.create_task(self._take_all())]
 
     async def stop(self) -> None:
-        """Receive nothing more, and free everything."""
+        """Stop receiving, and free everything."""
         saying = [one.task for one in self._saying.values() if one.task is not None]
         tasks, self._tasks = [*self._tasks, *saying], []
         for task in tasks:
@@ -140,7 +144,7 @@ class IrcPlatform:
         await link.confirmed()
 
     async def _stay(self) -> None:
-        """Stay connected until that ends; one that ended soon is not begun anew at once."""
+        """Stay connected until the connection ends. Raises IrcLost if it ended soon, so that the next attempt waits."""
         begun = time.monotonic()
         if self._link is None or not self._link.is_up:
             self._link = await self._opened()
@@ -163,13 +167,13 @@ class IrcPlatform:
         return self._link
 
     def _folded(self, channel: str) -> str:
-        """Return a channel's name as this server compares them: by another's rules answers could go to another channel."""
+        """Return a channel's name in the form that this server compares: by other rules answers could go to another channel."""
         return channel.lower() if self._link is not None and self._link.is_ascii else fold(channel)
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     def _took(self, event: Any) -> None:
-        """Note what the server says. Never waits."""
+        """Queue or record an event of the server. Never waits."""
         kind, source = str(event.type), event.source
         if kind in ("pubmsg", "privmsg", "invite") and source and "!" in source:
             mask = str(source)
@@ -185,7 +189,7 @@ class IrcPlatform:
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 
     def _membership(self, kind: str, nick: str, target: str, arguments: list[str]) -> None:
-        """Keep up who is in our channels: whom no answer must ping."""
+        """Update the members of our channels, whom no answer may notify."""
         ours, channel = self._link is not None and fold(nick) == fold(self._link.nick), self._folded(target)
         if kind == "namreply" and len(arguments) > 1:
             there = self._people.setdefault(self._folded(arguments[1]), {})
@@ -204,7 +208,7 @@ class IrcPlatform:
                     there[fold(target)] = target
 
     async def _take_all(self) -> None:
-        """Take what came, one after another. What could not be kept is offered again."""
+        """Take queued messages, one after another. A message that could not be stored is offered again."""
         while True:
             mask, number, event = await self._queue.get()
             while True:
@@ -214,8 +218,8 @@ class IrcPlatform:
                 except StoreFailed:
                     await asyncio.sleep(0.5)
                 except IrcLost:
-                    break  # whose word it was can't be known any more
-                except Exception:  # noqa: BLE001 - it must not keep back the others
+                    break  # its author can't be determined any more
+                except Exception:  # noqa: BLE001 - it must not block the others
                     _log.exception("%s: a message could not be taken, and is passed over", self.name)
                     break
             self._waiting[mask] -= 1
@@ -223,8 +227,8 @@ class IrcPlatform:
                 del self._waiting[mask]
 
     async def _account(self, mask: str, event: Any) -> str:
-        """Return the account of who wrote, as the network's services know it; "" for nobody. By the server's tag on this very
-        message, else as the server answers now for the same nick, user and host. Raises IrcLost.
+        """Return the author's account at the network's services, or "" for none: from the server's tag on this message, else from
+        the server's present answer for the same nick, user and host. Raises IrcLost.
         """
         if self._given["accounts"] == "tags":
             found = [str(one["value"] or "") for one in event.tags or () if one["key"] == "account"]
@@ -254,10 +258,10 @@ class IrcPlatform:
             _addressed(text_of(str(event.arguments[0])), link.nick) if is_group else (text_of(str(event.arguments[0])), True)
         )
         if is_group and not is_addressed and self._given["accounts"] == "whois":
-            return  # to ask about everything that is said would be a flood
+            return  # asking for the author of every message would flood the server
         if not text or not (account := await self._account(mask, event)) or account == self._given["account"]:
             return
-        if is_addressed and text.startswith("!") and text[1:2].isalpha():  # people's programs keep /commands for themselves
+        if is_addressed and text.startswith("!") and text[1:2].isalpha():  # people's clients keep /commands for themselves
             text = f"/{text[1:]}"
         chat = Chat(self._folded(target), is_group=True, title=target) if is_group else Chat(account)
         asked = self._asked.get(chat.id, [])
@@ -276,16 +280,16 @@ class IrcPlatform:
             await self._host.keep("channels", self._followed)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Raise ToolcribError: no files come here."""
+        """Raise ToolcribError: IRC has no files."""
         pieces: tuple[bytes, ...] = ()
         for piece in pieces:
             yield piece
         raise ToolcribError("IRC has no files")
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Say a message, line by line. One that takes longer than anybody waits goes on. Raises NotSent."""
+        """Send a message, line by line. If this takes longer than the caller waits, it continues. Raises NotSent."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         ours, before = id_of(out.key), self._saying.get(out.key)
@@ -306,7 +310,7 @@ class IrcPlatform:
         if out.chat.is_group and self._folded(target) not in self._people:
             wanted = [*map(self._folded, self._given["channels"].replace(",", " ").split()), *self._followed]
             raise NotSent("we are not in the channel", for_good=self._folded(target) not in wanted)
-        # Hosts have 63 bytes. Whatever nicks are in use, the lines are the same: it may go on when both have others.
+        # Hosts have up to 63 bytes. The lines do not depend on the nicks in use, so sending can continue after a nick changed.
         room = 510 - len(f":{link.nick:30}!~toolcrib@ PRIVMSG {target:30} :".encode()) - 64
         there = self._people.get(self._folded(target), {})
         lines = lines_of(out, room, [one for folded, one in there.items() if folded != fold(link.nick)])
@@ -324,14 +328,14 @@ class IrcPlatform:
             raise
 
     def _nick_of(self, account: str) -> str:
-        """Return the nick that somebody had last, who may be logged in with another one now. Raises NotSent."""
+        """Return the last nick of an account; the account may use another one now. Raises NotSent."""
         nick = self._nicks.get(account, account)
         if not _NICK.match(nick):
             raise NotSent("who it is for was never here", for_good=True)
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:
-        """Keep which questions a channel has, so that a number answers the only one."""
+        """Store the open questions of a channel, so that a number can answer the only one."""
         known = self._asked.get(out.chat.id, [])
         if out.chat.is_group and bool(out.buttons) != (ours in known):
             now = [*known, ours][-50:] if out.buttons else [one for one in known if one != ours]
@@ -344,7 +348,7 @@ def _host(server: str) -> str:
 
 
 def _addressed(text: str, nick: str) -> tuple[str, bool]:
-    """Return what is said in a channel without our nick before it, and whether our nick is in it."""
+    """Return a channel message without our leading nick, and whether it contains our nick."""
     if fold(text).startswith(fold(nick)) and text[len(nick) : len(nick) + 1] in (":", ",", " "):
         return text[len(nick) + 1 :].strip(), True
     return text, quiet(text, [nick]) != text

@@ -1,4 +1,4 @@
-"""The library's connection, without what a hostile line could do to it: one that can't be read is passed over."""
+"""The library's connection, protected against hostile lines: a line that can't be read is skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 65_536
 
 
 class IrcConnection(AioConnection):  # type: ignore[misc]  # the library brings no types
-    """``took`` is called with each event."""
+    """A connection that calls ``took`` with each event."""
 
     buffer_class = LenientDecodingLineBuffer
 
@@ -23,13 +23,13 @@ class IrcConnection(AioConnection):  # type: ignore[misc]  # the library brings 
         self._events = took
 
     def process_data(self, new_data: bytes) -> None:
-        """Take what came."""
+        """Process received data."""
         self.buffer.feed(new_data)
         for line in self.buffer:
             try:
                 if line:
                     self._process_line(line)
-            except Exception as error:  # noqa: BLE001 - anybody's words are in it, and asyncio would end the connection
+            except Exception as error:  # noqa: BLE001 - users write these lines, and asyncio would end the connection
                 _log.warning("a line could not be read, and is passed over: %s", type(error).__name__)
         if len(self.buffer.buffer) > _MOST:
             self.disconnect("")

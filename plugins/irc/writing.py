@@ -1,4 +1,4 @@
-"""Texts as the lines that IRC takes, and its lines as texts: without colours and control characters, both ways."""
+"""Conversion of texts to lines of IRC and back, without colours and control characters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WHISPER = "\u2060"
 
 
 def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
-    """Return a message as lines of at most ``most`` bytes, cut between words where that goes. In what is not to be shown as it
-    stands a joiner in a nick of the channel keeps clients from notifying whom it names.
+    """Return a message as lines of at most ``most`` bytes, cut between words if possible. Unless the text is plain, a joiner in
+    each nick of the channel keeps clients from notifying users who are named.
     """
     text = without_controls(out.text) if out.is_plain else quiet(shown(out.text, _PLAIN), nicks)
     lines = [line.replace("\t", "    ").rstrip() for line in text.split("\n")]
@@ -28,7 +28,7 @@ def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
 
 
 def _pieces(line: str, most: int, *, is_plain: bool) -> Iterator[str]:
-    """Yield a line in pieces, each with the marks of a quote that it begins with: else the rest would pass for our own words."""
+    """Yield a line in pieces, each with the line's quotation marks: else the later pieces would look like our own words."""
     found = None if is_plain else _MARKS.match(line)
     marks = found[0][: most // 4] if found is not None else ""
     yield from (f"{marks}{piece}" for piece in _cut(line[len(marks) :], most - len(marks)))
@@ -38,7 +38,7 @@ def _cut(line: str, most: int) -> Iterator[str]:
     data = line.encode("utf-8", "replace")
     while len(data) > most:
         at = most
-        while data[at] & 0xC0 == 0x80:  # within a character
+        while data[at] & 0xC0 == 0x80:  # inside a character
             at -= 1
         blank = data.rfind(b" ", most // 2, at + 1)
         at = blank if blank > 0 else at
@@ -48,7 +48,7 @@ def _cut(line: str, most: int) -> Iterator[str]:
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:
-    """Return a text in which no nick stands as a word."""
+    """Return a text without nicks as whole words."""
     names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
     if not names:
         return text
@@ -58,15 +58,15 @@ def quiet(text: str, nicks: Collection[str]) -> str:
 
 
 def text_of(line: str) -> str:
-    """Return what somebody wrote, without codes and control characters."""
+    """Return a user's text without formatting codes and control characters."""
     return without_controls(_CODES.sub("", line)).strip()
 
 
 def id_of(key: str) -> str:
-    """Return the id of a message of ours: IRC gives none."""
+    """Return the id of a message of ours, because IRC has none."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def fold(name: str) -> str:
-    """Return a nick or a channel as IRC compares them."""
+    """Return a nick or a channel in the form that IRC compares."""
     return name.lower().translate(str.maketrans("[]\\^", "{}|~"))

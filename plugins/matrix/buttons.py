@@ -1,4 +1,4 @@
-"""Buttons as reactions, which we give to our own messages and others then give too."""
+"""Buttons as reactions: we add them to our own messages, and users add the same ones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .writing import choices_in, emoji_of, transaction
 
 _REMEMBERED = 5_000
 _LAST_SECONDS = 2.0
-"""Seconds that reactions may still take when it is stopped."""
+"""Seconds that pending reactions may still take when the platform stops."""
 
 
 class MatrixButtons:
-    """What is remembered here is a convenience: after a restart the server tells it again."""
+    """Reactions of our messages and their choices, cached: after a restart they are read from the server again."""
 
     def __init__(self, server: MatrixServer) -> None:
         self._server = server
         self._given: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
-        """Our reactions by message: their ids by emoji. A message that is not in it is asked for."""
+        """Our reactions by message: their ids by emoji. For other messages the server is asked."""
         self._choices: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
-        """Begin to give the reactions of these buttons, and to take back those of others. The message does not wait for them:
-        nobody must be able to press what the gateway does not know yet.
+        """Begin to add the reactions of these buttons, and to remove others. The message is shown first, so that no user can
+        press a button that the gateway does not know yet.
         """
         wanted = {bare(emoji := emoji_of(one, number)): (emoji, one.choice) for number, one in enumerate(buttons)}
         if is_new:
@@ -46,7 +46,7 @@ class MatrixButtons:
             task.add_done_callback(lambda done: self._tasks.pop(message) if self._tasks.get(message) is done else None)
 
     async def close(self) -> None:
-        """Give what can be given at once."""
+        """Wait briefly for pending reactions, then cancel them."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks.values(), timeout=_LAST_SECONDS)
             for task in late:
@@ -54,7 +54,7 @@ class MatrixButtons:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def choice(self, room: str, message: str, emoji: str) -> str:
-        """Return what a reaction to a message means, "" for nothing. Raises as MatrixServer.call."""
+        """Return the choice that a reaction to a message stands for, or "" for none. Raises as MatrixServer.call does."""
         if message not in self._choices:
             event: Mapping[str, Any] = {}
             with contextlib.suppress(MatrixRefused):
@@ -66,7 +66,9 @@ class MatrixButtons:
         return self._choices[message].get(emoji, "")
 
     async def _give(self, room: str, message: str, wanted: Mapping[str, str], before: asyncio.Task[None] | None) -> None:
-        """Do it after what was begun before, however long limits hold it up; what is refused for another reason is left."""
+        """Add and remove reactions after the previous change, however long rate limits delay it. Stop if the server refuses for
+        another reason.
+        """
         if before is not None:
             await asyncio.wait([before])
         while True:

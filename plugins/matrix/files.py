@@ -1,4 +1,4 @@
-"""Files that come and go, also those of encrypted rooms, which the server knows as noise."""
+"""Download and upload of files, also of encrypted rooms, whose files the server can't read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOISE = "application/octet-stream"
 
 
 async def fetched(server: MatrixServer, attachment: Attachment) -> AsyncIterator[bytes]:
-    """Yield a file that came. Raises MatrixRefused, and at the end ToolcribError where it is not the one that was sent."""
+    """Yield a received file. Raises MatrixRefused, and at the end ToolcribError if the content does not match its digest."""
     ref = {name: str(value) for name, value in attachment.ref.items()}
     pieces = server.media(ref["mxc"])
     async for piece in _decrypted(pieces, ref) if "key" in ref else pieces:
@@ -40,16 +40,18 @@ async def _decrypted(pieces: AsyncIterator[bytes], ref: dict[str, str]) -> Async
 
 
 def _bytes(text: str) -> bytes:
-    """Return what is in Base64 of either alphabet, without its end. Raises ValueError."""
+    """Return the bytes of Base64 text in either alphabet, without padding. Raises ValueError."""
     return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
 
 
 async def uploaded(server: MatrixServer, file: OutFile, *, is_encrypted: bool) -> tuple[dict[str, Any], int]:
-    """Upload a file, and return what a message says of where it is, and its size. Raises NotSent, and as MatrixServer.taken."""
+    """Upload a file, and return the fields that describe it in a message, and its size. Raises NotSent, and as MatrixServer.taken
+    does.
+    """
     if not file.path.is_file():
         raise NotSent(f"{file.name} is no longer there", for_good=True)
     size = file.path.stat().st_size
-    with file.path.open("rb") as content:  # what the client opens itself it leaves open once the server has had enough
+    with file.path.open("rb") as content:  # the client leaves its own files open if the server stops early
 
         def begun(*_: int) -> BinaryIO:
             content.seek(0)

@@ -1,4 +1,4 @@
-"""Events of a room, read with suspicion: anybody's client may have written anything into them."""
+"""Parser of a room's events. It trusts no field: any client may have written anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPES = {"m.image": "image/png", "m.audio": "audio/ogg", "m.video": "video/mp4"
 
 @dataclass(frozen=True, slots=True)
 class MatrixMessage:
-    """A message as its event has it. ``answers`` is the one that it stands below, ``reply_to`` the one that its writer chose."""
+    """A message in an event. ``answers`` is the message that it is shown below, ``reply_to`` the one that its author chose."""
 
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
@@ -27,7 +27,7 @@ class MatrixMessage:
 
 
 def message_of(event: Mapping[str, Any], account: str) -> MatrixMessage | None:
-    """Return the message that an event is; None for one that was removed, or is none. ``account`` is ours."""
+    """Return the message in an event, or None for a removed message or another event. ``account`` is ours."""
     content = _mapping(event.get("content"))
     related = _mapping(content.get("m.relates_to"))
     edits = _text(related.get("event_id")) if related.get("rel_type") == "m.replace" else ""
@@ -53,7 +53,7 @@ def message_of(event: Mapping[str, Any], account: str) -> MatrixMessage | None:
 
 
 def reaction_of(event: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (the message's id, the emoji); both are "" for a reaction that was removed."""
+    """Return (the message's id, the emoji); both are "" for a removed reaction."""
     related = _mapping(_mapping(event.get("content")).get("m.relates_to"))
     if related.get("rel_type") != "m.annotation":
         return "", ""
@@ -61,7 +61,7 @@ def reaction_of(event: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def bare(emoji: str) -> str:
-    """Return an emoji without the mark for its colours, which some clients add and others leave out."""
+    """Return an emoji without the variation selector, which some clients add and others omit."""
     return emoji.replace("\ufe0f", "")
 
 
@@ -78,11 +78,11 @@ def _mentions(content: Mapping[str, Any], body: str, account: str) -> bool:
     if isinstance(said, Mapping):
         users = said.get("user_ids")
         return isinstance(users, list) and account in users
-    return account in body or f"https://matrix.to/#/{account}" in _text(content.get("formatted_body"))  # clients of before 2023
+    return account in body or f"https://matrix.to/#/{account}" in _text(content.get("formatted_body"))  # clients from before 2023
 
 
 def _unquoted(body: str) -> str:
-    """Leave out the message that older clients repeat above their answer."""
+    """Return the body without the message that older clients quote above a reply."""
     if not body.startswith("> <"):
         return body
     quoted, _, rest = body.partition("\n\n")
@@ -95,7 +95,7 @@ def _caption(content: Mapping[str, Any], body: str) -> str:
 
 
 def _files(content: Mapping[str, Any], kind: str, body: str) -> tuple[Attachment, ...]:
-    file, info = _mapping(content.get("file")), _mapping(content.get("info"))  # a file where it is encrypted
+    file, info = _mapping(content.get("file")), _mapping(content.get("info"))  # a file if it is encrypted
     url, key = _text((file or content).get("url")), _text(_mapping(file.get("key")).get("k"))
     lock = {"key": key, "iv": _text(file.get("iv")), "sha256": _text(_mapping(file.get("hashes")).get("sha256"))} if file else {}
     if not url.startswith("mxc://") or ".." in url:

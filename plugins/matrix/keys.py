@@ -1,4 +1,4 @@
-"""Encrypted rooms: the keys of our device and of everybody's, by matrix-nio's Olm machine."""
+"""Encrypted rooms: the keys of our device and of other users' devices, managed by matrix-nio's Olm machine."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from .server import MatrixRefused, MatrixServer
 _log = logging.getLogger(__name__)
 ENCRYPTED = "m.room.encrypted"
 MEGOLM = "m.megolm.v1.aes-sha2"
-SECRET = "MATRIX_KEY"  # noqa: S105 - the name of one
+SECRET = "MATRIX_KEY"  # noqa: S105 - the name of a variable
 _LIBRARIES = ("vodozemac", "peewee", "cachetools", "atomicwrites")
 _ONE_TIME_KEYS = "signed_curve25519"
 _FEW = 25
-"""Number of one-time keys on the server below which it is given more."""
+"""Number of one-time keys on the server below which more are uploaded."""
 _REMEMBERED = 20_000
 _SESSIONS = 10_000
-"""Keys of messages that a start keeps, the newest: each costs it 0.4 ms and 4 KiB, and a busy bot has hundreds more a day."""
+"""Number of message keys, the newest, that are kept at a start: each costs 0.4 ms and 4 KiB, and a busy bot gets hundreds
+a day.
+"""
 _FORGET = "DELETE FROM megolminboundsessions WHERE rowid <= (SELECT max(rowid) FROM megolminboundsessions) - ?"
 _LOST = (MatrixRefused, OSError, TimeoutError)
 
 
 class MatrixNoKeyError(ToolcribError):
-    """A message can't be read: its key has not come."""
+    """A message can't be decrypted: its key has not arrived."""
 
 
 class MatrixLack(NamedTuple):
-    """A reason why encrypted rooms can't be read, and what to do about it."""
+    """A reason why encrypted rooms can't be read, and how to fix it."""
 
     reason: str
     fix: str
@@ -55,7 +57,9 @@ _NOT_OURS = MatrixLack(
 
 
 class MatrixKeys:
-    """Made by ``open_keys``. What came is on disk before the server is told so, and what is sent before it is sent."""
+    """Keys of the account's device, made by ``open_keys``. Received keys are on disk before the server learns that they arrived;
+    keys to send are on disk before they are sent.
+    """
 
     def __init__(self, server: MatrixServer, machine: Any, blocked: Collection[str]) -> None:
         self._server = server
@@ -67,26 +71,28 @@ class MatrixKeys:
         self._looked_up: set[str] = set()
         self._taken: Recent[str, bool] = Recent(_REMEMBERED)
         self._places: Recent[tuple[str, int], str] = Recent(_REMEMBERED)
-        """Messages by session and number there: another one with the same was replayed."""
+        """Message ids by session and index: another message with the same pair is a replay."""
         self.came: set[str] = set()
-        """Sessions whose keys came. Whoever waits for one takes it out."""
+        """Sessions whose keys arrived. The code that waits for one removes it."""
         self.rooms: set[str] = machine.store.load_encrypted_rooms()
-        """Rooms that are encrypted, for ever: whatever the server says later."""
+        """Rooms that are encrypted; they stay so, whatever the server reports later."""
 
     def close(self) -> None:
         """Close the database."""
         self._machine.store.database.close()
 
     def note_room(self, room: str) -> None:
-        """Remember that a room is encrypted."""
+        """Record that a room is encrypted."""
         if room not in self.rooms:
             self.rooms.add(room)
             self._machine.store.save_encrypted_rooms({room})
 
-    # -- what a sync tells ---------------------------------------------------------------------------------------
+    # -- results of a sync ---------------------------------------------------------------------------------------
 
     async def take(self, events: Iterable[Any], changed: Iterable[str], one_time_keys: int) -> None:
-        """Take what a sync tells of keys: what was sent to this device, whose devices are others, how many keys are left."""
+        """Process the keys in a sync: events for this device, users whose devices changed, and the number of one-time
+        keys left.
+        """
         with self._machine.store.database.atomic():
             for event in events:
                 self._take(event)
@@ -107,25 +113,29 @@ class MatrixKeys:
                 self._give_up_session(event)
             elif isinstance(event, EncryptedToDeviceEvent):
                 known = json.dumps(event.source.get("content"), sort_keys=True)
-                if known in self._taken:  # a sync that was asked for again: a key is read once
+                if known in self._taken:  # the sync was requested again, and a key can be read only once
                     return
                 with self._machine.store.database.atomic():
                     found = self._machine.handle_to_device_event(event)
                 if isinstance(found, RoomKeyEvent):
                     self.came.add(found.session_id)
                 self._taken[known] = True
-        except Exception as error:  # noqa: BLE001 - anybody may send anything to a device
+        except Exception as error:  # noqa: BLE001 - any user may send anything to a device
             _log.warning("what was sent to this device could not be read: %s", type(error).__name__)
 
     def _give_up_session(self, request: Any) -> None:
-        """Begin anew in a room whose key somebody misses to whom it was sent: what is said from now on they can read."""
+        """Drop a room's session if a device that received its key asks for it again: it can read the messages of the next
+        session.
+        """
         session = self._machine.outbound_group_sessions.get(request.room_id)
         who = (request.sender, request.requesting_device_id)
         if session is not None and session.id == request.session_id and who in session.users_shared_with:
             del self._machine.outbound_group_sessions[request.room_id]
 
     async def upload(self) -> None:
-        """Give the server keys of ours, on disk before: a kill must not leave it with some that nobody knows. Raises as call."""
+        """Upload our keys to the server, after storing them: a kill must not leave keys on it whose secrets are lost. Raises as
+        call does.
+        """
         from nio.responses import KeysUploadResponse
 
         machine = self._machine
@@ -137,13 +147,13 @@ class MatrixKeys:
         machine.handle_response(KeysUploadResponse(0, int(counts.get(_ONE_TIME_KEYS, 0))))
 
     async def _mend(self) -> None:
-        """Begin anew with devices whose messages to ours could not be read, and send what is to be said to devices."""
+        """Start new sessions with devices whose messages to ours could not be read, and send pending messages to devices."""
         from nio.responses import ToDeviceResponse
 
         machine = self._machine
         if machine.wedged_devices:
             await self._claim(machine.get_users_for_key_claiming())
-            machine.wedged_devices.clear()  # one that has no keys left is asked again once it writes again
+            machine.wedged_devices.clear()  # a device without keys is asked again after it writes again
         for message in list(machine.outgoing_to_device_messages):
             await self._send(message.type, message.as_dict()["messages"])
             machine.handle_response(ToDeviceResponse(message))
@@ -154,13 +164,13 @@ class MatrixKeys:
     # -- other devices -------------------------------------------------------------------------------------------
 
     async def _look_up(self, users: Collection[str]) -> None:
-        """Learn the devices of users, where they are not known or have changed. Raises as MatrixServer.call."""
+        """Fetch the devices of users that are unknown or have changed. Raises as MatrixServer.call does."""
         from nio.responses import KeysQueryResponse
 
         wanted = [user for user in users if user not in self._looked_up]
         if not wanted:
             return
-        self._looked_up.update(wanted)  # who changes meanwhile is asked about again
+        self._looked_up.update(wanted)  # users that change in the meantime are asked again
         try:
             found = await self._server.call("POST", "keys", "query", body={"device_keys": {user: [] for user in wanted}})
         except BaseException:
@@ -178,7 +188,7 @@ class MatrixKeys:
                     change(device)
 
     async def _claim(self, devices: Mapping[str, Iterable[str]]) -> None:
-        """Begin to speak to devices. One that has no keys left is done without. Raises as MatrixServer.call."""
+        """Start sessions with devices; skip those without keys left. Raises as MatrixServer.call does."""
         from nio.responses import KeysClaimResponse
 
         body = {user: dict.fromkeys(names, _ONE_TIME_KEYS) for user, names in devices.items()}
@@ -187,7 +197,7 @@ class MatrixKeys:
             for name, keys in names.items():
                 try:
                     self._machine.handle_response(KeysClaimResponse({user: {name: keys}}, {}))
-                except Exception as error:  # noqa: BLE001 - what another device says of itself keeps no other from its key
+                except Exception as error:  # noqa: BLE001 - another device's data must not keep other devices from their keys
                     _log.warning("a device of somebody's gave a key that is none: %s", type(error).__name__)
 
     # -- messages ------------------------------------------------------------------------------------------------
@@ -195,16 +205,18 @@ class MatrixKeys:
     async def encrypt(
         self, room: str, kind: str, content: Mapping[str, Any], people: Collection[str], rules: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the content of the event that only devices of these people can read. Raises as MatrixServer.call."""
+        """Return the content of an event that only devices of these people can read. Raises as MatrixServer.call does."""
         async with self._locks.setdefault(room, asyncio.Lock()):
             session = await self._session_for(room, people, rules)
             plain = json.dumps({"type": kind, "content": content, "room_id": room}, ensure_ascii=False)
             found = {"algorithm": MEGOLM, "sender_key": self._key, "ciphertext": session.encrypt(plain)}
-        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # which servers go by
+        related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}  # servers need it
         return {**found, "session_id": session.id, "device_id": self._machine.device_id, **related}
 
     async def _session_for(self, room: str, people: Collection[str], rules: Mapping[str, Any]) -> Any:
-        """Return the session of a room's next message; a new one where devices came or went: who came reads nothing of before."""
+        """Return the session of a room's next message. It is a new one if devices came or left, so that new devices can't read
+        earlier messages.
+        """
         await self._look_up(people)
         machine = self._machine
         wanted = frozenset(
@@ -225,15 +237,15 @@ class MatrixKeys:
             await self._send(ENCRYPTED, body["messages"])
             machine.outbound_group_sessions[room].users_shared_with.update(devices)
         session = machine.outbound_group_sessions[room]
-        session.shared = True  # also where nobody else is there
+        session.shared = True  # also if no other device is in the room
         most = rules.get("rotation_period_msgs")
         if isinstance(most, int) and 0 < most < session.max_messages:
             session.max_messages = most
         return session
 
     async def decrypt(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return an event as it was before it was encrypted; None for one that is not what it says. Raises MatrixNoKeyError, and
-        as MatrixServer.call.
+        """Return the decrypted event, or None if its content does not match the event. Raises MatrixNoKeyError, and as
+        MatrixServer.call does.
         """
         content, sender = event["content"], event["sender"]
         name, said = content.get("session_id"), content.get("ciphertext")
@@ -243,7 +255,7 @@ class MatrixKeys:
         try:
             plain, place = session.decrypt(said)
             found = json.loads(plain)
-        except Exception as error:  # noqa: BLE001 - whatever was encrypted
+        except Exception as error:  # noqa: BLE001 - the encrypted content may be anything
             if "unknown message index" in str(error):
                 raise MatrixNoKeyError("the key is of later messages") from None
             return None
@@ -262,7 +274,7 @@ class MatrixKeys:
         if sender == self._server.account and self._key in held:
             return held[self._key]
         for is_looked_up in (False, True):
-            if held and is_looked_up:  # a device that we never met: who looks as if they sent it may not have
+            if held and is_looked_up:  # the key is of an unknown device: the apparent sender may not be the real one
                 self._looked_up.discard(sender)
                 await self._look_up([sender])
             for key, session in held.items():
@@ -272,7 +284,7 @@ class MatrixKeys:
         raise MatrixNoKeyError("no key of the sender's has come")
 
     async def ask(self, room: str, sender: str, content: Mapping[str, Any]) -> None:
-        """Ask the sender's devices for the key of an event that can't be read. Raises as MatrixServer.call."""
+        """Ask the sender's devices for the key of an event that can't be decrypted. Raises as MatrixServer.call does."""
         from nio.crypto import OutgoingKeyRequest
 
         name = content["session_id"]
@@ -284,12 +296,12 @@ class MatrixKeys:
 
 
 def lack_before() -> MatrixLack | None:
-    """Return why no keys can be opened, as far as that is known before a login; None where matrix-nio itself is missing."""
+    """Return why no keys can be opened, if that is known before a login; None also if matrix-nio itself is missing."""
     return _NOT_INSTALLED if find_spec("nio") is not None and any(find_spec(name) is None for name in _LIBRARIES) else None
 
 
 async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack:
-    """Open the keys of the account's device, or make them; else return why there are none. Raises ConfigError."""
+    """Open or create the keys of the account's device; else return the reason why that is not possible. Raises ConfigError."""
     if (lack := lack_before()) is not None:
         return lack
     account, device = server.account, server.client.device_id
@@ -300,7 +312,7 @@ async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         machine = _machine(account, device, path, key)
-    except Exception as error:  # whatever nio raises: another key, a damaged file
+    except Exception as error:  # nio raises anything: for another key, a damaged file
         raise ConfigError(
             f"the keys of the account's device in {path} can't be read with {SECRET}: give it as it was, or move the file away "
             "and make a new token"
@@ -318,7 +330,7 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
     from nio.store import SqliteStore
 
     class _Machine(Olm):  # type: ignore[misc]  # nio brings no types
-        """Also takes the key of a session again from the device that made it, where it was asked for."""
+        """Also accepts a requested session key again from the device that made it."""
 
         def _should_accept_forward(self, sender: str, sender_key: str, event: Any) -> bool:
             asked = self.outgoing_key_requests.get(event.session_id)
@@ -331,13 +343,13 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
 
 
 def _pickle_key(host: Host, folder: Path) -> str:
-    """Return what keys are encrypted with on disk: the operator's secret, else one that is made once and lies beside them."""
+    """Return the secret that encrypts keys on disk: the operator's, else one that is made once and stored beside them."""
     try:
         return host.secret(SECRET)
     except ConfigError:
         path = folder / "key"
     if not path.exists():
-        made = path.with_suffix(".new")  # a kill leaves no half of it
+        made = path.with_suffix(".new")  # a kill leaves no partial file
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32))
         made.replace(path)
@@ -345,7 +357,7 @@ def _pickle_key(host: Host, folder: Path) -> str:
 
 
 def _is_sound(user: str, name: str, device: Any) -> bool:
-    """Return whether a device's keys can be read at all: one that lies of itself must not end the work for others."""
+    """Return whether a device's keys can be parsed: one malformed device must not stop the work for others."""
     from vodozemac import Curve25519PublicKey, Ed25519PublicKey, Ed25519Signature
 
     try:
@@ -353,5 +365,5 @@ def _is_sound(user: str, name: str, device: Any) -> bool:
         Curve25519PublicKey.from_base64(device["keys"][f"curve25519:{name}"])
         Ed25519Signature.from_base64(device["signatures"][user][f"ed25519:{name}"])
         return bool((device["user_id"], device["device_id"]) == (user, name))
-    except Exception:  # noqa: BLE001 - whatever it says
+    except Exception:  # noqa: BLE001 - any malformed data
         return False

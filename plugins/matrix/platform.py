@@ -1,4 +1,4 @@
-"""The platform: what arrives in rooms goes to the gateway, and what it says is shown there."""
+"""The platform: passes events of rooms to the gateway, and shows the gateway's messages in rooms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNREAD = "I could not read a message of {name}: its key has not come. I asked f
 
 
 class MatrixPlatform:
-    """Implements toolcrib.chat.Platform and what it may also do. Without settings it keeps to Synapse's default limits."""
+    """Implements toolcrib.chat.Platform with its optional protocols. Without settings it keeps to Synapse's default limits."""
 
     def __init__(self, name: str, host: Host, **_: Any) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class MatrixPlatform:
         self._task: asyncio.Task[None] | None = None
         self._server: MatrixServer | None = None
         self._ours: Recent[str, bool] = Recent(_OURS)
-        """Messages that were answered, and whether they are ours."""
+        """Messages that were replied to, and whether they are ours."""
         self._lack: MatrixLack | None = lack_before()
         self._waiting = MatrixWaiting(host)
 
@@ -81,7 +81,7 @@ class MatrixPlatform:
         self._task = asyncio.get_running_loop().create_task(sync.run())
 
     async def stop(self) -> None:
-        """Receive nothing more, and close the connections."""
+        """Stop receiving, and close the connections."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -91,10 +91,10 @@ class MatrixPlatform:
             await self.buttons.close()
             await server.close()
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     async def take(self, room: str, event: Mapping[str, Any]) -> None:
-        """Take an event of a room. One that can't be read is left. Raises StoreFailed, and what is the connection's."""
+        """Take an event of a room, and skip one that can't be read. Raises StoreFailed, and errors of the connection."""
         sender, event_id = event.get("sender"), event.get("event_id")
         if not isinstance(sender, str) or not isinstance(event_id, str):
             return
@@ -110,7 +110,7 @@ class MatrixPlatform:
                 await self._reaction(room, event, sender, event_id)
         except CONNECTION:
             raise
-        except Exception:  # noqa: BLE001 - anybody can write any event: it must not keep back the others
+        except Exception:  # noqa: BLE001 - any user can write any event: it must not block the others
             _log.exception("an event of %s could not be taken", Chat(room))
 
     async def _message(self, room: str, event: Mapping[str, Any], sender: str, event_id: str) -> None:
@@ -171,7 +171,7 @@ class MatrixPlatform:
         return found if isinstance(found, Mapping) else {}
 
     async def _decrypted(self, room: str, event: Mapping[str, Any], sender: str) -> Mapping[str, Any] | None:
-        """Return an event as it was before it was encrypted; None for one that can't be read, which may be later."""
+        """Return the decrypted event, or None if it can't be decrypted, or not yet."""
         keys = self._connected.keys
         if keys is not None and not isinstance(event.get("content"), Mapping):
             return None
@@ -188,7 +188,7 @@ class MatrixPlatform:
         return None
 
     async def _look_again(self) -> bool:
-        """Take messages whose keys came since, and ask for keys that are late. Returns whether some will soon be."""
+        """Take messages whose keys arrived, and ask for keys that are late. Return whether keys are still awaited."""
         keys = self._connected.keys
         if keys is None:
             return False
@@ -216,18 +216,18 @@ class MatrixPlatform:
             await self._show(Outbound(Chat(room), text, key), is_note=True)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file that came."""
+        """Yield a received file."""
         async for piece in fetched(self._connected, attachment):
             yield piece
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or replace one: the text first, then the files. Raises NotSent."""
+        """Show or replace a message: the text first, then the files. Raises NotSent."""
         return await self._show(out, is_note=False)
 
     async def _show(self, out: Outbound, *, is_note: bool) -> str:
-        """Send, in the clear where it is a note about a room that can't be read."""
+        """Send a message; a note about an unreadable room is sent unencrypted."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:
@@ -244,7 +244,7 @@ class MatrixPlatform:
         shown = ""
         if out.text.strip() or not out.files:
             content = text_content(out, self._kind)
-            # An edit is known by what it says too: the same message has many.
+            # The id of an edit includes its content, because a message has many edits.
             where = transaction(out.key, out.edits, str(content) if out.edits else "")
             shown = await self._put(out.chat.id, content, where, rules)
         if out.is_again and shown and not out.edits:  # the server may have an earlier text under this key
@@ -271,15 +271,15 @@ class MatrixPlatform:
         return event_id
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written, for ten seconds, or no longer."""
+        """Show for ten seconds that an answer is being written, or stop showing it."""
         body = {"typing": True, "timeout": _TYPING_MS} if is_on else {"typing": False}
         await self._connected.call("PUT", "rooms", chat.id, "typing", self._connected.account, body=body)
 
-    # -- what it stands on ---------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def shortcomings(self) -> Sequence[tuple[str, str]]:
-        """Why encrypted rooms can't be read, and what to do about it; nothing where they can."""
+        """Why encrypted rooms can't be read, and how to fix it; empty if they can."""
         return [(f"encrypted rooms can't be read: {self._lack.reason}", self._lack.fix)] if self._lack is not None else []
 
     @property

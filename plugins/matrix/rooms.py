@@ -1,4 +1,4 @@
-"""Rooms that the account is in: who can read them, what they are called, and how it came into them."""
+"""Rooms of the account: their members, names and encryption, and invitations to them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MATTERS = {"m.room.member", "m.room.join_rules", "m.room.history_visibility", "
 
 @dataclass(frozen=True, slots=True)
 class MatrixRoom:
-    """A room as far as it matters. ``is_group``: others than one person can read it, or could without being invited."""
+    """Facts about a room. ``is_group``: more than one other person can read it, or could without an invitation."""
 
     is_group: bool = True
     title: str = ""
 
 
 class MatrixRooms:
-    """Asks the server for what it does not know, and forgets a room whose state changed."""
+    """Cache of rooms: asks the server for unknown facts, and forgets a room whose state changed."""
 
     def __init__(self, server: MatrixServer) -> None:
         self._server = server
@@ -38,13 +38,13 @@ class MatrixRooms:
         self._encryption: Recent[str, Mapping[str, Any]] = Recent(_REMEMBERED)
         self._people: Recent[str, frozenset[str]] = Recent(_REMEMBERED)
         self.entered: set[str] = set()
-        """Rooms that were joined and not met in a sync since."""
+        """Rooms that were joined and have not appeared in a sync since."""
         self._waiting: dict[str, str] = {}
-        """Rooms to join: who invited to a direct chat, "" for others."""
+        """Rooms to join: the inviter of a direct chat, "" for other rooms."""
         self._joins_at = 0.0
 
     async def start(self) -> None:
-        """Learn which rooms were begun as direct chats. Raises as MatrixServer.call."""
+        """Load the account's list of direct chats. Raises as MatrixServer.call does."""
         try:
             self.learn(await self._server.call("GET", "user", self._server.account, "account_data", "m.direct"))
         except MatrixRefused as error:
@@ -52,13 +52,13 @@ class MatrixRooms:
                 raise
 
     def learn(self, direct: Any) -> None:
-        """Take what the account has as its direct chats: {user: [room, ...]}."""
+        """Take the account's direct chats: {user: [room, ...]}."""
         if isinstance(direct, Mapping):
             self._direct = {str(user): [str(one) for one in rooms] for user, rooms in direct.items() if isinstance(rooms, list)}
             self._rooms.clear()
 
     def changed(self, room: str, events: Iterable[Mapping[str, Any]]) -> None:
-        """Look whether these events change what is known of a room."""
+        """Forget cached facts of a room that these events change."""
         kinds = {event.get("type") for event in events if "state_key" in event}
         if kinds & _MATTERS:
             self._rooms.pop(room, None)
@@ -70,19 +70,19 @@ class MatrixRooms:
                 del self._names[key]
 
     async def room(self, room: str) -> MatrixRoom:
-        """Return what a room is. Raises as MatrixServer.call."""
+        """Return the facts about a room. Raises as MatrixServer.call does."""
         if room not in self._rooms:
             self._rooms[room] = await self._looked_at(room)
         return self._rooms[room]
 
     async def encryption(self, room: str) -> Mapping[str, Any] | None:
-        """Return the rules of a room's encryption, None where it is not encrypted. Raises as MatrixServer.call."""
+        """Return the rules of a room's encryption, or None if it is not encrypted. Raises as MatrixServer.call does."""
         if room not in self._encryption:
             try:
                 self._encryption[room] = await self._server.call("GET", "rooms", room, "state", "m.room.encryption", "")
             except MatrixRefused as error:
                 if error.code != "M_NOT_FOUND":
-                    raise  # to say nothing there is better than to say it in the clear
+                    raise  # sending nothing is better than sending unencrypted text
                 self._encryption[room] = {}
         found, keys = self._encryption[room], self._server.keys
         if found and keys is not None:
@@ -90,13 +90,13 @@ class MatrixRooms:
         return found if found or (keys is not None and room in keys.rooms) else None
 
     async def people(self, room: str) -> frozenset[str]:
-        """Return who is in a room. Raises as MatrixServer.call."""
+        """Return the members of a room. Raises as MatrixServer.call does."""
         if room not in self._people:
             self._people[room] = frozenset((await self._server.call("GET", "rooms", room, "joined_members"))["joined"])
         return self._people[room]
 
     async def name(self, room: str, user: str) -> str:
-        """Return what somebody is called in a room. Raises as MatrixServer.call."""
+        """Return a user's display name in a room. Raises as MatrixServer.call does."""
         if (room, user) not in self._names:
             name = (await self._state(room, "m.room.member", user)).get("displayname")
             self._names[room, user] = name[:80] if isinstance(name, str) else ""
@@ -105,9 +105,9 @@ class MatrixRooms:
     async def invited(
         self, invitations: Mapping[str, Iterable[Mapping[str, Any]]], follows: Callable[[Chat, str], Awaitable[bool]]
     ) -> None:
-        """Follow invitations: {room: what the server tells of it}. Strangers' are left alone, as ``follows`` says: to decline one
-        could take its server long. Those that our server's limits hold up are followed later, so that nobody's flood of them
-        keeps messages back. Raises as MatrixServer.call, StoreFailed.
+        """Accept invitations that ``follows`` allows: {room: its state as the server reports it}. Others are left alone, because
+        declining could take long on the inviter's server. Joins delayed by our server's limits are retried later, so that a
+        flood of invitations does not block messages. Raises StoreFailed, and as MatrixServer.call does.
         """
         for room, state in invitations.items():
             inviter, is_direct = self._invitation(state)
@@ -132,8 +132,8 @@ class MatrixRooms:
             del self._waiting[room]
 
     def _invitation(self, state: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:
-        """Return who invites us, and whether to a direct chat; "" where the state has several answers: the inviter's server adds
-        to it what it likes.
+        """Return the inviter, and whether the invitation is to a direct chat. The inviter is "" if the state is ambiguous: the
+        inviter's server can add anything to it.
         """
         ours = [
             event for event in state if event.get("type") == "m.room.member" and event.get("state_key") == self._server.account
@@ -166,5 +166,5 @@ class MatrixRooms:
         except MatrixRefused as error:
             if error.code == LIMIT:
                 raise
-            return {}  # there is none, or we have left
+            return {}  # it does not exist, or we have left
         return found if isinstance(found, Mapping) else {}

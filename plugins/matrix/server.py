@@ -1,4 +1,4 @@
-"""The homeserver: one client that is logged in, what it is asked, and what its refusals mean."""
+"""The homeserver: one logged-in client, its requests, and the meaning of refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEDIA_SECONDS = 300
 
 
 class MatrixRefused(ToolcribError):
-    """A request was refused by the server. ``retry_after`` is in seconds, None where it does not say."""
+    """The server refused a request. ``retry_after`` is in seconds, or None if the server does not say."""
 
     def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"{code}: {message}" if code else message)
@@ -29,23 +29,25 @@ class MatrixRefused(ToolcribError):
         self.retry_after = (retry_after or 5.0) if code == LIMIT else None
 
     def not_sent(self) -> NotSent:
-        """Return what it means for a message."""
+        """Return the NotSent for this refusal of a message."""
         is_ours = self.code in _FOR_GOOD or self.code == LIMIT
         for_good = self.code in _FOR_GOOD
         return NotSent(str(self), retry_after=self.retry_after, for_good=for_good, perhaps_sent=not is_ours, code=self.code)
 
 
 class MatrixServer:
-    """Made by ``login``. A lost connection raises OSError or TimeoutError."""
+    """A connection made by ``login``. If it is lost, methods raise OSError or TimeoutError."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.keys: MatrixKeys | None = None
-        """Keys of encrypted rooms; None where these can't be read."""
+        """Keys of encrypted rooms, or None if these can't be read."""
 
     @classmethod
     async def login(cls, host: Host) -> MatrixServer:
-        """Log in as the settings say, by the token, else by the password as the device of the last time. Raises ConfigError."""
+        """Log in as the settings require: by the token, else by the password as the same device as last time. Raises
+        ConfigError.
+        """
         try:
             from nio import AsyncClient, AsyncClientConfig
         except ImportError as error:
@@ -53,7 +55,7 @@ class MatrixServer:
         url, user = str(host.settings.get("homeserver", "")).rstrip("/"), str(host.settings.get("user", ""))
         if not url.startswith(("https://", "http://")):
             raise ConfigError("platforms.matrix.settings.homeserver: say its address, such as https://matrix.example.org")
-        # A refusal is ours to act on: by itself the client would wait without a word, and a message behind it.
+        # We handle refusals ourselves: the client would wait silently, and block later messages.
         options = AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, encryption_enabled=False, store_sync_tokens=False)
         server = cls(AsyncClient(url, user, config=options))
         try:
@@ -94,13 +96,13 @@ class MatrixServer:
         return str(self.client.user_id)
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         if self.keys is not None:
             self.keys.close()
         await self.client.close()
 
     async def taken(self, asked: Any) -> Any:
-        """Return what a call of the client's answers. Raises MatrixRefused."""
+        """Return the response to a request of the client. Raises MatrixRefused."""
         from nio.responses import ErrorResponse
 
         with _lost():
@@ -111,7 +113,7 @@ class MatrixServer:
         return answer
 
     async def call(self, method: str, *path: str, body: Any = None, version: str = "v3", **query: Any) -> Any:
-        """Ask what the client has no method for, and return the answer's JSON. Raises MatrixRefused."""
+        """Send a request that the client has no method for, and return the JSON of the response. Raises MatrixRefused."""
         found: Any = None
         where = "/".join(quote(part, safe="") for part in path)
         url = f"/_matrix/client/{version}/{where}" + (f"?{urlencode(query)}" if query else "")
@@ -131,11 +133,11 @@ class MatrixServer:
         )
 
     async def event(self, room: str, event_id: str) -> Mapping[str, Any]:
-        """Return an event as ``clear`` does. Raises MatrixRefused."""
+        """Return an event, decrypted as by ``clear``. Raises MatrixRefused."""
         return await self.clear(room, await self.call("GET", "rooms", room, "event", event_id))
 
     async def clear(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an event as it was before it was encrypted, as it is where that can't be known. Raises MatrixRefused."""
+        """Return an event decrypted, or unchanged if that is not possible. Raises MatrixRefused."""
         if self.keys is None or event.get("type") != "m.room.encrypted":
             return event
         from .keys import MatrixNoKeyError
@@ -145,7 +147,7 @@ class MatrixServer:
         return event
 
     async def media(self, mxc: str) -> AsyncIterator[bytes]:
-        """Yield a file that somebody uploaded. Raises MatrixRefused."""
+        """Yield an uploaded file. Raises MatrixRefused."""
         where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/", 1))
         url = f"/_matrix/client/v1/media/download/{where}"
         with _lost():
@@ -161,7 +163,7 @@ class MatrixServer:
 
 @contextlib.contextmanager
 def _lost() -> Iterator[None]:
-    """Turn the library's errors of a connection into Python's."""
+    """Convert the library's connection errors to Python's."""
     from aiohttp import ClientError
 
     try:

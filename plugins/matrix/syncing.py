@@ -1,4 +1,4 @@
-"""Receiving: what the server tells of each room, in order, and what it left out."""
+"""Receiving: the events of each room, in order, with the events that a sync left out."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .server import GONE, MatrixRefused, MatrixServer
 _log = logging.getLogger(__name__)
 _WAIT_MS = 30_000
 _SOON_MS = 2_000
-"""Milliseconds to wait while a message has no key yet."""
+"""Milliseconds of a sync's wait while a message has no key yet."""
 _LONG_PAUSE = 300.0
 _AT_ONCE = 8
 _PAGE = 100
 _MOST = 5_000
-"""Events of one room that are fetched after a long absence."""
+"""Limit of events that are fetched of one room after a long absence."""
 _STATE = ["m.room.member", "m.room.encryption", "m.room.name", "m.room.join_rules", "m.room.history_visibility"]
 _NOTHING = {"not_types": ["*"]}
 CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
-"""Failures that are no fault of a message: all of it is asked for again."""
+"""Failures that do not depend on a message: everything is requested again."""
 
 
 class MatrixSync:
-    """Calls ``take(room, event)`` for each event, those of a room one after another. What that raises of the connection, the
-    server or the store has all of it told again: the place that is kept is behind what was taken.
+    """Calls ``take(room, event)`` for each event, for those of a room one after another. If it raises an error of the connection,
+    the server or the store, all events are received again: the stored position is behind what was taken.
     """
 
     def __init__(
@@ -50,14 +50,16 @@ class MatrixSync:
         self._wait = _WAIT_MS
         self._place = f"since:{server.account}"
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        # Without what we say ourselves: each edit of an answer would be told back, and end a wait.
+        # Without our own messages: each edit of an answer would come back, and end a wait.
         timeline = {"limit": _PAGE, "lazy_load_members": True, "not_senders": [server.account]}
         state = {"lazy_load_members": True, "types": _STATE}
         room = {"ephemeral": _NOTHING, "account_data": _NOTHING, "timeline": timeline, "state": state}
         self._filter = {"presence": _NOTHING, "account_data": {"types": ["m.direct"]}, "room": room}
 
     async def begin(self) -> None:
-        """Note where to begin, the first time of all: what is said from here on is read. Raises what CONNECTION has."""
+        """Store the position to begin at, at the first start of all: later messages are read. Raises the exceptions in
+        CONNECTION.
+        """
         if await self._host.recall(self._place) is None:
             await self._host.keep(self._place, await self._once(None))
 
@@ -76,12 +78,12 @@ class MatrixSync:
         return error.retry_after if isinstance(error, MatrixRefused) else None
 
     async def _once(self, since: str | None) -> str:
-        """Receive once, and return where to go on. The first time of all, nothing of what was said before is taken."""
+        """Receive once, and return the next position. At the first start of all, no earlier message is taken."""
         wait = self._wait if since else 0
         client = self._server.client
-        client.next_batch = since or ""  # it would go on from there, also where what came before was not taken
+        client.next_batch = since or ""  # else it would continue from there, even if earlier events were not taken
         found = await self._server.taken(client.sync(wait, self._filter, since))
-        if self._server.keys is not None:  # before what they are for
+        if self._server.keys is not None:  # before the messages that need them
             left = found.device_key_count.signed_curve25519 or 0
             await self._server.keys.take(found.to_device_events, found.device_list.changed, left)
         for event in found.account_data_events:
@@ -109,7 +111,7 @@ class MatrixSync:
             self._rooms.entered.discard(room)
 
     async def _missed(self, room: str, start: str, events: list[Any], since: str) -> list[Any]:
-        """Return the events of a room with those that a sync left out: back to the last one, or to our invitation."""
+        """Return the events of a room, with events that a sync left out, back to the last known one or to our invitation."""
         more = {"to": since} if since else {}
         while start and len(events) < _MOST and (since or not any(self._says_of_us(event, "invite") for event in events)):
             found = await self._server.call("GET", "rooms", room, "messages", **{"from": start}, dir="b", limit=_PAGE, **more)
@@ -124,7 +126,7 @@ class MatrixSync:
         return events
 
     def _since_invited(self, events: list[Any]) -> list[Any]:
-        """Leave out what was said in a room before we were asked to come."""
+        """Return the events after our invitation to a room."""
         for membership in ("invite", "join"):
             found = [number for number, event in enumerate(events) if self._says_of_us(event, membership)]
             if found:
@@ -139,6 +141,6 @@ class MatrixSync:
 
 
 def _source(event: Any) -> Mapping[str, Any]:
-    """Return an event as the server told it: the library takes the content out of some."""
+    """Return an event as the server sent it: the library removes the content of some."""
     source: Mapping[str, Any] = event.source
     return source if "content" in source else {**source, "content": getattr(event, "content", {})}

@@ -1,4 +1,6 @@
-"""Messages whose keys have not come: they are taken once they do, and are asked for and told of once where they don't."""
+"""Messages that wait for their keys. They are taken when the keys arrive; late keys are requested, and reported to the room,
+once.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from toolcrib.chat import Host
 _PLACE = "unread"
 _MOST = 200
 _GRACE = 5.0
-"""Seconds that a key may come later than its message."""
+"""Seconds that a key may arrive after its message."""
 
 
 class MatrixWaiting:
-    """Kept over restarts: for each message its room, its session, and whether it was told of."""
+    """The waiting messages, stored over restarts: each with its room, its session, and whether its key was requested."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -23,13 +25,15 @@ class MatrixWaiting:
         self._since: dict[str, float] = {}
 
     async def load(self) -> set[str]:
-        """Read what an earlier process kept, and return its sessions: it may have ended right after their keys came."""
+        """Load the messages that an earlier process stored, and return their sessions: it may have ended right after their keys
+        arrived.
+        """
         found = await self._host.recall(_PLACE)
         self._waiting = {str(event): dict(one) for event, one in found.items()} if isinstance(found, dict) else {}
         return {one["session"] for one in self._waiting.values()}
 
     async def add(self, room: str, event: Mapping[str, Any]) -> None:
-        """Have an event wait for its key. Raises StoreFailed."""
+        """Record that an event waits for its key. Raises StoreFailed."""
         session = event["content"].get("session_id")
         if event["event_id"] not in self._waiting and isinstance(session, str):
             is_told = any(one["session"] == session and one["is_told"] for one in self._waiting.values())
@@ -45,17 +49,17 @@ class MatrixWaiting:
             await self._keep()
 
     async def mark_asked(self, session: str) -> None:
-        """Note that a session was asked for. Raises StoreFailed."""
+        """Record that the key of a session was requested. Raises StoreFailed."""
         for one in self._waiting.values():
             one["is_told"] |= one["session"] == session
         await self._keep()
 
     def readable(self, came: Callable[[str], bool]) -> list[tuple[str, str]]:
-        """Return (room, event) of those whose session came."""
+        """Return (room, event) of messages whose session's key arrived."""
         return [(one["room"], event) for event, one in self._waiting.items() if came(one["session"])]
 
     def overdue(self) -> list[tuple[str, str, str]]:
-        """Return (room, event, session) of one message for each session that is to be asked for now."""
+        """Return (room, event, session) of one message for each session whose key must be requested now."""
         now, found = time.monotonic(), dict[str, tuple[str, str, str]]()
         for event, one in self._waiting.items():
             if not one["is_told"] and now - self._since.setdefault(event, now) >= _GRACE:
@@ -64,7 +68,7 @@ class MatrixWaiting:
 
     @property
     def is_pressing(self) -> bool:
-        """True where the key of a message is soon to be asked for."""
+        """True if the key of a message will soon be requested."""
         return any(not one["is_told"] for one in self._waiting.values())
 
     async def _keep(self) -> None:

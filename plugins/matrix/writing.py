@@ -1,4 +1,4 @@
-"""The content of the events that show a message of ours."""
+"""Content of the events that show our messages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 BUTTONS = "toolcrib.buttons"
-"""Field of our messages that says what a reaction to them means, so that it is known after a restart."""
+"""Field of our messages that maps reactions to choices, so that they are known after a restart."""
 _MOST_BYTES = 45_000
-"""Bytes of a content; servers take events of 65,536, and one that is encrypted grows by a third."""
+"""Size limit of a content in bytes. Servers accept events of 65,536 bytes, and encryption adds a third."""
 _PINGS_NOBODY: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
 
 
 def transaction(*parts: str) -> str:
-    """Return the transaction id of a request: the same for the same parts, in whichever process."""
+    """Return the transaction id of a request: the same for the same parts, in every process."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
@@ -52,7 +52,7 @@ def text_content(out: Outbound, kind: str) -> dict[str, Any]:
 
 
 def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """Return the content of the message that shows a file: ``uploaded`` says where it is, and how it is decrypted."""
+    """Return the content of the message that shows a file: ``uploaded`` has its address, and its decryption key."""
     kind = file.media_type.partition("/")[0]
     msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
     name, info = without_controls(file.name), {"mimetype": file.media_type, "size": size}
@@ -60,7 +60,7 @@ def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size
 
 
 def _place(out: Outbound) -> dict[str, Any]:
-    """Return the relation to what a new message answers, and to its thread."""
+    """Return the relation of a new message to the message that it answers, and to its thread."""
     reply = {"m.in_reply_to": {"event_id": out.reply_to}} if out.reply_to else {}
     if thread := out.chat.thread:
         latest = reply or {"m.in_reply_to": {"event_id": thread}}
@@ -69,7 +69,7 @@ def _place(out: Outbound) -> dict[str, Any]:
 
 
 def _html(text: str, *, is_plain: bool) -> str:
-    """Return a text as HTML, "" where it looks the same without. Nothing in it can be more than the Markdown says."""
+    """Return a text as HTML, or "" if it looks the same without. The HTML contains nothing that the Markdown does not express."""
     if is_plain:
         return f"<pre><code>{escape(text)}</code></pre>"
     html: str = _markdown().render(text).strip()
@@ -81,7 +81,7 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "breaks": True})
-    return made.enable(["table", "strikethrough"]).disable("image")  # a picture from elsewhere would tell who reads
+    return made.enable(["table", "strikethrough"]).disable("image")  # loading a remote picture would reveal readers
 
 
 def _size(content: Mapping[str, Any]) -> int:
@@ -89,7 +89,7 @@ def _size(content: Mapping[str, Any]) -> int:
 
 
 def choices_in(contents: Sequence[Any]) -> dict[str, str]:
-    """Return what reactions to a message of ours mean, by the contents that it had."""
+    """Return the choices that reactions to a message of ours stand for, from the contents that the message had."""
     found: dict[str, str] = {}
     for content in contents:
         if isinstance(content, Mapping) and isinstance(content.get(BUTTONS), Mapping):

@@ -1,6 +1,6 @@
 """OpenTelemetry: spans and metrics of runs, models and tools, by its conventions for generative AI. README.md has the settings.
 
-``pip install 'toolcrib[otel]'``; the libraries are imported when the process starts to do something.
+``pip install 'toolcrib[otel]'``; the libraries are imported when the plugin starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEYS = ("content", "endpoint")
 
 
 class Otel:
-    """The plugin: hands on what happens once it is started, and before that does nothing."""
+    """The plugin: passes events to the tracing after it was started, and ignores them before."""
 
     def __init__(self) -> None:
         self._settings: Mapping[str, str] = {}
@@ -55,7 +55,7 @@ class Otel:
         if tracing is not None:
             await tracing.close()
 
-    # -- what happens --------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------
 
     @_hookimpl
     def on_run_start(self, identity: RunIdentity) -> None:

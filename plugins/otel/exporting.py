@@ -1,4 +1,4 @@
-"""Providers of traces and metrics that export over OTLP, and never hold up or fail what is traced."""
+"""Providers of traces and metrics that export over OTLP, and never delay the traced code or make it fail."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 _log = logging.getLogger(__name__)
 CLOSE_SECONDS = 3.0
-"""Seconds for which the end of the process waits for what is not exported yet."""
+"""Seconds that the end of the process waits for pending exports."""
 _EXPORT_SECONDS = 5.0
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 
 
 class Told:
-    """Says once that nothing can be exported, until something is again. The libraries' own lines are left out."""
+    """Logs once that exports fail, and once that they work again. The libraries' own log lines are suppressed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.is_told = False
-        """True while what was last told is that nothing can be exported."""
+        """True if the last log line reported a failure."""
         self.is_over = False
-        """True once nobody wants to hear of it: an export that was given up may end much later."""
+        """True after the end: an abandoned export may finish much later."""
         for name in ("opentelemetry.exporter", "opentelemetry.sdk"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
     def record_export(self, is_exported: bool) -> None:
-        """Note how an export went."""
+        """Record the result of an export."""
         with self._lock:
             if self.is_over:
                 return
@@ -56,7 +56,7 @@ class _Spans(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         try:
             result = self._inner.export(spans)
-        except Exception:  # noqa: BLE001 - somebody else's code, in a thread of its own
+        except Exception:  # noqa: BLE001 - a library's code, in its own thread
             result = SpanExportResult.FAILURE
         self._told.record_export(result is SpanExportResult.SUCCESS)
         return result
@@ -87,7 +87,7 @@ class _Metrics(MetricExporter):
 
 
 class Exporting:
-    """Both providers. ``endpoint`` "" leaves it to the variables of OpenTelemetry (OTEL_EXPORTER_OTLP_ENDPOINT ...)."""
+    """Both providers. With ``endpoint`` "" the variables of OpenTelemetry apply (OTEL_EXPORTER_OTLP_ENDPOINT ...)."""
 
     def __init__(self, endpoint: str) -> None:
         told = self.told = Told()
@@ -101,7 +101,7 @@ class Exporting:
         self.meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False, views=views)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> bool:
-        """Export what is left. Returns False where that took longer: it is given up then."""
+        """Export what is left. Return False if that takes longer than allowed; the rest is then abandoned."""
         threads = [threading.Thread(target=one.shutdown, daemon=True) for one in (self.tracers, self.meters)]
         for thread in threads:
             thread.start()

@@ -1,4 +1,4 @@
-"""Spans and metrics by what the hooks tell. A run is ``invoke_agent``, a turn of its model ``chat``, a call ``execute_tool``."""
+"""Spans and metrics from hooks. A run is ``invoke_agent``, a turn of its model ``chat``, a call ``execute_tool``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .exporting import CLOSE_SECONDS, Exporting
 _log = logging.getLogger(__name__)
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _PROVIDERS = {"gemini": "gcp.gemini", "chat": "openai", "responses": "openai", "text": "openai"}
-"""Names of the conventions for wires of ours that are called otherwise: whose wire it is, whoever's server answers."""
+"""Names in the conventions for our wires that have another name: the wire's inventor, whatever server answers."""
 _MOST_OPEN = 10_000
 _MOST_TEXT = 20_000
 _Key = tuple[str, ...]
 
 
 class _Open:
-    """A span that has not ended, with what its metrics need."""
+    """A span that has not ended, with the data for its metrics."""
 
     def __init__(self, span: Span, attributes: Mapping[str, str]) -> None:
         self.span = span
@@ -36,7 +36,9 @@ class _Open:
 
 
 class Tracing:
-    """``content``: what people, models and tools say is in the spans too, through ``redact``. From any thread."""
+    """Spans and metrics; thread-safe. ``content``: the spans also contain the text of users, models and tools, passed through
+    ``redact``.
+    """
 
     def __init__(self, *, endpoint: str, content: bool, redact: Callable[[str], str]) -> None:
         self._exporting = Exporting(endpoint)
@@ -51,7 +53,7 @@ class Tracing:
         self._is_told = False
 
     def guarded(self, what: str, *given: Any) -> None:
-        """Tell what happened; whatever goes wrong in it is logged once, and the run does not notice."""
+        """Call the method for an event. An exception is logged once, and does not affect the run."""
         try:
             getattr(self, what)(*given)
         except Exception as error:  # noqa: BLE001 - an observer
@@ -60,7 +62,7 @@ class Tracing:
                 _log.warning("OpenTelemetry: %s was not traced: %s", what, type(error).__name__)
 
     async def close(self) -> None:
-        """End what is open, and export what is left, within some seconds."""
+        """End open spans, and export what is left, within some seconds."""
         with self._lock:
             left, self._open = list(self._open.values()), {}
         for one in left:
@@ -74,7 +76,7 @@ class Tracing:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     def run_started(self, identity: RunIdentity) -> None:
-        """A span for a run: of a delegate, below the call that it is for."""
+        """Begin a run's span; that of a delegate is below the call that started it."""
         above = trace.get_current_span()
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "toolcrib"}
         about = {"gen_ai.conversation.id": identity.session_id, "toolcrib.platform": identity.platform}
@@ -86,7 +88,7 @@ class Tracing:
         self._end(("run", identity.session_id), {"toolcrib.run.stopped": stopped} if stopped else {}, error)
 
     def session_ended(self, identity: RunIdentity) -> None:
-        """End what a session has open."""
+        """End all open spans of a session."""
         with self._lock:
             left = [key for key in self._open if key[1] == identity.session_id]
         for key in left:
@@ -95,7 +97,7 @@ class Tracing:
     # -- models --------------------------------------------------------------------------------------------------
 
     def chat_started(self, identity: RunIdentity, model: str, provider: str) -> None:
-        """A span for a turn of the model."""
+        """Begin the span of a turn."""
         attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": _PROVIDERS.get(provider, provider) or "_OTHER"}
         if model:
             attributes["gen_ai.request.model"] = model
@@ -126,13 +128,13 @@ class Tracing:
         self._end(key, more, "")
 
     def chat_failed(self, identity: RunIdentity, error: str) -> None:
-        """End the span of a turn that did not come."""
+        """End the span of a turn that failed."""
         self._end(("chat", identity.session_id), {}, error)
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
     def tool_started(self, identity: RunIdentity, call: ToolCall) -> None:
-        """A span for a call; what its handler does is below it."""
+        """Begin a call's span; the handler's own spans are below it."""
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
         about = {"gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function", "gen_ai.conversation.id": identity.session_id}
         if self._content:
@@ -142,12 +144,12 @@ class Tracing:
         context.attach(self._context(opened))
 
     def tool_ended(self, identity: RunIdentity, call: ToolCall, result: ToolResult) -> None:
-        """End a call's span; one that was blocked has one of no length."""
+        """End a call's span; a blocked call gets a span without duration."""
         key = "tool", identity.session_id, call.id
         with self._lock:
             is_open = key in self._open
         if not is_open:
-            if result.is_pending:  # it waits for somebody
+            if result.is_pending:  # it waits for an answer
                 return
             self.tool_started(identity, call)
         more = {"gen_ai.tool.call.result": self._cut(json.dumps(result.data, default=str))} if self._content else {}

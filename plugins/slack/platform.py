@@ -27,15 +27,17 @@ _UPLOAD = 50 * 1024 * 1024
 _LINE = 500
 _PAGE, _PAGES = 200, 5
 _AT_START, _LATER = 150, 20
-"""Channels that are read again at the start, and after a connection was lost: Slack lets an app read about 50 a minute."""
+"""Number of channels that are read again at the start, and after a lost connection: Slack lets an app read about 50 a minute."""
 _LIST_PAUSES, _MOST_WAITED = (0.5, 3.0, 0.0), 20.0
-"""Seconds after which channels are listed again, for which everything waits."""
+"""Seconds between attempts to list channels; all messages wait for this."""
 _SKEW = 60.0
 _POST = "toolcrib_post"
 
 
 class SlackPlatform(IntakePlatform["AsyncWebClient"]):
-    """``settings``: ``base_url``, ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
+    """The Slack platform. README.md describes the settings ``base_url``, ``proxy``, ``per_second``, ``edit_seconds`` and
+    ``max_edits``.
+    """
 
     known_settings = ("base_url", "proxy")
     traits = Traits(
@@ -55,10 +57,10 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             raise ConfigError(f"{name} does not begin with {begins}: it is another token")
         return token
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
-        """Ask Slack who we are. Raises ConfigError, ToolcribError where Slack can't be reached."""
+        """Log in, and return the team's and the bot's id. Raises ConfigError, and ToolcribError if Slack can't be reached."""
         try:
             from plugins.slack.wire import LOST, SlackSocket, client_of, code_of, not_sent, passes, wait_of
         except ImportError as error:
@@ -90,10 +92,10 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         if socket is not None:
             await socket.close()
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     def _begun(self) -> None:
-        """Have what was written before this connection read before what it tells."""
+        """Hold new messages until those from before this connection are read."""
         self._hold()
         self._spawn(self._catch_up())
 
@@ -106,7 +108,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
                 self._intake.resume(dict.fromkeys([*known[: _AT_START if is_first else _LATER], *listed]))
 
     async def _listed(self) -> list[str]:
-        """Return the channels that we are in. Those that can't be listed now are read when the next connection begins."""
+        """Return the channels that we are in. If they can't be listed now, they are read when the next connection begins."""
         from plugins.slack.wire import passes, wait_of
 
         kinds = "public_channel,private_channel,mpim,im"
@@ -138,7 +140,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             await self._taking.take(place, found.message_id, found)
 
     async def _missed(self, place: str, after: str) -> list[tuple[str, Inbound | None]]:
-        """Return what was written in a channel, or thread, after a message. Raises one of LOST."""
+        """Return the messages of a channel, or thread, after a given one. Raises one of LOST."""
         from plugins.slack.wire import code_of, passes
 
         channel, _, thread = place.partition("/")
@@ -164,7 +166,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return None if event.get("user") == self._me else inbound_of(event, channel, self._me, is_direct=is_direct)
 
     async def _latest(self, channel: str, after: str) -> list[Mapping[str, Any]]:
-        """Return a channel's messages back to one, a page of them at least: answers may stand below an older one."""
+        """Return a channel's messages after a given one, but at least a page: replies may be below an older one."""
         found: list[Mapping[str, Any]] = []
         async for page in self._pages(self._api.conversations_history, channel=channel):
             found += [one for one in page if is_time(one.get("ts"))]
@@ -177,7 +179,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return {one["ts"]: one async for page in pages for one in page if is_time(one.get("ts"))}
 
     async def _pages(self, ask: Callable[..., Awaitable[Any]], **more: Any) -> AsyncIterator[list[Mapping[str, Any]]]:
-        """Yield the messages of each page that a method of the API gives, of _PAGES pages at most."""
+        """Yield the messages of each page that a method of the API returns, at most _PAGES pages."""
         cursor = ""
         for _ in range(_PAGES):
             answer = await ask(limit=_PAGE, cursor=cursor or None, **more)
@@ -210,7 +212,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             except self._lost as error:
                 if not passes(error):
                     raise
-                is_direct = channel.startswith("D")  # Slack tells a press once
+                is_direct = channel.startswith("D")  # Slack sends a press only once
             chat = Chat(channel, thread, is_group=not is_direct)
             name = str(user.get("name") or "")
         except (*LOST, LookupError, TypeError, AttributeError) as error:
@@ -232,7 +234,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         except self._lost as error:
             raise ToolcribError(f"Slack does not give it: {error}") from error
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def _show(self, out: Outbound) -> str:
         shown = await super()._show(out) if out.text.strip() else ""
@@ -242,7 +244,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return shown
 
     async def _post(self, out: Outbound) -> str:
-        """Show a message. Slack keeps our key with it: by that ``_find`` knows it again."""
+        """Show a message. Slack stores our key with it, and ``_find`` searches for that key."""
         text, thread = mrkdwn_of(out), out.chat.thread or None
         more: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False}
         more["metadata"] = {"event_type": _POST, "event_payload": {"key": _digest(out.key)}}
@@ -262,7 +264,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return f"{time.time() - _SKEW:.6f}"
 
     async def _find(self, out: Outbound, note: str) -> str:
-        """Return the message that was shown with this key, "" for none."""
+        """Return the id of the message that was shown with this key, or "" for none."""
         more: dict[str, Any] = {"channel": out.chat.id, "oldest": note, "include_all_metadata": True}
         if out.chat.thread:
             pages = self._pages(self._api.conversations_replies, ts=out.chat.thread, **more)
@@ -277,7 +279,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return ""
 
     async def _share(self, out: Outbound, number: int) -> str:
-        """Show a file once, and return its id. It is uploaded first: by its id it is known whether it was shown."""
+        """Show a file once, and return its id. It is uploaded first, so that its id shows later whether it was shown."""
         from plugins.slack.wire import uploaded
 
         file, key = out.files[number], f"{out.key}\nfile{number}"
@@ -297,7 +299,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return file_id
 
     async def _is_shown(self, file_id: str) -> bool | None:
-        """Return whether a file was shown, None where Slack knows it no more, as an upload that was not completed."""
+        """Return whether a file was shown, or None if Slack does not know it, such as after an incomplete upload."""
         from plugins.slack.wire import code_of
 
         try:

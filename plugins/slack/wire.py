@@ -1,4 +1,4 @@
-"""The way to Slack: its Web API, its socket, its files."""
+"""Access to Slack: its Web API, its socket, its files."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ from toolcrib import ToolcribError
 from toolcrib.chat import NotSent
 
 LOST = (SlackApiError, aiohttp.ClientError, OSError, TimeoutError)
-"""Errors that tell of a server that can't be reached, or does not want to be."""
+"""Errors of a server that can't be reached, or that refuses."""
 _SECONDS = 20
 _PING_SECONDS = 3.0
 _PIECE = 65_536
 _ADDRESS_SECONDS = 10.0
 _LIMITED = ("ratelimited", "rate_limited")
 _TOKEN = ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive")
-"""Reasons that a new token ends: nothing was done, and it can be asked for later all the same."""
+"""Errors that a new token resolves: nothing was done, and a later attempt can succeed."""
 _UNKNOWN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org", "accesslimited")
 _log = logging.getLogger(__name__)
 Taking = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def client_of(token: str, base_url: str, proxy: str) -> AsyncWebClient:
-    """Return a client of the Web API. Of its own the library would send again what may have been shown."""
+    """Return a client of the Web API without retries: the library's own could show a message twice."""
     more: dict[str, Any] = {"timeout": _SECONDS, "proxy": proxy or None, "logger": _quiet(), "retry_handlers": []}
     return AsyncWebClient(token, base_url=f"{base_url}/", **more)
 
 
 class _Connection(SocketModeClient):
-    """The library's connection. It would open the same address for ever, which is good once, and for a moment."""
+    """The library's connection, with an address that expires: Slack's addresses are valid once and briefly, and the library would
+    reuse them.
+    """
 
     _address: str | None = None
     _good_until = 0.0
 
-    @property  # type: ignore[override]  # the library says that it is never None, and sets it so
+    @property  # type: ignore[override]  # the library declares it as never None, and sets it to None
     def wss_uri(self) -> str | None:
-        """The address to connect to, None where a new one is wanted."""
+        """The address to connect to, or None if a new one is needed."""
         return self._address if time.monotonic() < self._good_until else None
 
     @wss_uri.setter
@@ -56,7 +58,7 @@ class _Connection(SocketModeClient):
         self._address, self._good_until = address, time.monotonic() + _ADDRESS_SECONDS
 
     async def issue_new_wss_url(self) -> str:
-        """Ask for an address. Raises what is wrong, which is told here: the library's log would have what people say."""
+        """Request an address. Logs an error here and raises it: the library's log would contain users' messages."""
         try:
             return await super().issue_new_wss_url()
         except Exception as error:
@@ -71,14 +73,14 @@ class _Handler(AsyncSocketModeHandler):
 
 
 class SlackSocket:
-    """Hears of what happens. ``event`` takes an event, and only what it has taken is confirmed; ``action`` takes a press, and has
-    to return at once; ``begun`` is called when a connection begins.
+    """Receives events. ``event`` takes an event, which is acknowledged only after that; ``action`` takes a press, and must return
+    at once; ``begun`` is called when a connection begins.
     """
 
     def __init__(
         self, client: AsyncWebClient, app_token: str, me: str, event: Taking, action: Taking, begun: Callable[[], None]
     ) -> None:
-        async def authorize(**_: Any) -> AuthorizeResult:  # without asking, so that messages keep their order
+        async def authorize(**_: Any) -> AuthorizeResult:  # without a request, so that messages keep their order
             return AuthorizeResult(enterprise_id=None, team_id=None, bot_user_id=me, bot_token=client.token)
 
         self._event, self._action, self._begun = event, action, begun
@@ -90,11 +92,11 @@ class SlackSocket:
         self._handler.client.message_listeners.append(self._heard)
 
     async def open(self) -> None:
-        """Connect. It stays so by itself."""
-        await self._handler.connect_async()  # type: ignore[no-untyped-call]  # the library says no types
+        """Connect. The library then keeps the connection open."""
+        await self._handler.connect_async()  # type: ignore[no-untyped-call]  # the library has no types
 
     async def close(self) -> None:
-        """Hear nothing more, and free everything."""
+        """Stop receiving, and free everything."""
         client = self._handler.client
         tasks = [client.message_processor, client.current_session_monitor, client.message_receiver]
         await self._handler.close_async()  # type: ignore[no-untyped-call]  # as above
@@ -105,7 +107,9 @@ class SlackSocket:
             self._begun()
 
     async def _taken(self, body: dict[str, Any], ack: Any) -> Any:
-        """Take whatever comes, as a step before bolt's own listeners: what raises is not confirmed, and told again."""
+        """Take each request before bolt's own listeners: if this raises, the request is not acknowledged, and Slack sends it
+        again.
+        """
         if isinstance(event := body.get("event"), dict):
             await self._event(event)
         elif body.get("type") == "block_actions":
@@ -114,27 +118,27 @@ class SlackSocket:
 
 
 def code_of(error: Exception) -> str:
-    """Return Slack's word for what is wrong, "" for what is none of Slack's, such as a page of a server before it."""
+    """Return Slack's error code, or "" for an error that is not Slack's, such as a page of a proxy."""
     told = getattr(error.response, "data", None) if isinstance(error, SlackApiError) else None
     found = told.get("error") if isinstance(told, dict) else ""
     return found if isinstance(found, str) else ""
 
 
 def wait_of(error: Exception) -> float | None:
-    """Return the seconds to wait, None where Slack does not say."""
+    """Return the seconds to wait, or None if Slack does not say."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     told = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
     return float(told) if str(told).isdecimal() else None
 
 
 def passes(error: Exception, *, with_token: bool = False) -> bool:
-    """Return whether the same may be had later; ``with_token``: or with another token."""
+    """Return whether the same request may succeed later; ``with_token``: or with another token."""
     code = code_of(error)
     return not code or wait_of(error) is not None or code in _LIMITED + _UNKNOWN or (with_token and code in _TOKEN)
 
 
 def not_sent(error: Exception) -> NotSent:
-    """Return what an error means for a message."""
+    """Return the NotSent for an error."""
     code, wait = code_of(error), wait_of(error)
     text = f"Slack: {code or error}"
     is_limit = getattr(getattr(error, "response", None), "status_code", 0) == 429
@@ -146,7 +150,7 @@ def not_sent(error: Exception) -> NotSent:
 
 
 async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[bytes]:
-    """Yield a file. The token goes to Slack alone. Raises ToolcribError, and one of LOST."""
+    """Yield a file. The token is sent only to Slack. Raises ToolcribError, and one of LOST."""
     file = (await client.files_info(file=file_id)).get("file") or {}
     url = str(file.get("url_private_download") or file.get("url_private") or "")
     parts, own = urlsplit(url), urlsplit(client.base_url)
@@ -165,7 +169,7 @@ async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[byte
 
 
 async def uploaded(client: AsyncWebClient, name: str, data: bytes) -> str:
-    """Upload a file that nobody sees yet, and return its id. Raises one of LOST."""
+    """Upload a file that is not shown yet, and return its id. Raises one of LOST."""
     place = await client.files_getUploadURLExternal(filename=name, length=len(data))
     url = str(place["upload_url"])
     async with aiohttp.ClientSession() as session, session.post(url, data=data, proxy=client.proxy, raise_for_status=True):
@@ -173,7 +177,7 @@ async def uploaded(client: AsyncWebClient, name: str, data: bytes) -> str:
 
 
 def _quiet() -> logging.Logger:
-    """Return a logger for the libraries: they would log what people say."""
+    """Return a silent logger for the libraries, which would log users' messages."""
     found = logging.getLogger("slack_quiet")
     found.setLevel(logging.CRITICAL)
     return found

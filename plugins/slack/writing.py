@@ -1,4 +1,4 @@
-"""Markdown as Slack's mrkdwn. Nothing in it mentions anybody."""
+"""Markdown as Slack's mrkdwn. No text in it mentions a user."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, button_data, shown, without_fences
 
 CHARS = 3_900
-"""Characters of a message that Slack lets be edited; it says 4,000."""
+"""Limit of characters in a message that Slack can edit; Slack documents 4,000."""
 _SECTION = 2_900
-"""Characters of a block of text; Slack takes 3,000."""
+"""Limit of characters in a block of text; Slack accepts 3,000."""
 _VALUE_BYTES = 2_000
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _ESCAPES = Regex("[&<>]")
 
 
 def mrkdwn_of(out: Outbound) -> str:
-    """Return a message's text, as its Markdown says or as it stands."""
+    """Return a message's text, converted from Markdown, or unchanged in a code block if it is plain."""
     if out.is_plain:
         return f"```\n{_code(without_controls(out.text))}\n```"
     return shown(out.text, _SLACK)
 
 
 def blocks_of(text: str, out: Outbound) -> list[dict[str, Any]]:
-    """Return a message with buttons, or with more text than fits, as blocks; else none, as its text is enough."""
+    """Return a message as blocks if it has buttons or is too long, else no blocks, because its text is enough."""
     if not out.buttons and len(text) <= CHARS:
         return []
     sections = [{"type": "section", "text": {"type": "mrkdwn", "text": part, "verbatim": True}} for part in _parts(text, out)]
@@ -43,7 +43,7 @@ def blocks_of(text: str, out: Outbound) -> list[dict[str, Any]]:
 
 
 def _parts(text: str, out: Outbound) -> Sequence[str]:
-    """Cut a text into what fits a block; code is closed and opened again."""
+    """Return a text cut into parts that fit a block; code blocks are closed and opened again."""
     if len(text) <= _SECTION:
         return [text]
     body, fence = (text[4:-4], "```\n{}\n```") if out.is_plain else (text, "{}")
@@ -51,7 +51,7 @@ def _parts(text: str, out: Outbound) -> Sequence[str]:
     while body:
         end = most if len(body) <= most else body.rfind("\n", most // 2, most) + 1 or most
         while "&" in body[max(0, end - 5) : end] and end < len(body) and ";" not in body[body.rfind("&", 0, end) : end]:
-            end -= 1  # never within what stands for one sign
+            end -= 1  # never inside an escape sequence
         part, body = body[:end], body[end:]
         if body and not out.is_plain and part.count("```") % 2:
             part, body = f"{part}\n```", f"```\n{body}"
@@ -64,7 +64,7 @@ def _words(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Keep text within its block: three backticks would end it."""
+    """Return text that stays within its code block: three backticks would end it."""
     return _words(without_fences(text))
 
 

@@ -1,4 +1,4 @@
-"""Chats on Telegram, through a bot of one's own."""
+"""Chats on Telegram, through the operator's own bot."""
 
 from __future__ import annotations
 

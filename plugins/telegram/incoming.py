@@ -1,4 +1,4 @@
-"""Messages and presses as Telegram tells of them, as the gateway takes them."""
+"""Conversion of Telegram's messages and presses to those of the gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILES = {
 
 
 def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -> Inbound | None:
-    """Return what somebody wrote; None for what is for another bot, or says nothing (joins, pins, polls)."""
+    """Return a user's message, or None for one to another bot or without content (joins, pins, polls)."""
     user = message.from_user
     text, files = message.text or message.caption or "", tuple(_files(message))
     if user is None or not (text or files):
@@ -33,7 +33,7 @@ def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -
         text, is_named = f"/{command[1]}{text[command.end() :]}", True
     answered = message.reply_to_message
     if answered is not None and message.is_topic_message and answered.message_id == message.message_thread_id:
-        answered = None  # what begins a topic, which everything in it seems to answer
+        answered = None  # the first message of a topic, which all others in it seem to answer
     is_reply = answered is not None and answered.from_user is not None and answered.from_user.id == me.id
     edited = message.edit_date.timestamp() if is_edit and message.edit_date is not None else 0
     return Inbound(
@@ -46,14 +46,14 @@ def inbound_of(message: telegram.Message, me: telegram.User, *, is_edit: bool) -
         reply_to="" if answered is None else str(answered.message_id),
         edits=str(message.message_id) if is_edit else "",
         is_addressed=is_named or is_reply,
-        # One who writes as a channel or group is not known, and what another bot put together nobody wrote.
+        # A user who writes as a channel or group is unknown, and a message that another bot composed has no author.
         is_bot=user.is_bot or message.sender_chat is not None or message.via_bot is not None,
         at=message.date.timestamp(),
     )
 
 
 def press_of(query: telegram.CallbackQuery) -> Press | None:
-    """Return a press; None for one that is of no message of ours."""
+    """Return a press, or None if it does not belong to a message of ours."""
     if query.message is None or not query.data:
         return None
     user, message = query.from_user, query.message
@@ -62,14 +62,14 @@ def press_of(query: telegram.CallbackQuery) -> Press | None:
 
 
 def chat_of(message: telegram.MaybeInaccessibleMessage) -> Chat:
-    """Return where a message is."""
+    """Return the chat of a message."""
     chat = message.chat
     thread = getattr(message, "message_thread_id", None) if getattr(message, "is_topic_message", False) else None
     return Chat(str(chat.id), str(thread or ""), is_group=chat.type != "private", title=chat.title or "")
 
 
 def _names(message: telegram.Message, me: telegram.User) -> bool:
-    """True where the account is mentioned."""
+    """Return whether the message mentions the account."""
     if message.text:
         entities = message.parse_entities(["mention", "text_mention"])
     else:
@@ -84,7 +84,7 @@ def _files(message: telegram.Message) -> Iterator[Attachment]:
         yield Attachment("photo.jpg", "image/jpeg", largest.file_size, {"id": largest.file_id})
     for kind, usual in _FILES.items():
         found = getattr(message, kind)
-        if found is None or (kind == "document" and message.animation is not None):  # which is told of as both
+        if found is None or (kind == "document" and message.animation is not None):  # an animation is listed as both
             continue
         media_type = getattr(found, "mime_type", None) or usual
         name = getattr(found, "file_name", None) or f"{kind}{guess_extension(media_type) or ''}"

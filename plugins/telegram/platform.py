@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from telegram import Bot, InlineKeyboardMarkup, Message  # noqa: F401 - the class below names Bot in a string
 
 _log = logging.getLogger(__name__)
-TOKEN = "TELEGRAM_TOKEN"  # noqa: S105 - the name of one
+TOKEN = "TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
 _TOKEN_FORM = Regex(r"\d{1,20}:[\w-]{1,100}\Z")
 _CHARS = 4_096
 _DATA_BYTES = 64
@@ -31,11 +31,13 @@ _PHOTOS = ("image/jpeg", "image/png", "image/webp")
 _LINE = 200
 _POLL = 30
 _UPDATES = "get_Updates"
-"""The library makes ``getUpdates`` of it. Its own method of that name would give up all updates for one that it can't read."""
+"""The library makes ``getUpdates`` of it. Its own method of that name would drop all updates if it can't read one of them."""
 
 
 class TelegramPlatform(BotPlatform["Bot"]):
-    """``settings``: ``base_url``, ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
+    """The Telegram platform. README.md describes the settings ``base_url``, ``proxy``, ``per_second``, ``edit_seconds`` and
+    ``max_edits``.
+    """
 
     known_settings = ("base_url", "proxy")
     traits = Traits(max_chars=4_000, edit_seconds=1.0, max_edits=40, buttons=True, max_file_bytes=_UPLOAD, per_second=25.0)
@@ -44,10 +46,10 @@ class TelegramPlatform(BotPlatform["Bot"]):
         super().__init__(name, host, **more)
         self._offset = 0
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
-        """Ask Telegram who we are. Raises ConfigError, ToolcribError where Telegram can't be reached."""
+        """Log in, and return the bot's id. Raises ConfigError, and ToolcribError if Telegram can't be reached."""
         try:
             from telegram.error import InvalidToken, TelegramError
 
@@ -73,7 +75,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         return str(bot.id)
 
     async def start(self) -> None:
-        """Begin to ask for updates."""
+        """Begin to poll for updates."""
         from telegram.error import TelegramError
 
         from plugins.telegram.wire import wait_of
@@ -84,10 +86,10 @@ class TelegramPlatform(BotPlatform["Bot"]):
         if self._client is not None:
             await self._client.shutdown()
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Take updates one after another. The next question says which were taken, so those that were not come again."""
+        """Take updates one after another. The next request acknowledges the taken ones, so the others come again."""
         asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": ["message", "edited_message", "callback_query"]}
         for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
             await self._take(raw)
@@ -104,7 +106,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
                 message = inbound_of(found, self._api.bot, is_edit=update.message is None)
             elif query is not None:
                 press = press_of(query)
-        except Exception as error:  # noqa: BLE001 - one that can't be read must not keep back the others
+        except Exception as error:  # noqa: BLE001 - one unreadable update must not block the others
             _log.warning("%s: an update could not be read, and is passed over: %s", self.name, type(error).__name__)
             return
         line = ""
@@ -115,7 +117,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
                 line = await self._host.press(press)
         except StoreFailed:
             raise
-        except Exception:  # noqa: BLE001 - it would come again for ever, and keep back all others
+        except Exception:  # noqa: BLE001 - it would come again forever, and block all others
             _log.exception("%s: an update could not be taken, and is passed over", self.name)
         if query is not None:
             self._spawn(self._answer(query.id, line))
@@ -123,11 +125,11 @@ class TelegramPlatform(BotPlatform["Bot"]):
     async def _answer(self, query_id: str, line: str) -> None:
         from telegram.error import TelegramError
 
-        with contextlib.suppress(TelegramError):  # too late, mostly: what follows shows in the message itself
+        with contextlib.suppress(TelegramError):  # mostly too late, and the message itself shows the result
             await self._api.answer_callback_query(query_id, text=line[:_LINE] or None, show_alert=bool(line))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file, which Telegram gives in one piece. Raises ToolcribError."""
+        """Yield a file, which Telegram sends in one piece. Raises ToolcribError."""
         from telegram.error import TelegramError
 
         try:
@@ -139,10 +141,10 @@ class TelegramPlatform(BotPlatform["Bot"]):
             raise ToolcribError(f"Telegram does not give it: {error}") from error
         yield bytes(data)
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or change one. Raises NotSent."""
+        """Show or change a message. Raises NotSent."""
         from telegram.error import BadRequest, ChatMigrated, TelegramError
 
         from plugins.telegram.wire import not_sent
@@ -162,7 +164,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
             return await self.send(replace(out, chat=replace(out.chat, id=str(error.new_chat_id))))
         except TelegramError as error:
             raise not_sent(error, is_partly_shown=bool(shown)) from error
-        except (OSError, ValueError) as error:  # a file that is gone, an id of another platform's
+        except (OSError, ValueError) as error:  # a file that is gone, an id of another platform
             raise NotSent(str(error), for_good=True) from error
 
     async def _show(self, out: Outbound, text: str, shown: list[Message]) -> str:
@@ -183,13 +185,13 @@ class TelegramPlatform(BotPlatform["Bot"]):
         where["message_thread_id"] = int(out.chat.thread) if out.chat.thread else None
         if out.reply_to.isdecimal():
             form["reply_parameters"] = ReplyParameters(int(out.reply_to), allow_sending_without_reply=True)
-        if is_long:  # by signs that count twice: as a file nothing of it is lost
+        if is_long:  # because of characters that count twice; a file keeps all of the text
             form |= {"filename": "message.txt", "caption": html_of_plain(f"{out.text[:200]} …")}
             shown.append(await self._api.send_document(document=out.text.encode("utf-8", "replace"), **where, **form))
         elif text.strip():
             shown.append(await self._api.send_message(text=text, link_preview_options=quiet, **where, **form))
         for file in out.files:
-            shown.append(await self._send_file(file, where))  # noqa: PERF401 - what was shown counts where the next one fails
+            shown.append(await self._send_file(file, where))  # noqa: PERF401 - if the next file fails, these were shown
         if not shown:
             raise NotSent("there is nothing to show", for_good=True)
         return str(shown[0].message_id)
@@ -199,12 +201,12 @@ class TelegramPlatform(BotPlatform["Bot"]):
 
         data = await asyncio.to_thread(file.path.read_bytes)
         if file.media_type in _PHOTOS and len(data) <= _PHOTO:
-            with contextlib.suppress(BadRequest):  # too long and thin, or no picture: a file then
+            with contextlib.suppress(BadRequest):  # bad proportions, or no picture: send it as a file
                 return await self._api.send_photo(photo=data, filename=file.name, **where)
         return await self._api.send_document(document=data, filename=file.name, disable_content_type_detection=True, **where)
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written; it ends by itself."""
+        """Show that an answer is being written; the sign ends by itself."""
         if is_on:
             thread = int(chat.thread) if chat.thread else None
             await self._api.send_chat_action(int(chat.id), "typing", message_thread_id=thread)

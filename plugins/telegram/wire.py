@@ -1,4 +1,4 @@
-"""The way to Telegram. The library never learns the token: the transport below it does, so that no log and no error has it."""
+"""Access to Telegram. Only the transport below the library knows the token, so that no log and no error contains it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class _TokenTransport(httpx.AsyncHTTPTransport):
-    """Puts the token into addresses on their way out."""
+    """Inserts the token into the addresses of outgoing requests."""
 
     def __init__(self, token: str, **more: Any) -> None:
         super().__init__(**more)
@@ -34,7 +34,7 @@ class _TokenTransport(httpx.AsyncHTTPTransport):
 
 
 def bot_of(token: str, base_url: str, proxy: str) -> Bot:
-    """Return a bot that speaks to ``base_url``, through ``proxy`` or what the environment names."""
+    """Return a bot that connects to ``base_url``, through ``proxy`` or the environment's proxy."""
     warnings.filterwarnings("ignore", ".*`retry_after`", PTBDeprecationWarning)  # the library's own use of it warns
     url = httpx.URL(base_url)
     proxy = proxy or ("" if proxy_bypass(url.host) else getproxies().get(url.scheme, ""))
@@ -56,7 +56,7 @@ def bot_of(token: str, base_url: str, proxy: str) -> Bot:
 
 
 def not_sent(error: TelegramError, *, is_partly_shown: bool = False) -> NotSent:
-    """Return what an error of the library means for a message."""
+    """Return the NotSent for an error of the library."""
     text = f"Telegram: {error}"
     if (wait := wait_of(error)) is not None:
         return NotSent(text, retry_after=wait, perhaps_sent=is_partly_shown)
@@ -67,7 +67,7 @@ def not_sent(error: TelegramError, *, is_partly_shown: bool = False) -> NotSent:
 
 
 def wait_of(error: Exception) -> float | None:
-    """Return the seconds to wait, None where Telegram does not say."""
+    """Return the seconds to wait, or None if Telegram does not say."""
     if not isinstance(error, RetryAfter):
         return None
-    return float(error.__reduce__()[1][0])  # its attribute is about to change its type, and warns of that
+    return float(error.__reduce__()[1][0])  # the attribute will change its type, and reading it warns about that

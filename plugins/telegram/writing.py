@@ -1,4 +1,4 @@
-"""Markdown as the HTML that Telegram reads. Nothing in it mentions anybody."""
+"""Markdown as the HTML that Telegram reads. No text in it mentions a user."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def html_of(markdown: str) -> str:
 
 
 def html_of_plain(text: str, *, is_code: bool = False) -> str:
-    """Return a text as it stands; as code it can be copied, and nothing in it is a mention."""
+    """Return a text unchanged; as code it can be copied, and contains no mention."""
     text = without_controls(text)
     return f"<pre>{_code(text)}</pre>" if is_code else _text(text)
 
 
 def units(shown: str) -> int:
-    """Return the length of what a reader sees of it, as Telegram counts it at most: in UTF-16."""
+    """Return the length of the visible text as Telegram counts it for its limit: in UTF-16 units."""
     return len(html.unescape(_TAG.sub("", shown)).encode("utf-16-le")) // 2
 
 
 def _text(text: str) -> str:
-    """Escape words; a joiner after an ``@`` keeps it from naming anybody."""
+    """Return escaped text; a joiner after each ``@`` prevents mentions."""
     return html.escape(_MENTION.sub("@\u2060", text), quote=False)
 
 

@@ -1,4 +1,4 @@
-"""Chats by signed HTTP requests, both ways: for a page, a service, or a platform that has no plugin of its own."""
+"""Chats by signed HTTP requests, both ways: for a page, a service, or a chat service without a plugin."""
 
 from __future__ import annotations
 

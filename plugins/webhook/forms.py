@@ -1,4 +1,4 @@
-"""What goes over the wire, as JSON. README.md beside this file is the promise."""
+"""JSON of requests and responses. README.md beside this file is the specification."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ATTACHMENT = ("name", "media_type", "data")
 
 
 class Malformed(ValueError):
-    """A field is missing or of another form; the text says which."""
+    """A field is missing or malformed; the text names it."""
 
 
 def parsed(body: bytes) -> Any:
-    """Return what a body says. Raises Malformed for what is no JSON that can be read."""
+    """Return the parsed body. Raises Malformed for invalid or unreadable JSON."""
     try:
         return json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -38,7 +38,7 @@ def parsed(body: bytes) -> Any:
 
 
 def inbound_of(data: Any) -> Inbound:
-    """Read a message. Raises Malformed."""
+    """Return the message in a request. Raises Malformed."""
     fields = _object(data, _MESSAGE)
     files = fields.get("attachments", [])
     if not isinstance(files, list) or len(files) > MOST_ATTACHMENTS:
@@ -59,7 +59,7 @@ def inbound_of(data: Any) -> Inbound:
 
 
 def press_of(data: Any) -> Press:
-    """Read a press. Raises Malformed."""
+    """Return the press in a request. Raises Malformed."""
     fields = _object(data, _PRESS)
     return Press(
         _chat(fields),
@@ -73,7 +73,7 @@ def press_of(data: Any) -> Press:
 
 
 def outbound_json(out: Outbound) -> dict[str, Any]:
-    """Return what is to be shown. Raises OSError for a file that is gone."""
+    """Return a message to show. Raises OSError for a file that is gone."""
     return {
         "chat": out.chat.id,
         "thread": out.chat.thread,
@@ -106,7 +106,7 @@ def _attachment(data: Any) -> Attachment:
 
 
 def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """Return the fields. One that is not known is refused: misspelt, it would be as if it were not there."""
+    """Return the fields. An unknown field is refused: a misspelt one would silently be ignored."""
     if not isinstance(data, Mapping):
         raise Malformed("expected a JSON object")
     for key in data:

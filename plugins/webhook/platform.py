@@ -1,4 +1,4 @@
-"""The webhook platform: a small HTTP server for what arrives, and requests for what is to be shown."""
+"""The webhook platform: a small HTTP server that receives messages, and requests that send them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
+SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 BODY_BYTES = 16 * 1024 * 1024
 UNREAD_BYTES = 8 * BODY_BYTES
 _SECONDS = 20.0
 _BODY_SECONDS = 30.0
 _IN_HEADERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}~ "
-"""Signs that stand in a header as they are, besides letters and digits."""
+"""Characters that a header contains unescaped, besides letters and digits."""
 _DIGEST = 24
-"""Characters of a body's digest."""
+"""Number of characters kept of a body's digest."""
 _MOST_SECONDS = 3_600.0
 _SECRET_CHARS = 16
 _SETTINGS = ("url", "host", "port", "max_chars", "edit_seconds")
@@ -39,8 +39,8 @@ _TRY_AGAIN = (408, 425, 429)
 
 
 class WebhookPlatform:
-    """``settings``: ``url`` (where messages are sent), ``host`` and ``port`` (where it listens; 127.0.0.1 and 8790),
-    ``max_chars`` and ``edit_seconds`` (none: no edits are sent).
+    """The webhook platform. ``settings``: ``url`` (where messages are sent), ``host`` and ``port`` (where it listens; 127.0.0.1
+    and 8790), ``max_chars`` and ``edit_seconds`` (``none``: no edits are sent).
     """
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
@@ -61,14 +61,14 @@ class WebhookPlatform:
         )
         self._secret = ""
         self._unread = 0
-        """Bytes of requests that are being read, and nobody has signed yet."""
+        """Bytes of requests that are being read, and whose signatures are not checked yet."""
         self._client: httpx.AsyncClient | None = None
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._listening: socket.socket | None = None
 
     async def connect(self) -> str:
-        """Look whether everything is installed and set that is needed. Raises ConfigError."""
+        """Check the settings and the installation. Raises ConfigError."""
         import httpx
 
         try:
@@ -88,7 +88,7 @@ class WebhookPlatform:
         return f"{self._address[0]}:{self._address[1]}"
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is taken."""
+        """Listen. Raises OSError if the port is taken."""
         server = self._server = server_of(self._routes())
         self._listening = listening_at(*self._address, self._host.names_setting("port"), backlog=512)
         self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
@@ -97,11 +97,11 @@ class WebhookPlatform:
 
     @property
     def port(self) -> int:
-        """The port that it listens at."""
+        """The port that the server listens at."""
         return self._address[1] if self._listening is None else int(self._listening.getsockname()[1])
 
     async def stop(self) -> None:
-        """Answer what is under way, and close."""
+        """Finish running requests, and close."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await asyncio.gather(self._serving, return_exceptions=True)
@@ -112,7 +112,7 @@ class WebhookPlatform:
             await self._client.aclose()
 
     async def send(self, out: Outbound) -> str:
-        """Send a message, and return the id that the answer gives it, else its key. Raises NotSent."""
+        """Send a message, and return the id in the response, else its key. Raises NotSent."""
         import httpx
 
         assert self._client is not None, "connected"  # noqa: S101 - for the type checker
@@ -136,13 +136,13 @@ class WebhookPlatform:
         return out.edits or _id_of(answer) or out.key
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file that came within its message."""
+        """Yield a file from its message."""
         yield base64.b64decode(str(attachment.ref["data"]))
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Nothing: a receiver sees the answer grow."""
+        """Do nothing: a receiver sees the answer grow."""
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     def _routes(self) -> list[Any]:
         from starlette.routing import Route
@@ -163,7 +163,7 @@ class WebhookPlatform:
                 return JSONResponse({"error": problem}, status)
             try:
                 return JSONResponse(await take(parsed(body)))
-            except ValueError as error:  # Malformed, and what the store does not take
+            except ValueError as error:  # Malformed, and values that the store refuses
                 return JSONResponse({"error": str(error)}, 400)
             except StoreFailed as error:
                 return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})
@@ -171,8 +171,8 @@ class WebhookPlatform:
         return endpoint
 
     async def _read(self, request: Request) -> tuple[bytes, int, str]:
-        """Return a request's body, or the status and the words with which it is refused. Anybody can send one: all that are
-        being read together are bounded, and each has its time.
+        """Return a request's body, or the status and message of a refusal. Any client can send requests, so their total size is
+        limited, and each has a time limit.
         """
         body = bytearray()
         try:
@@ -198,8 +198,10 @@ class WebhookPlatform:
 
 
 def _key(out: Outbound, body: bytes) -> str:
-    """Return a header that is the same for the same content only: an answer's beginning and its end have one key."""
-    key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # ids of others are in it, and may be any text
+    """Return an idempotency key that is the same only for the same content: the beginning and the end of an answer share one key
+    of ours.
+    """
+    key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # others' ids are in it, and may be any text
     return f"{key}.{hashlib.sha256(body).hexdigest()[:_DIGEST]}"
 
 

@@ -8,7 +8,7 @@ import time
 
 HEADER = "toolcrib-signature"
 FRESH_SECONDS = 300
-"""Difference of the clocks of both sides within which a signature counts."""
+"""Largest difference between the signature's time and our clock."""
 
 
 def signature(secret: str, body: bytes, at: float | None = None) -> str:
@@ -18,7 +18,7 @@ def signature(secret: str, body: bytes, at: float | None = None) -> str:
 
 
 def problem_of(secret: str, body: bytes, header: str) -> str:
-    """Return what is wrong with a request's signature, "" for nothing."""
+    """Return what is wrong with a request's signature, or "" if it is valid."""
     parts = dict(part.partition("=")[::2] for part in header.split(","))
     seconds, given = parts.get("t", ""), parts.get("v1", "")
     if not given or not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 16):

@@ -1,4 +1,4 @@
-"""Files, which are put to and got from web servers (XEP-0363, XEP-0066)."""
+"""Upload and download of files on web servers (XEP-0363, XEP-0066)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SECONDS = 60.0
 
 
 class XmppFiles:
-    """``service`` is the server's component that takes files, "" where there is none."""
+    """Files of a connection. ``service`` is the server's upload component, "" if there is none."""
 
     def __init__(self, link: XmppLink, service: str, ca_file: str = "") -> None:
         self._link = link
         self.service = service
-        self._context = ssl.create_default_context()  # web servers, also of others: whom the system trusts, and ca_file
+        self._context = ssl.create_default_context()  # for any web server: the system's certificates, and ca_file
         if ca_file:
             self._context.load_verify_locations(ca_file)
 
@@ -64,8 +64,8 @@ class XmppFiles:
         return slot["put"]["url"], {one["name"]: one["value"] for one in slot["put"]["headers"]}, slot["get"]["url"]
 
     async def get(self, url: str) -> AsyncIterator[bytes]:
-        """Yield a file. Whoever sent its address may not have us ask this machine or its network: only what is public, over TLS,
-        or is where our own server keeps files. Raises ToolcribError.
+        """Yield a file. The sender of an address must not make us access this machine or its network: only public addresses with
+        TLS, and our own server's storage, are allowed. Raises ToolcribError.
         """
         import httpx
 
@@ -82,7 +82,7 @@ class XmppFiles:
                 httpx.AsyncClient(verify=self._context, timeout=_SECONDS, trust_env=False) as http,
                 http.stream("GET", url) as answer,
             ):
-                if answer.status_code != 200:  # another place is not followed
+                if answer.status_code != 200:  # redirects are not followed
                     raise ToolcribError(f"it can't be had (status {answer.status_code})")
                 async for piece in answer.aiter_bytes(65_536):
                     yield piece

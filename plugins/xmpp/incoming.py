@@ -1,4 +1,4 @@
-"""Stanzas read with suspicion: anybody's client may have written anything into them."""
+"""Parser of stanzas. It trusts no field: any client may have written anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENCRYPTED = (
 
 @dataclass(frozen=True, slots=True)
 class XmppMessage:
-    """A message as its stanza has it. ``origin_id`` is its sender's, ``reply_by`` whom it says that it answers."""
+    """A message in a stanza. ``origin_id`` is the sender's, ``reply_by`` the address that it claims to answer."""
 
     origin_id: str
     text: str = ""
@@ -44,10 +44,10 @@ class XmppMessage:
 
 
 def message_of(stanza: Element) -> XmppMessage | None:
-    """Return the message that a stanza is; None for one that says nothing (receipts, somebody writes, a subject)."""
+    """Return the message in a stanza, or None for one without content (receipts, typing, a subject)."""
     origin = stanza.get("id", "")
     if stanza.get("type") == "error" or any(stanza.find(one) is not None for one in _SILENT):
-        return None  # its body, if any, is for apps that don't know what it is
+        return None  # its body, if any, is for apps that do not know the extension
     if any(stanza.find(one) is not None for one in _ENCRYPTED):
         return XmppMessage(origin, is_encrypted=True)
     reactions = stanza.find(f"{_REACTIONS}reactions")
@@ -72,24 +72,24 @@ def message_of(stanza: Element) -> XmppMessage | None:
 
 
 def archive_id(stanza: Element, archive: str) -> str:
-    """Return the id that an archive gave a message, "" for none or several: a server takes out forged ones."""
+    """Return the id that an archive gave a message, or "" for none or several: a server removes forged ones."""
     found = [one.get("id", "") for one in stanza.findall(f"{SID}stanza-id") if one.get("by") == archive]
     return found[0] if len(found) == 1 else ""
 
 
 def real_jid(stanza: Element) -> str:
-    """Return the bare address that a room tells of an occupant; "" where it tells none, or several."""
+    """Return the bare address of an occupant as the room reports it, or "" if it reports none or several."""
     found = [item.get("jid", "") for x in stanza.findall(f"{MUC_USER}x") for item in x.findall(f"{MUC_USER}item")]
     return found[0].partition("/")[0] if len(found) == 1 else ""
 
 
 def is_history(stanza: Element, room: str) -> bool:
-    """Return whether a room repeats what was said before, perhaps by another who had the nick; its archive has that."""
+    """Return whether a room repeats an earlier message, perhaps by an earlier owner of the nick; the archive has that message."""
     return any(one.get("from", "").partition("/")[0] == room for one in stanza.findall("{urn:xmpp:delay}delay"))
 
 
 def room_of(text: str) -> str:
-    """Return the address of a room as servers write it, "" for what is none."""
+    """Return the address of a room in its normal form, or "" if it is invalid."""
     from slixmpp import JID, InvalidJID
 
     try:
@@ -100,12 +100,12 @@ def room_of(text: str) -> str:
 
 
 def statuses(stanza: Element) -> set[str]:
-    """Return the codes of a room's presence."""
+    """Return the status codes in a room's presence."""
     return {one.get("code", "") for x in stanza.findall(f"{MUC_USER}x") for one in x.findall(f"{MUC_USER}status")}
 
 
 def bare_emoji(emoji: str) -> str:
-    """Return an emoji without the mark for its colours, which some clients add and others leave out."""
+    """Return an emoji without the variation selector, which some clients add and others omit."""
     return emoji.strip().replace("\ufe0f", "")
 
 
@@ -118,7 +118,7 @@ def _files(stanza: Element) -> Iterator[Attachment]:
 
 
 def _without_quote(stanza: Element, body: str) -> str:
-    """Leave out what a reply repeats of the message that it answers."""
+    """Return the body without the part that a reply repeats of the message that it answers."""
     for fallback in stanza.findall(f"{_FALLBACK}fallback"):
         part = fallback.find(f"{_FALLBACK}body")
         if fallback.get("for") == _REPLY and part is not None:

@@ -1,4 +1,4 @@
-"""Connection to the server: what comes over it in order, what is asked over it, and that it was lost."""
+"""Connection to the server: incoming stanzas in order, requests, and detection of a lost connection."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class XmppLost(ToolcribError):
 
 
 class XmppSilent(ToolcribError):
-    """A room, or a part of a server, did not answer in time; the connection is as it was."""
+    """A room, or a part of a server, did not answer in time; the connection still works."""
 
 
 class XmppLink:
-    """Made by ``open``. ``took`` is called with each stanza of others in order, and whether it is a message. ``rooms`` has the
-    occupants of rooms that were joined: {room: {nick: real bare address, "" where the room does not tell}}.
+    """A connection, made by ``open``. ``took`` is called with each incoming stanza in order, and whether it is a message.
+    ``rooms`` has the occupants of joined rooms: {room: {nick: real bare address, or "" if the room does not report it}}.
     """
 
     def __init__(self, client: Any, took: Callable[[Element, bool], None]) -> None:
@@ -45,7 +45,7 @@ class XmppLink:
         self.nicks: dict[str, str] = {}
         """Our nick in each room that we are in."""
         self.sent_away: set[str] = set()
-        """Rooms that people removed us from, or that they closed."""
+        """Rooms that removed us or were closed."""
         self._took = took
         self._is_up = False
         self._refusal = ""
@@ -54,12 +54,12 @@ class XmppLink:
 
     @classmethod
     async def open(cls, given: dict[str, str], password: str, took: Callable[[Element, bool], None]) -> XmppLink:
-        """Log in, over TLS that was verified only. Raises ConfigError, XmppLost."""
+        """Log in, only over verified TLS. Raises ConfigError, XmppLost."""
         from slixmpp import ClientXMPP
         from slixmpp.xmlstream.handler import Callback
         from slixmpp.xmlstream.matcher import MatchXPath
 
-        logging.getLogger("slixmpp").setLevel(logging.CRITICAL + 1)  # it would log what people say
+        logging.getLogger("slixmpp").setLevel(logging.CRITICAL + 1)  # it would log messages
         client: Any = ClientXMPP(given["user"], password, plugin_config={"xep_0198": {"allow_resume": False}})
         client.ssl_context = ssl.create_default_context(cafile=given.get("ca_file") or None)
         client.enable_plaintext, client.enable_direct_tls = False, given.get("direct_tls") == "true" or "server" not in given
@@ -117,13 +117,13 @@ class XmppLink:
         self._end(str(error))
 
     def _disconnected(self) -> None:
-        """Take the end of the connection; before we were let in the reason may come behind it."""
+        """Handle the end of the connection; before the login is complete, its reason may arrive later."""
         wait = 0.0 if self._began.done() else _REASON_SECONDS
         asyncio.get_running_loop().call_later(wait, self._end, "the connection was lost")
 
     def _end(self, why: str) -> None:
         self._is_up = False
-        self.client.cancel_connection_attempt()  # it would begin anew by itself, with what it has in its queues
+        self.client.cancel_connection_attempt()  # it would reconnect by itself, and send its queues
         if not self._began.done():
             self._began.set_exception(XmppLost(why))
         if not self.lost.done():
@@ -135,7 +135,7 @@ class XmppLink:
         return self._is_up
 
     async def close(self) -> None:
-        """End it."""
+        """End the connection."""
         was_up, self._is_up = self._is_up, False
         if was_up:
             with contextlib.suppress(TimeoutError, Exception):
@@ -149,12 +149,12 @@ class XmppLink:
         await asyncio.sleep(0)
 
     async def watch(self) -> None:
-        """Ask the server for a sign of life, for ever: a cut line is not noticed otherwise. Raises XmppLost."""
+        """Ping the server at intervals: else a cut connection would not be noticed. Runs until it raises XmppLost."""
         while True:
             await asyncio.sleep(_ALIVE_SECONDS)
             await self.ping()
 
-    # -- what comes ----------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------
 
     def _message(self, stanza: Element) -> None:
         if self._is_up and stanza.find(f"{MAM}result") is None:
@@ -179,11 +179,11 @@ class XmppLink:
         elif not kind:
             self.rooms[room][nick] = real_jid(stanza)
 
-    # -- what is asked -------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
 
     async def done(self, work: Coroutine[Any, Any, T] | asyncio.Future[T], *, of: str = "") -> T:
-        """Return what something comes to. ``of``: who is asked, where that is not our own server. Raises XmppLost where the
-        connection ends first or our server does not answer in time, XmppSilent where another does not, and IqError.
+        """Return the result of a request. ``of``: the address asked, if that is not our own server. Raises XmppLost if the
+        connection ends first or our server does not answer in time, XmppSilent if another address does not, and IqError.
         """
         from slixmpp.exceptions import IqTimeout
 
@@ -204,14 +204,14 @@ class XmppLink:
         raise XmppLost(self.lost.result())
 
     async def ping(self) -> None:
-        """Return once the server has done what it was told before. Raises XmppLost."""
+        """Wait until the server has processed all earlier stanzas. Raises XmppLost."""
         from slixmpp.exceptions import IqError
 
-        with contextlib.suppress(IqError):  # which is an answer too
+        with contextlib.suppress(IqError):  # an error is an answer too
             await self.done(self.client.plugin["xep_0199"].send_ping(self.client.boundjid.domain, timeout=_SECONDS))
 
     async def is_in(self, room: str) -> bool:
-        """Return whether a room still has us (XEP-0410): one that began anew tells nobody. Raises XmppLost, XmppSilent."""
+        """Return whether a room still has us (XEP-0410): a restarted room does not report that. Raises XmppLost, XmppSilent."""
         from slixmpp.exceptions import IqError
 
         try:
@@ -222,12 +222,12 @@ class XmppLink:
         return True
 
     def out_of(self, room: str) -> None:
-        """Note that we are no longer in a room."""
+        """Record that we are no longer in a room."""
         self.rooms.pop(room, None)
         self.nicks.pop(room, None)
 
     async def knows(self, jid: str, feature: str) -> bool:
-        """Return whether somebody says that they have a feature. Raises XmppLost, XmppSilent."""
+        """Return whether an address reports a feature. Raises XmppLost, XmppSilent."""
         from slixmpp.exceptions import IqError
 
         try:
@@ -237,8 +237,8 @@ class XmppLink:
         return feature in info["disco_info"]["features"]
 
     async def page(self, archive: str, with_jid: str = "", **rsm: Any) -> tuple[list[tuple[str, Element]], bool]:
-        """Return (id, message) of a page of an archive, the oldest first; whether it is the last. Raises XmppLost,
-        XmppSilent, IqError.
+        """Return the pairs (id, message) of a page of an archive, the oldest first, and whether it is the last page. Raises
+        XmppLost, XmppSilent, IqError.
         """
         asked = {"jid": archive} if archive != self.account else {}
         more = {"with_jid": with_jid} if with_jid else {}

@@ -32,14 +32,14 @@ _MOST_FILE_BYTES = 50 * 1024 * 1024
 _QUEUE = 10_000
 _ROOMS_SECONDS, _TOLD_SECONDS = 120.0, 3600.0
 _MOST_PAGES = 200
-"""Pages of a room's archive that are read at once: a server of others may have one without an end."""
+"""Limit of pages of a room's archive that are read at once: a foreign server may have an endless one."""
 _UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat, and say it again."
 _NONANONYMOUS = "muc_nonanonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class _Came:
-    """A stanza with what was known when it came: its archive and id there ("" for none), who sent it ("" for nobody)."""
+    """A stanza with facts from its arrival: its archive and id there ("" for none), its sender ("" if unknown)."""
 
     stanza: Element
     archive: str
@@ -49,7 +49,7 @@ class _Came:
 
 
 class XmppPlatform:
-    """``settings``: README.md has them. Messages are known by the ids that the archive of the account, or a room, gave them."""
+    """The XMPP platform. README.md describes the ``settings``. Messages have the ids of the account's or a room's archive."""
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
@@ -60,20 +60,20 @@ class XmppPlatform:
         self._queue: asyncio.Queue[_Came | None] = asyncio.Queue()
         self._places: dict[str, str] = {}
         self._open: set[str] = set()
-        """Rooms that tell who is who."""
+        """Rooms that report the addresses of their occupants."""
         self._ids: Recent[tuple[str, str], str] = Recent(10_000)
-        """Ids in the archive of messages of others, by chat, sender and their own id."""
+        """Archive ids of others' messages, by chat, sender and the sender's own id."""
         self._seen: Recent[tuple[str, str], bool] = Recent(10_000)
         self._told: Recent[str, float] = Recent(1_000)
         self._sender = XmppSender(host)
         self._behind = False
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> str:
         """Log in. Raises ConfigError, XmppLost."""
         try:
-            import slixmpp  # noqa: F401 - to say what is missing
+            import slixmpp  # noqa: F401 - to report a missing library
         except ImportError as error:
             raise ConfigError("the xmpp platform needs the extra: pip install 'toolcrib[xmpp]'") from error
         self._given = given = settings_of(self._host, _SETTINGS)
@@ -104,7 +104,7 @@ class XmppPlatform:
             raise ConfigError(f"{self._host.names_setting('ca_file')}: {error.strerror or error}") from error
 
     async def _files(self) -> int:
-        """Find who takes files, and return the bytes that one may have."""
+        """Find the server's upload service, and return its size limit in bytes."""
         link = self._up
         found = await link.done(link.client.plugin["xep_0363"].find_upload_service(timeout=10))
         self._sender.link = link
@@ -113,7 +113,7 @@ class XmppPlatform:
         return 0 if found is None else min(int(size), _MOST_FILE_BYTES) if size.isdecimal() else _MOST_FILE_BYTES
 
     async def start(self) -> None:
-        """Begin to receive: the first time of all what comes from now on, else what came since."""
+        """Begin to receive: at the first start of all, messages from now on, else those since the last start."""
         await self._sender.load()
         self._places = dict(await self._host.recall("places") or {})
         self._sender.rooms = self._rooms = list(dict.fromkeys([*self._named, *(await self._host.recall("rooms") or ())]))
@@ -123,7 +123,7 @@ class XmppPlatform:
         )
 
     async def stop(self) -> None:
-        """Receive nothing more, and free everything."""
+        """Stop receiving, and free everything."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -138,10 +138,10 @@ class XmppPlatform:
             raise XmppLost("it is not connected")
         return self._link
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        """Take what came until the connection is lost, or something could not be kept: it is all read again from the archive."""
+        """Take stanzas until the connection is lost, or one can't be stored: then all are read again from the archive."""
         if self._link is None or not self._link.is_up:
             if self._link is not None:
                 await self._link.close()
@@ -171,13 +171,13 @@ class XmppPlatform:
         raise XmppLost("the connection was lost")
 
     async def _enter(self) -> None:
-        """Say that we are here, and enter the rooms."""
+        """Send our presence, and enter the rooms."""
         link = self._up
         while not self._queue.empty():
             self._queue.get_nowait()  # the archive has it
         await self._begin_at(link.account)
         link.client.send_presence()
-        await link.ping()  # what is said to us from here on comes at once: an invitation is in no archive
+        await link.ping()  # from here on stanzas reach us at once: an invitation is in no archive
         await asyncio.gather(*(self._join(link, room) for room in self._rooms))
 
     async def _join(self, link: XmppLink, room: str) -> bool:
@@ -197,7 +197,7 @@ class XmppPlatform:
         return room in link.nicks
 
     async def _keep_rooms(self, link: XmppLink) -> None:
-        """Enter rooms that could not be entered, or that forgot us, for ever; not those that people removed us from."""
+        """Enter rooms again that failed or forgot us, except rooms that removed us. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(_ROOMS_SECONDS)
             for room in [one for one in self._rooms if one not in link.sent_away]:
@@ -220,7 +220,7 @@ class XmppPlatform:
         await self._host.keep("places", self._places)
 
     async def _catch_up(self, archive: str) -> None:
-        """Take what an archive has since the last that was taken. Raises StoreFailed, XmppLost."""
+        """Take what an archive has after the last taken message. Raises StoreFailed, XmppLost."""
         from slixmpp.exceptions import IqError
 
         link = self._up
@@ -232,11 +232,11 @@ class XmppPlatform:
                 if error.condition != "item-not-found" or not place:
                     _log.warning("the archive of %s can't be read: %s", Chat(archive), error.condition)
                     return
-                self._places[archive] = ""  # it was deleted there, as was all before it
+                self._places[archive] = ""  # it was deleted there, like all before it
                 continue
             except XmppSilent as error:
                 _log.warning("the archive of %s can't be read: %s", Chat(archive), error)
-                link.out_of(archive)  # it is entered again later
+                link.out_of(archive)  # the room is entered again later
                 return
             for known_as, stanza in found:
                 await self._take(self._came(stanza, archive, known_as, is_live=False), is_place=False)
@@ -249,7 +249,7 @@ class XmppPlatform:
                 return
 
     def _took(self, stanza: Element, is_message: bool) -> None:
-        """Note a stanza as it comes, with who that is at this moment. Never waits."""
+        """Queue a stanza with its sender at this moment. Never waits."""
         link = self._link
         if link is None or self._queue.qsize() > _QUEUE:
             self._behind = link is not None
@@ -268,27 +268,27 @@ class XmppPlatform:
             self._queue.put_nowait(_Came(stanza, "", "", sender))
         elif message_of(stanza) is not None:
             known_as = archive_id(stanza, link.account)
-            if not known_as:  # it was kept while we were away: the archive has it too
+            if not known_as:  # stored while we were away: the archive has it too
                 self._behind = True
                 self._queue.put_nowait(None)
             else:
                 self._queue.put_nowait(self._came(stanza, link.account, known_as, is_live=True))
 
     def _came(self, stanza: Element, archive: str, known_as: str, *, is_live: bool) -> _Came:
-        """Return a message with who wrote it. In a room that is whom the room names, at that moment; else nobody."""
+        """Return a message with its author: in a room the one that the room reports for that moment, else none."""
         link = self._up
         sender, _, nick = stanza.get("from", "").partition("/")
         if archive == link.account:
-            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # words of an occupant, who is nobody
+            is_room = sender in link.rooms or stanza.find(f"{MUC_USER}x") is not None  # a private message has no known author
             return _Came(stanza, archive, known_as, "" if is_room or sender == link.account else sender)
         if is_live:
             user = link.rooms.get(archive, {}).get(nick, "")
-        else:  # the room wrote down who it was, if it tells that at all
+        else:  # the room recorded the author, if it reports authors at all
             user = real_jid(stanza) if archive in self._open and sender == archive else ""
         return _Came(stanza, archive, known_as, "" if user == link.account else user, nick)
 
     async def _take(self, came: _Came, *, is_place: bool = True) -> None:
-        """Take one, in order. What is wrong with it keeps back no other. Raises StoreFailed, XmppLost."""
+        """Take one stanza, in order. A faulty one does not block the others. Raises StoreFailed, XmppLost."""
         if (came.archive, came.known_as) in self._seen:
             return
         try:
@@ -298,7 +298,7 @@ class XmppPlatform:
                 await self._message(came)
         except (StoreFailed, XmppLost):
             raise
-        except Exception:  # noqa: BLE001 - anybody can send any stanza
+        except Exception:  # noqa: BLE001 - any user can send any stanza
             _log.exception("%s: a stanza could not be taken, and is passed over", self.name)
         if came.archive and came.known_as:
             self._seen[came.archive, came.known_as] = True
@@ -306,7 +306,7 @@ class XmppPlatform:
                 await self._keep_place(came.archive, came.known_as)
 
     async def _invited(self, came: _Came) -> None:
-        """Follow an invitation of whom may speak, and let them see that we are here."""
+        """Accept invitations of users who may speak, and let them see our presence."""
         link, asked = self._up, came.stanza.find("{jabber:x:conference}x")
         if asked is None:
             if await self._host.follows(Chat(came.user), came.user):
@@ -345,7 +345,7 @@ class XmppPlatform:
         await self._host.receive(message)
 
     async def _unreadable(self, came: _Came, chat: Chat) -> None:
-        """Say that what somebody wrote can't be read, once an hour."""
+        """Answer that encrypted messages can't be read, once an hour per user."""
         last = self._told.get(came.user, -_TOLD_SECONDS)
         if chat.is_group or time.monotonic() - last < _TOLD_SECONDS or not await self._host.listens(chat, came.user):
             return
@@ -367,16 +367,16 @@ class XmppPlatform:
                 _log.warning("%s: what a press came to could not be said", self.name)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file that came. Raises ToolcribError."""
+        """Yield a received file. Raises ToolcribError."""
         if self._sender.files is None:
             raise ToolcribError("it is not connected")
         async for piece in self._sender.files.get(str(attachment.ref["url"])):
             yield piece
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or correct one. Raises NotSent."""
+        """Show or correct a message. Raises NotSent."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:
@@ -385,7 +385,7 @@ class XmppPlatform:
             raise NotSent(str(error), perhaps_sent=True) from error
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written, or no longer."""
+        """Show that an answer is being written, or stop showing it."""
         from xml.etree.ElementTree import SubElement
 
         message = self._up.client.make_message(mto=chat.id, mtype="groupchat" if chat.is_group else "chat")
@@ -395,6 +395,6 @@ class XmppPlatform:
 
 
 def _value(form: Element, name: str) -> str:
-    """Return what a field of a form says, "" for none."""
+    """Return the value of a form's field, or "" for none."""
     found = [one.findtext("{jabber:x:data}value") for one in form.iter("{jabber:x:data}field") if one.get("var") == name]
     return (found[0] or "") if found else ""

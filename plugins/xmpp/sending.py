@@ -1,4 +1,4 @@
-"""Sending of messages, corrections, files and reactions, each confirmed by the server, and known again after a restart."""
+"""Sending of messages, corrections, files and reactions: each is confirmed by the server, and recognised after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _FOR_LATER = {"recipient-unavailable", "remote-server-timeout", "resource-constr
 
 
 class XmppSender:
-    """``link`` and ``files`` are those of the moment. Ids of ours follow from what is said, in whichever process."""
+    """Sends messages over the current ``link`` and ``files``. Our ids are derived from the content, so they are equal in all
+    processes.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -34,21 +36,21 @@ class XmppSender:
         self.rooms: Sequence[str] = ()
         """Rooms that are entered with each connection."""
         self._looked: set[str] = set()
-        """Chats whose archive was searched for what an earlier process showed."""
+        """Chats whose archive was searched for messages that an earlier process showed."""
         self.shown: Recent[tuple[str, str], str] = Recent(10_000)
-        """Ids of ours that were shown, by chat and by the id in the archive of a room, or else our own."""
+        """Our ids of messages that were shown, by chat and by the id in a room's archive, or else our own id."""
         self._perhaps: Recent[tuple[str, str], bool] = Recent(10_000)
-        """Ids of ours that a room showed for somebody with our nick, where it does not tell who that was."""
+        """Our ids of messages that a room showed for our nick without reporting its owner's address."""
         self._asked: dict[str, dict[str, Any]] = {}
         self._waiting: dict[tuple[str, str], asyncio.Future[str]] = {}
-        """Messages that are to be confirmed, by who can do so and their ids."""
+        """Messages that wait for confirmation, by the confirming address and their ids."""
 
     async def load(self) -> None:
-        """Read which reactions an earlier process asked for. Raises StoreFailed."""
+        """Load the questions whose reactions an earlier process stored. Raises StoreFailed."""
         self._asked = dict(await self._host.recall(_ASKED) or {})
 
     def sent(self, room: str, stanza: Element) -> None:
-        """Take a message of ours as a room shows it."""
+        """Record a message of ours that a room shows."""
         ours, known = stanza.get("id", ""), archive_id(stanza, room)
         if known:
             self.shown[room, known] = ours
@@ -56,27 +58,27 @@ class XmppSender:
             waiting.set_result(known)
 
     def refused(self, stanza: Element) -> None:
-        """Take an error that came for a message of ours, from whom that was for: anybody can say that it failed."""
+        """Record an error for a message of ours, if it comes from the message's receiver: anyone can send an error."""
         waiting = self._waiting.get((stanza.get("from", ""), stanza.get("id", "")))
         is_late = waiting is None and (stanza.get("from", ""), stanza.get("id", "")) in self.shown
         if is_late or (waiting is not None and not waiting.done()):
             error = stanza.find("{jabber:client}error")
             names = [one.tag.rpartition("}")[2] for one in error or () if one.tag.endswith("}text") is False]
             name = names[0] if names else "error"
-            if waiting is None:  # servers that can't be reached say so later
+            if waiting is None:  # servers report later that a receiver can't be reached
                 _log.warning("%s did not get a message: %s", Chat(stanza.get("from", "")), name)
                 return
             is_brief = error is not None and error.get("type") == "wait"
             waiting.set_exception(NotSent(f"the server says {name}", for_good=not is_brief and name not in _FOR_LATER, code=name))
 
     async def question(self, chat: str, is_group: bool, message_id: str) -> tuple[str, dict[str, Any]]:
-        """Return (our id, what was asked) of a message that somebody reacts to; ("", {}) for one that asks nothing here."""
+        """Return (our id, the question) for a message that a user reacts to, or ("", {}) if it is no question in this chat."""
         ours = await self.ours(chat, message_id) if is_group else message_id
         asked = self._asked.get(ours, {})
         return (ours, asked) if asked.get("chat") == chat else ("", {})
 
     async def ours(self, room: str, known: str) -> str:
-        """Return our id of a message of ours that a room knows by its own, "" for none. Raises XmppLost."""
+        """Return our id of a message that a room knows by its own id, or "" for none. Raises XmppLost."""
         if (room, known) not in self.shown and room not in self._looked:
             with contextlib.suppress(XmppSilent):
                 await self._look(room, is_group=True)
@@ -85,7 +87,7 @@ class XmppSender:
     # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or correct one: the text, then the files. Raises NotSent, XmppLost, XmppSilent, StoreFailed."""
+        """Show or correct a message: the text, then the files. Raises NotSent, XmppLost, XmppSilent, StoreFailed."""
         link, chat = self._up, out.chat.id
         if out.chat.is_group and chat not in link.nicks:
             raise NotSent("we are not in the room", for_good=chat not in (*link.rooms, *self.rooms))
@@ -118,7 +120,7 @@ class XmppSender:
             await self._put(out, ours, url, url=url)
 
     async def _put(self, out: Outbound, ours: str, body: str, *, replaces: str = "", url: str = "") -> None:
-        """Send a stanza, and return once the server has shown it."""
+        """Send a stanza, and return when the server has shown it."""
         from xml.etree.ElementTree import SubElement
 
         link, chat = self._up, out.chat.id
@@ -150,10 +152,10 @@ class XmppSender:
         finally:
             self._waiting.pop((chat, ours), None)
             if waiting.done() and not waiting.cancelled():
-                waiting.exception()  # so that nobody is told that it was not asked for
+                waiting.exception()  # prevents a warning about an unread exception
 
     async def _react(self, out: Outbound, ours: str) -> None:
-        """Give our own reactions, for people to give too; none where nothing is asked any more."""
+        """Add our own reactions, for users to add the same ones; none if the question is closed."""
         from xml.etree.ElementTree import SubElement
 
         link, chat = self._up, out.chat.id
@@ -165,17 +167,19 @@ class XmppSender:
                 SubElement(reactions, "{urn:xmpp:reactions:0}reaction").text = emoji_of(button, number)
             SubElement(message.xml, "{urn:xmpp:hints}store")
             message.send()
-            await link.ping()  # so that whoever sees the question sees how to answer it
+            await link.ping()  # so that a user who sees the question also sees its answers
 
     async def _keep_asked(self, ours: str, asked: dict[str, Any]) -> None:
-        """Keep what reactions mean before anybody can give them. Raises StoreFailed."""
+        """Store the meaning of reactions before any user can add them. Raises StoreFailed."""
         self._asked = dict([*((one, known) for one, known in self._asked.items() if one != ours), (ours, asked)][-_MOST_ASKED:])
         await self._host.keep(_ASKED, self._asked)
 
-    # -- what was shown before -----------------------------------------------------------------------------------
+    # -- earlier messages ----------------------------------------------------------------------------------------
 
     async def _is_shown(self, out: Outbound, ours: str) -> bool:
-        """Return whether a message is there, by the archive where an earlier process or a lost connection may have sent it."""
+        """Return whether a message was shown, according to the archive if an earlier process or a lost connection may have sent
+        it.
+        """
         chat = out.chat.id
         if out.is_again or chat not in self._looked:
             await self._look(chat, is_group=out.chat.is_group)
@@ -195,7 +199,7 @@ class XmppSender:
                     if ours and who == link.account:
                         self.shown[chat, known if is_group else ours] = ours
                     elif ours and is_group and not who and sender == f"{chat}/{link.nicks.get(chat)}":
-                        self._perhaps[chat, ours] = True  # another may have had the nick, and repeated an id of ours
+                        self._perhaps[chat, ours] = True  # another user may have had the nick, and repeated our id
                 if is_all or not found:
                     break
                 before = found[0][0]

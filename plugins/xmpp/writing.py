@@ -1,4 +1,4 @@
-"""Parts of a message of ours: its text in Message Styling (XEP-0393), its ids, and what belongs to it."""
+"""Parts of our messages: text in Message Styling (XEP-0393), ids, and reactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.chat import Button, Outbound, without_controls
 from toolcrib.platforms import Markup, shown
 
 _NO_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
-"""Characters besides control characters that end the connection, as XML has none of them."""
+"""Characters besides control characters that XML does not allow; they would end the connection."""
 _STYLES = Markup(
     bold="*{}*",
     italic="_{}_",
@@ -23,22 +23,22 @@ _STYLES = Markup(
 
 
 def stanza_id(*parts: str) -> str:
-    """Return the id of a stanza: the same for the same parts, in whichever process."""
+    """Return the id of a stanza: the same for the same parts, in every process."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def body_of(out: Outbound, nicks: Collection[str]) -> str:
-    """Return a message's text; a joiner in a nick of the room keeps clients from notifying whom it names."""
+    """Return a message's text; a joiner in each nick of the room keeps clients from notifying users who are named."""
     return sendable(out.text) if out.is_plain else quiet(sendable(shown(out.text, _STYLES)), nicks)
 
 
 def sendable(text: str) -> str:
-    """Return a text without what no stanza may have in it."""
+    """Return a text without characters that no stanza may contain."""
     return without_controls(text).translate(_NO_XML)
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:
-    """Return a text in which no nick stands as a word."""
+    """Return a text without nicks as whole words."""
     names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
     if not names:
         return text
@@ -53,5 +53,5 @@ def emoji_of(button: Button, number: int) -> str:
 
 
 def choices_of(out: Outbound) -> dict[str, str]:
-    """Return what reactions to a message mean."""
+    """Return the choices that reactions to a message stand for."""
     return {bare_emoji(emoji_of(one, number)): one.choice for number, one in enumerate(out.buttons)}

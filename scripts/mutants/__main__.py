@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(write_entry(mutant, mutant.operator) for mutant in mutants))
         return 0
     print(f"{len(mutants)} mutants", flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended, and the copies go
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # to end running tests, and delete the copies
     folder = Path(tempfile.mkdtemp(prefix="mutants-")).resolve()
     try:
         ended = _try_all(options, mutants, listed, folder)

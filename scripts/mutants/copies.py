@@ -21,7 +21,7 @@ MEMORY = 4 << 30
 
 
 def copy_project(folder: Path) -> Path:
-    """Copy the files of the checkout, as they are now, and nothing that git ignores."""
+    """Copy the files of the checkout, in their present state, except those that git ignores, and return the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, check=True, text=True
     ).stdout
@@ -33,7 +33,7 @@ def copy_project(folder: Path) -> Path:
 
 
 class Durations:
-    """A plugin of pytest that writes down how long each test took that passed."""
+    """A plugin of pytest that records the duration of each passed test."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -51,7 +51,7 @@ class Durations:
 
 
 class TimeLimits:
-    """A plugin of pytest that ends the process by SIGALRM, hung or not, where a test takes far longer than it did."""
+    """A plugin of pytest that ends the process by SIGALRM, hung or not, if a test takes far longer than it did before."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self._seconds = seconds
@@ -64,9 +64,9 @@ class TimeLimits:
 
 
 def fork_pytest(folder: Path, copy: Path, options: Sequence[str], plugin: object, *, bytecode: bool = False) -> int:
-    """Run pytest in a process that has it imported already, which saves a second for each mutant. Return its id.
+    """Run pytest in a forked process that has it imported already, which saves a second for each mutant. Return its id.
 
-    Its output goes to ``folder``. ``bytecode``: what is compiled is kept.
+    Its output goes to ``folder``. ``bytecode``: keep compiled files.
     """
     sys.stdout.flush()
     child = os.fork()
@@ -108,7 +108,7 @@ def _strays(folder: Path) -> list[int]:
 
 
 def clear_away(folder: Path) -> None:
-    """End what tests have left running. Servers get a moment: they clean up by themselves once their test is gone."""
+    """End processes that tests left running. Servers get a moment to clean up by themselves."""
     until = time.monotonic() + 20
     while (left := _strays(folder)) and time.monotonic() < until:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Try mutants: each in a copy, until the first test fails."""
+"""Run mutants: each in a copy, until the first test fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mutants.recording import Recording
 
 @dataclass
 class Bench:
-    """A copy of the project, in which one mutant at a time is tried."""
+    """A copy of the project that runs one mutant at a time."""
 
     folder: Path
     mutant: Mutant | None = None
@@ -32,7 +32,7 @@ class Bench:
         self.child = fork_pytest(self.folder, self.folder / "copy", ["-x", "-q", *tests], TimeLimits(seconds))
 
     def ended(self) -> str | None:
-        """Return how it ended, or None while it runs."""
+        """Return how the run ended, or None while it runs."""
         pid, status = os.waitpid(self.child, os.WNOHANG)
         if not pid:
             return None
@@ -42,7 +42,7 @@ class Bench:
         return "killed" if status else "survived"
 
     def clean_up(self) -> None:
-        """Put the file back, with its old time, so that its bytecode counts again."""
+        """Restore the file with its old time, so that its bytecode is valid again."""
         clear_away(self.folder)
         if self.mutant is not None:
             shutil.copy2(self.folder / "original", self.folder / "copy" / self.mutant.path)
@@ -55,7 +55,7 @@ class Bench:
 
 
 def judge(mutants: Sequence[Mutant], recording: Recording, benches: Sequence[Bench]) -> Iterator[tuple[Mutant, str, str]]:
-    """Yield each mutant with how it ended, and with the test that failed."""
+    """Yield each mutant with its outcome and the test that failed."""
     waiting = list(reversed(mutants))
     while waiting or any(bench.mutant for bench in benches):
         for bench in benches:

@@ -1,4 +1,4 @@
-"""The list of survivors that are known, each with its reason."""
+"""The list of known survivors, each with its reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mutants.making import Key, Mutant
 
 
 def read_survivors(text: str) -> dict[Key, str]:
-    """Return the reason of each mutant that is listed. Raises ValueError for an entry without one, or that can't be read."""
+    """Return the reason of each listed mutant. Raises ValueError for an entry without one, or one that can't be parsed."""
     form = re.compile(r"(\S+) (\S+)\n- ?(.*)\n\+ ?(.*)(?:\nwhy: (\S.*))?")
     listed: dict[Key, str] = {}
     for block in re.split(r"\n\s*\n", "\n".join(line for line in text.splitlines() if not line.startswith("#"))):
@@ -21,5 +21,5 @@ def read_survivors(text: str) -> dict[Key, str]:
 
 
 def write_entry(mutant: Mutant, why: str = "") -> str:
-    """Return the mutant as the list has it."""
+    """Return the mutant's entry in the list."""
     return f"{mutant.path} {mutant.scope}\n- {mutant.before}\n+ {mutant.after}\nwhy: {why}\n"

@@ -26,19 +26,19 @@ CLOSE = set(
     USub_UAdd UAdd_USub Delete_Not Delete_USub Delete_Invert
     """.split()
 )
-"""Exchanges of operators that a person might make by mistake. cosmic-ray has all, and most raise TypeError at once."""
+"""Exchanges of operators that a person might make by mistake. cosmic-ray has all of them, and most raise TypeError at once."""
 
 
 FALSE = {"None", "False", "0", "0.0", '""', "()", "[]", "{}", "set()"}
-"""Values that callers can hardly tell from None, where types are checked."""
+"""Values that callers can hardly tell apart from None if types are checked.  (quoted)"""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each.
+    """A mutant. ``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each.
 
-    ``lines`` are those of the statement that is changed, up to its body where it has one: one of them runs when it runs.
-    ``at_import`` says that this is when its file is imported.
+    ``lines`` are those of the changed statement, without the body if it has one: one of them runs when the statement runs.
+    ``at_import``: the statement runs when its file is imported.
     """
 
     path: str
@@ -53,14 +53,14 @@ class Mutant:
 
     @property
     def key(self) -> Key:
-        """Identify the mutant, also after lines above it have moved."""
+        """A key that stays valid when lines above the mutant move."""
         return self.path, self.scope, self.before, self.after
 
 
 class RemoveStatement(Operator):  # type: ignore[misc]  # cosmic-ray has no types
-    """Leave out a call, a raise, or an assignment to an attribute or item; return nothing instead of a value.
+    """Remove a call, a raise, or an assignment to an attribute or item; return None instead of a value.
 
-    cosmic-ray's own operators change operators, conditions, numbers and decorators, and remove no statement.
+    cosmic-ray's own operators change operators, conditions, numbers and decorators, but remove no statement.
     """
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
@@ -97,14 +97,14 @@ def _operators() -> dict[str, Any]:
 
 
 class _Meaning(ast.NodeTransformer):
-    """Take out what has no meaning while the file runs, or what mypy sees to: annotations, protocols, frozen and slots."""
+    """Remove what has no effect when the file runs, or what mypy checks: annotations, protocols, frozen and slots."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
         return node
 
     def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        """``*`` and ``/`` between parameters: mypy sees how each is given."""
+        """Remove ``*`` and ``/`` between parameters: mypy checks how arguments are passed."""
         node.args, node.posonlyargs, node.kwonlyargs = [*node.posonlyargs, *node.args, *node.kwonlyargs], [], []
         node.defaults, node.kw_defaults = [*node.defaults, *filter(None, node.kw_defaults)], []
         return self.generic_visit(node)
@@ -115,7 +115,7 @@ class _Meaning(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST | None:
         if not node.decorator_list and ast.unparse(node.body[-1]) == "...":
-            return None  # an overload, or what is left of it without its decorator
+            return None  # an overload, or what remains of it without its decorator
         if any("overload" in ast.unparse(decorator) for decorator in node.decorator_list):
             return None
         node.returns = None
@@ -135,7 +135,7 @@ class _Meaning(ast.NodeTransformer):
 
 
 def _meaning(code: str) -> str | None:
-    """Return the same text for two files that do the same, and None for one that is no Python."""
+    """Return equal texts for two files that do the same, and None for invalid Python."""
     try:
         return ast.dump(_Meaning().visit(ast.parse(code)))
     except SyntaxError:
@@ -143,7 +143,7 @@ def _meaning(code: str) -> str | None:
 
 
 def _scopes(code: str) -> dict[int, str]:
-    """Map each line to the innermost function or class that it is in."""
+    """Return the innermost function or class of each line."""
     found: dict[int, str] = {}
 
     def visit(node: ast.AST, name: str) -> None:
@@ -191,7 +191,7 @@ def _as_one_line(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Place:
-    """A place of the code, and the mutants that it has: (operator, number of its occurrence in the file)."""
+    """A place of the code, and its mutants: (operator, number of the operator's occurrence in the file)."""
 
     path: str
     start: tuple[int, int]
@@ -210,7 +210,7 @@ def _places(path: str, operators: dict[str, Any]) -> list[_Place]:
 
 
 def _make(place: _Place, name: str, occurrence: int, operators: dict[str, Any]) -> Mutant | None:
-    """Return the mutant, or None where it does the same as the original or is no Python."""
+    """Return the mutant, or None if it does the same as the original or is invalid Python."""
     original = Path(place.path).read_text(encoding="utf-8")
     code = mutate_code(original, operators[name], occurrence)
     meaning = None if code is None else _meaning(code)
@@ -241,7 +241,7 @@ def draw(paths: Sequence[str], size: int, seed: int) -> list[Mutant]:
 
 
 def find(keys: set[Key]) -> list[Mutant]:
-    """Return the mutants that these keys name, as far as the code still has them."""
+    """Return the mutants with these keys, if the code still has them."""
     operators, found = _operators(), dict[Key, Mutant]()
     for path in sorted({key[0] for key in keys if Path(key[0]).exists()}):
         lines = Path(path).read_text(encoding="utf-8").splitlines()

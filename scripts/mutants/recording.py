@@ -1,4 +1,4 @@
-"""Record what each test executes, and pick the tests for a mutant."""
+"""Record what each test executes, and select the tests for a mutant."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ TESTS_AT_MOST, SECONDS_AT_MOST = 500, 40.0
 
 @dataclass
 class Recording:
-    """``lines`` maps file, line and test; ``seconds`` says how long each test that passed took."""
+    """Lines and durations. ``lines`` maps file, line and test; ``seconds`` has the duration of each passed test."""
 
     lines: dict[str, dict[str, list[str]]]
     seconds: dict[str, float]
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the statement: those of the mirrored file, then the quickest, of these the nearest.
+        """Return the tests that execute the statement: first those of the mirrored file, then the quickest, and of these the
+        nearest.
 
-        Where it runs at import, those that execute anything of its file, or else name its class. Where none does, those in the
-        mirrored folder, which may run it in a process of its own: that is not recorded. For the same reason those in the mirrored
-        file always belong to it.
+        If the statement runs at import, return the tests that execute any of its file, or else name its class. If no test does,
+        return the tests of the mirrored folder, which may run it in a child process: that is not recorded. For the same reason
+        the tests of the mirrored file are always included.
         """
         by_line = self.lines.get(mutant.path, {})
         named = {test for line in mutant.lines for test in by_line.get(str(line), ())}
@@ -48,7 +49,7 @@ class Recording:
         return chosen
 
     def _that_name(self, scope: str) -> set[str]:
-        """Return the tests in whose file a class or function of this scope is named."""
+        """Return the tests whose file contains the name of a class or function of this scope."""
         name = re.compile(rf"\b({'|'.join(map(re.escape, scope.split('.')))})\b")
         files = {test.partition("::")[0] for test in self.seconds}
         found = {file for file in files if Path(file).exists() and name.search(Path(file).read_text(encoding="utf-8"))}
@@ -65,7 +66,7 @@ def _is_for(path: str, test: str) -> bool:
 
 
 def record(copy: Path, folder: Path, tests: Sequence[str], jobs: int) -> Recording:
-    """Run the quick tests once in this copy, and note what each executes."""
+    """Run the quick tests once in this copy, and record what each executes."""
     from coverage import CoverageData
 
     settings, data, times = folder / "coveragerc", folder / "coverage", folder / "times.json"

@@ -1,1 +1,1 @@
-"""The contract: types, the registry, hooks, and protocols of what others implement. Each module is imported by its own name."""
+"""The contract: types, the registry, hooks, and protocols that other packages implement. Import each module by its own name."""

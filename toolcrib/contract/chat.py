@@ -35,9 +35,7 @@ _CONTROLS = Regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u
 
 
 def without_controls(text: str) -> str:
-    """Return the text in a form that is safe to show: control characters, and those that change the reading direction, become
-    U+FFFD.
-    """
+    """Return the text in a form that is safe to show: control characters and direction marks become U+FFFD."""
     return _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
@@ -334,7 +332,7 @@ class TellsShortcomings(Protocol):
 
     @property
     def shortcomings(self) -> Sequence[tuple[str, str]]:
-        """Pairs of what the platform can't do and how to fix it. The list is complete after ``connect``; some entries may exist
+        """Pairs (what the platform can't do, how to fix it). The list is complete after ``connect``; some entries may exist
         before.
         """
         ...

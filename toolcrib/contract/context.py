@@ -222,7 +222,7 @@ class ToolCallContext:
 
     @property
     def environment(self) -> Environment:
-        """The environment in which this session runs commands; opened at first use. Raises EnvironmentFailed."""
+        """The environment where this session runs commands; opened at first use. Raises EnvironmentFailed."""
         self.used_environment = True
         return self._scope.environment
 
@@ -263,7 +263,7 @@ class ToolCallContext:
 
     @property
     def undo(self) -> UndoLog | None:
-        """The log in which a tool keeps each file before it replaces it, or None if no file versions are kept."""
+        """The log where a tool keeps each file before it replaces it, or None if no file versions are kept."""
         return self._scope.undo
 
     @property

@@ -1,7 +1,7 @@
 """Effects of a call, which the tool declares before it runs, in terms that gates can judge.
 
 A tool of kind ``edit`` or ``execute`` declares ``effects=`` at registration: a function of (args, ctx), sync or async, that
-returns these. Paths are those that ``ctx.environment.resolve`` returned, so gates judge the path that will be opened.
+returns these. Paths are results of ``ctx.environment.resolve``, so gates judge the path that will be opened.
 A tool that acts and declares no effects is opaque, and a user is asked about its calls.
 """
 

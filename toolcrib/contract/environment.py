@@ -18,7 +18,7 @@ Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
 class ExecRequest:
     """A shell command to execute.
 
-    ``cwd`` None means the folder in which the last command ended. ``timeout`` is in seconds. At most ``keep`` bytes of each
+    ``cwd`` None means the folder where the last command ended. ``timeout`` is in seconds. At most ``keep`` bytes of each
     output stream stay in memory, half from its head and half from its tail; if there is more, all of it goes to ``spill`` (a
     folder on this machine) if one is given. ``on_output`` gets chunks as they arrive: (stream name, bytes).
     """
@@ -69,7 +69,7 @@ class ExecOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Usability of a backend. ``problem`` says what is wrong and how to fix it, "" if the backend can be used.
+    """Usability of a backend. ``problem`` is the fault and how to fix it, "" if the backend can be used.
 
     ``note`` is what else a person should know: the backend works, but lacks something that it could have.
     """
@@ -132,7 +132,7 @@ class FileInfo:
 
 
 class Environment(Protocol):
-    """An opened backend, in which commands run. It does not check approval: its callers have done that.
+    """An opened backend, where commands run. It does not check approval: its callers have done that.
 
     Every method raises EnvironmentFailed if the environment itself is lost; a failing command is no error but an exit code. File
     methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so the path
@@ -149,7 +149,7 @@ class Environment(Protocol):
 
     @property
     def cwd(self) -> str:
-        """The folder in which the next command starts; absolute."""
+        """The folder where the next command starts; absolute."""
         ...
 
     @property
@@ -221,7 +221,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PortableState:
-    """State with which another process can continue in an equal environment: the folder, and exported variables by name.
+    """State that lets another process continue in an equal environment: the folder, and exported variables by name.
 
     Plain data. An environment does not know which values are secret: remove those before the state is stored.
     """
@@ -278,7 +278,7 @@ class HoldsFiles(Protocol):
     """An environment whose files outlive it, or belong to another environment too."""
 
     def holder(self, path: str) -> str:
-        """Return the name of what holds this file. An undo works in any environment with the same holder; the default is the
+        """Return the name of this file's holder. An undo works in any environment with the same holder; the default is the
         identity.
         """
         ...
@@ -321,15 +321,15 @@ class GivesAttributes(Protocol):
         ...
 
     async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
-        """Set the attributes on a regular file, in place of the ACL that it inherited from its folder. Return those that could
-        not be set, each in words such as "its ACL". Raises OSError.
+        """Set the attributes on a regular file, in place of the ACL that it inherited from its folder. Return the names
+        of the rest, each in words such as "its ACL". Raises OSError.
         """
         ...
 
 
 @runtime_checkable
 class RemovesFolders(Protocol):
-    """An environment that can remove folders; undo removes those that were made for a file."""
+    """An environment that can remove folders; undo removes folders that were made for a file."""
 
     async def delete_folder(self, path: str) -> None:
         """Remove an empty folder. Raises OSError for any other."""

@@ -187,7 +187,7 @@ class StreamBroken(ProviderError):
 
 
 class EnvironmentFailed(ToolcribError):
-    """The environment is lost or unavailable; this says nothing about the command's own success."""
+    """The environment is lost or unavailable; the command itself may have succeeded or failed."""
 
 
 class StoreFailed(ToolcribError):

@@ -32,7 +32,7 @@ class Forgetting(Protocol):
         ...
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
-        """Return the ids of the sessions that have a stored text, as text or as JSON, for which ``says`` returns True. It checks
+        """Return the ids of the sessions with a stored text, as text or as JSON, that ``says`` returns True for. It checks
         whole messages with the provider's data in them, calls and their results, questions, posts in chats, and what waits,
         including mail of the session's chat. It does not check prompts and artifacts. It reads the whole store.
         """
@@ -45,7 +45,7 @@ class Forgetting(Protocol):
         ...
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """Replace every prompt (SessionStore.prompt) that contains the text in its strings by what ``rewrite`` returns for it.
+        """Replace every prompt (SessionStore.prompt) that contains the text in its strings by the result of ``rewrite``.
         Return the ids of the sessions whose prompts changed; nothing else of them changes. ``rewrite`` may be called several
         times.
         """

@@ -89,7 +89,7 @@ class RunHooks:
 
     @hookspec
     def on_session_end(self, identity: RunIdentity) -> Awaitable[None] | None:
-        """A session in which something happened is closed. Its environment still exists."""
+        """A session that did something is closed. Its environment still exists."""
 
     @hookspec
     def on_run_start(self, identity: RunIdentity) -> Awaitable[None] | None:

@@ -8,7 +8,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.types import Json
 
 LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
-"""Platforms on which only the person who runs the process speaks, unless a user is named."""
+"""Platforms where only the person who runs the process speaks, unless a user is named."""
 
 
 @dataclass(frozen=True, slots=True)

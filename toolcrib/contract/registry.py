@@ -176,7 +176,7 @@ class ToolRegistry:
         return None
 
     def unregister(self, name: str, *, reason: str = "") -> bool:
-        """Remove a tool, and return False if there is none of that name. Later calls of it fail with the ``reason``."""
+        """Remove a tool, and return False if no tool has that name. Later calls of it fail with the ``reason``."""
         adopter = self._adopter()
         if adopter is not None:
             return adopter.unregister(name, reason=reason)

@@ -31,7 +31,7 @@ class ProviderTurn:
 
     ``usage`` counts tokens: ``input``, ``output``, and ``cached`` and ``reasoning`` as parts of these if the server reports them.
     ``finish`` is ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; check ``tool_calls`` to see whether there
-    are calls. ``model`` is the server's name for the model that answered. ``images`` are those that the model made, in order.
+    are calls. ``model`` is the server's name for the model that answered. ``images`` are the model's own, in order.
     """
 
     assistant_text: str
@@ -160,8 +160,8 @@ class ParsedReply:
     """A complete reply in plain text, parsed.
 
     ``content`` is for people, ``reasoning`` is the model's thinking. ``calls`` are in text order; one that could not be parsed
-    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are those that the end of the reply
-    still adds. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value``
+    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are new ones at the
+    reply's end. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value``
     (the final answer as JSON). ``next_thinking`` is what the reply implies for later replies.
     """
 

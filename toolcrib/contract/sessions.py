@@ -94,7 +94,7 @@ class SessionStore(Protocol):
         tags: Iterable[str] = (),
         delegates: bool = True,
     ) -> Sequence[SessionInfo]:
-        """Return sessions in which a user wrote, the last used first; given arguments must match. A session must have all
+        """Return sessions that a user wrote in, the last used first; given arguments must match. A session must have all
         ``tags``. Without ``delegates``, sessions of delegates are left out.
         """
         ...

@@ -89,7 +89,7 @@ class ChangeJournal(Protocol):
         ...
 
     async def sessions(self, limit: int = 20) -> Sequence[str]:
-        """Return the ids of the sessions in which a call changed files, the last one first."""
+        """Return the ids of the sessions whose calls changed files, the last one first."""
         ...
 
     async def mark_changes(

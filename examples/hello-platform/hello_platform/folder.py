@@ -1,6 +1,6 @@
-"""A platform whose server is a folder: people append lines of JSON to ``in.jsonl``, the bot to ``CHAT.jsonl``.
+"""A platform whose server is a folder: people append lines of JSON to ``in.jsonl``, the bot appends to ``CHAT.jsonl``.
 
-Whoever may write into the folder vouches for who said what.
+The folder's permissions decide who can write, and so who vouches for a message's author.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PAUSE = 0.1
 
 
 class FolderPlatform:
-    """``settings.folder`` is the folder. A chat is there once it has a file ``CHAT.jsonl``, an empty one at first."""
+    """``settings.folder`` is the folder. A chat exists if it has a file ``CHAT.jsonl``, which is empty at first."""
 
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class FolderPlatform:
         self._task: asyncio.Task[None] | None = None
 
     async def connect(self) -> str:
-        """Look whether the folder is there. Raises ConfigError."""
+        """Check that the folder exists. Raises ConfigError."""
         if not self._folder.name or not self._folder.is_dir():
             raise ConfigError(f"{self._host.names_setting('folder')}: expected a folder that exists")
         return str(self._folder.resolve())
@@ -39,16 +39,16 @@ class FolderPlatform:
         self._task = asyncio.create_task(self._read())
 
     async def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # -- what arrives --------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         while True:
-            with contextlib.suppress(OSError, StoreFailed):  # the folder is away, or a disk is full: the same line again
+            with contextlib.suppress(OSError, StoreFailed):  # the folder is missing, or a disk is full: read the same line again
                 await self._read_on(int(await self._host.recall("at") or 0))
             await asyncio.sleep(_PAUSE)
 
@@ -57,11 +57,11 @@ class FolderPlatform:
             file.seek(at)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # somebody is writing it
-                with contextlib.suppress(ValueError, KeyError, TypeError):  # no message
+                    return  # the line is incomplete
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # not a message
                     await self._take(json.loads(line))
                 at += len(line)
-                await self._host.keep("at", at)  # only now: what was not taken is read again
+                await self._host.keep("at", at)  # only now, so that a line that was not taken is read again
 
     async def _take(self, said: dict[str, Any]) -> None:
         chat = Chat(str(said["chat"]))
@@ -72,14 +72,14 @@ class FolderPlatform:
         await self._host.receive(Inbound(chat, str(said["user"]), str(said["id"]), str(said["text"])))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Files can't be sent here."""
+        """Raise ToolcribError: files can't be sent here."""
         raise NotImplementedError
         yield b""
 
-    # -- what is shown -------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Append a message; the newest line with an id is what it says now. Raises NotSent."""
+        """Append a message. The newest line with an id is its present form. Raises NotSent."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"more than {self.traits.max_chars} characters", for_good=True)
         if not self._folder.is_dir():
@@ -88,7 +88,7 @@ class FolderPlatform:
         if out.chat.id == "in" or "/" in out.chat.id or not file.is_file():
             raise NotSent(f"there is no chat {out.chat.id!r}", for_good=True)
         message = {
-            "id": out.edits or out.key,  # the key is the id: what was shown before gets a line, and no second message
+            "id": out.edits or out.key,  # the key is the id: a repeated message gets a line, but is no second message
             "text": without_controls(out.text),
             "buttons": [one.choice for one in out.buttons],
         }

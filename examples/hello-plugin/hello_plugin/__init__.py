@@ -1,4 +1,4 @@
-"""The hooks. toolcrib calls them once the plugin is enabled; importing this module does nothing."""
+"""The hooks. toolcrib calls them after the plugin is enabled; importing this module does nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register_command(add: Callable[[str, Any], None]) -> None:
 
 @hookimpl
 def tool_gate(ctx: ToolCallContext) -> Block | None:
-    """Looks at what a call would do rather than at its tool's name, so that every tool that runs commands is covered."""
+    """Block a call by its effects rather than by its tool's name, so that every tool that runs commands is covered."""
     for effect in ctx.effects:
         if isinstance(effect, RunsCommand) and _PROD.search(effect.command):
             return Block("the hello plugin keeps commands away from prod; work on staging")

@@ -15,6 +15,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit code."""
+    """Return the exit code."""
     print(greet(args.name, args.shout))
     return 0

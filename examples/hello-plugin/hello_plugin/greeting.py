@@ -1,4 +1,4 @@
-"""The tool ``greet``, its schema made from the function."""
+"""The tool ``greet``, with a schema made from the function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook. toolcrib calls it once the plugin is enabled; importing this module does nothing."""
+"""The hook. toolcrib calls it after the plugin is enabled; importing this module does nothing."""
 
 from __future__ import annotations
 

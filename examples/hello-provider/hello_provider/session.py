@@ -1,4 +1,4 @@
-"""Ollama's own API, /api/chat: one conversation as a toolcrib.ProviderSession."""
+"""A conversation over Ollama's own API, /api/chat, as a toolcrib.ProviderSession."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MISSING = "no result: the call was interrupted"
 
 
 class OllamaSession:
-    """``say`` something, then ``stream_turn``; see toolcrib.ProviderSession."""
+    """A conversation: call ``say``, then ``stream_turn``; see toolcrib.ProviderSession."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class OllamaSession:
         self._messages.append({"role": "user", "content": text, **_shown(images)})
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """A turn enters the history when it is whole: what failed may be asked again."""
-        import httpx  # costs what starting may not
+        """Return the next turn. It enters the history when it is complete, so a failed turn can be requested again."""
+        import httpx  # too slow to import at start
 
         self._answer({})
         self._client = self._client or httpx.AsyncClient(timeout=httpx.Timeout(120.0, connect=10.0))
@@ -97,14 +97,14 @@ class OllamaSession:
     # -- the history -----------------------------------------------------------------------------------------------
 
     def _answer(self, texts: Mapping[str, str]) -> None:
-        """One result for each call of the last turn, in the order of the calls: this API has no ids."""
+        """Add one result for each call of the last turn, in the order of the calls, because this API has no ids."""
         for call in self._open:
             content = texts.get(call.id, _MISSING)
             self._messages.append({"role": "tool", "tool_name": call.name, "content": content})
         self._open = []
 
     def _remember(self, record: Mapping[str, Any]) -> None:
-        """A stored turn, of whatever provider it was."""
+        """Add a stored turn, of any provider."""
         if record["role"] == "results":
             self._answer({one["call_id"]: one["text"] for one in record["results"]})
             return
@@ -125,7 +125,7 @@ def _shown(images: Sequence[Image]) -> dict[str, Any]:
 
 
 class _Reply:
-    """Reads one JSON object a line."""
+    """Reader of one JSON object per line."""
 
     def __init__(self, on_event: Callable[[StreamEvent], None]) -> None:
         self._on_event = on_event
@@ -175,7 +175,7 @@ class _Reply:
         counts = {"input": self._last.get("prompt_eval_count"), "output": self._last.get("eval_count")}
         reason = self._last.get("done_reason")
         calls = self._calls
-        if reason not in (None, "stop", "length"):  # no end after which calls are run; each still gets its result
+        if reason not in (None, "stop", "length"):  # calls after another end do not run; each still gets its result
             fault = f"the reply ended with {reason!r}, so none of its calls was run"
             calls = [ToolCall(call.id, call.name, call.args, call.fault or fault) for call in calls]
         return ProviderTurn(
