@@ -264,7 +264,7 @@ class EmailStand(Stand):
         return [self._imap, self._smtp, self._address(self._names[BARE]), self._password]
 
     async def say(self, bot: str, text: str) -> None:
-        """Submit a mail, with the header in which the user's own server confirms the author."""
+        """Submit a mail, with the header that confirms its author, as the user's own server would add it."""
         mail = EmailMessage()
         mail["From"], mail["To"] = self._address(self._asker), self._address(self._names[bot])
         mail["Message-ID"] = f"<{time.time_ns()}@{self._domain}>"

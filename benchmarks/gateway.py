@@ -29,7 +29,7 @@ _KILLS, _USERS = 20, 50
 _SECONDS = 10.0
 _PER_SECOND = 5.0
 _BEGIN_SECONDS, _MEET_SECONDS = 60.0, 180.0
-"""Seconds in which many chats should begin, or be served; then only those that did are measured."""
+"""Seconds that many chats have to begin, or to be served; then only the chats that did are measured."""
 _DELTAS = 3_000
 """Number of deltas in one answer, enough to last until all chats were measured."""
 

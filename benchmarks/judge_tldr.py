@@ -1,6 +1,6 @@
 """python -m benchmarks.judge_tldr [--sample N --seed S | --precision]
 
-Runs the judge over the command examples of the tldr pages: how many it asks about, by which rule and on which page, and how many
+Runs the judge over the command examples of the tldr pages: how many it asks about, with rules and pages, and how many
 it could not parse. ``--sample`` prints random flagged lines for a person to label, ``--precision`` compares the labels of such a
 sample (tldr_labels.json beside this file) with the judge. The lines are judged, never run.
 """

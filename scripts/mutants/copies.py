@@ -21,7 +21,7 @@ MEMORY = 4 << 30
 
 
 def copy_project(folder: Path) -> Path:
-    """Copy the files of the checkout, in their present state, except those that git ignores, and return the copy."""
+    """Copy the files of the checkout, in their present state, except ignored ones, and return the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, check=True, text=True
     ).stdout

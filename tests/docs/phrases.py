@@ -1,11 +1,11 @@
-"""Phrases that no sentence of this project uses, with what it says instead. The list only grows.
+"""Phrases that no sentence of this project uses, and their replacements. The list only grows.
 
     python -m tests.docs.phrases                 the number of hits in each room
-    python -m tests.docs.phrases agent/store     each hit below a path: file, line, the phrase, what to say
-    python -m tests.docs.phrases --write         note the numbers in phrases.txt
+    python -m tests.docs.phrases agent/store     each hit below a path: file, line, phrase, replacement
+    python -m tests.docs.phrases --write         record the numbers in phrases.txt
 
-Looked at are docstrings and comments of Python files, string constants that read like sentences, and the prose of Markdown files.
-A quotation is excepted: in a docstring or comment by the mark ``(quoted)`` in its line, in Markdown as a block quote or as code.
+It checks docstrings and comments of Python files, string constants that read like sentences, and the prose of Markdown files.
+Quotations are exempt: in a docstring or comment a line with the mark ``(quoted)``, in Markdown a block quote or code.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INSTEAD: Mapping[str, str] = {
     r"a (?:yes|no)\b": "an approval, a denial",
     r"in so far|as far as there is|for good\b": "say it plainly",
 }
-"""Patterns -> what to say instead."""
+"""Patterns and their replacements."""
 _ANY = [(re.compile(rf"(?:(?<=\W)|^)(?:{pattern})", re.MULTILINE), instead) for pattern, instead in INSTEAD.items()]
 _CODE = re.compile(r"(?ms)^( *)(`{3,}).*?^\1\2 *$|``.*?``|`[^`\n]*`|\]\([^)]*\)|^>.*?$|<!--.*?-->")
 _SENTENCE = re.compile(r"[a-z]+ [a-z]+ [a-z]+")

@@ -1,6 +1,6 @@
-"""Pictures of the real program at a terminal, for the manual: SVG files, one for light pages and one for dark ones.
+"""Pictures of the real program at a terminal, for the manual: SVG files, for light and for dark pages.
 
-python -m tests.docs.pictures         makes those in docs/_static anew
+python -m tests.docs.pictures         regenerates those in docs/_static
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
 _TIMES = re.compile(r"\d+(?:\.\d+)? m?s\b")
 _WIDE = re.compile("^\u270d")
 _LEFT_OUT = re.compile(r"\s*@font-face \{.*?\}|<!--.*?-->", re.DOTALL)
-"""Fonts from elsewhere, and who made it."""
+"""Remote fonts, and the generator's name."""
 PROGRAM = "def total(prices):\n    return sum(prices)\n"
 ANSWER = """\
 `total` ignores what is reduced. I changed it in **shop.py**, and the tests pass:
@@ -54,7 +54,7 @@ def _colour(name: str) -> str | None:
 
 def _rows(person: Person) -> list[Text]:
     found = []
-    screen: Any = person._screen  # what a person would see, with its colours
+    screen: Any = person._screen  # the screen as a user sees it, with its colours
     for number in range(screen.lines):
         row, line = screen.buffer[number], Text()
         for column in range(screen.columns):
@@ -75,7 +75,7 @@ def _rows(person: Person) -> list[Text]:
 
 
 def svg(person: Person, name: str, theme: str, folder: str) -> str:
-    """The screen as SVG; times are made alike, so that a picture changes only where the program does."""
+    """Return the screen as SVG. Times are made equal, so that a picture changes only if the program does."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     for line in _rows(person):
         console.print(_alike(line, folder), no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)
@@ -83,7 +83,7 @@ def svg(person: Person, name: str, theme: str, folder: str) -> str:
 
 
 def _alike(line: Text, folder: str) -> Text:
-    """The line with what differs from run to run made alike; a wide sign, whose mark the screen drops, gets its second column."""
+    """Return the line with run-dependent text replaced; a wide character, whose mark the screen drops, gets its second column."""
     for pattern, instead in ((_TIMES, "12 ms"), (re.compile(re.escape(folder) + "/home"), "/home/me"), (_WIDE, "\\g<0> ")):
         for found in reversed(list(pattern.finditer(line.plain))):
             before, _, after = line.divide([found.start(), found.end()])
@@ -137,7 +137,7 @@ PICTURES: Mapping[str, tuple[list[str], Callable[[Person], None], list[Any]]] = 
 
 
 def picture(name: str, theme: str, folder: Path) -> str:
-    """One picture, made in an empty folder by a program with a home of its own."""
+    """Return one picture, made in an empty folder by a program with its own home."""
     args, act, replies = PICTURES[name]
     home, project = folder / "home", folder / "home" / "shop"
     (project / "build").mkdir(parents=True)

@@ -1,22 +1,22 @@
-"""Blocks of code in the written pages, and a reader who does what they say, from the first to the last.
+"""Code blocks of the written pages, and a reader who works through them from first to last.
 
-A page's blocks are worked through in order, in a folder of their own with a home of their own:
+A page's blocks run in order, in a folder with a home of its own:
 
-- ``console``: lines that begin with ``$ `` are typed at a terminal; what stands below one must come out, line by line, in that
-  order. ``…`` or ``...`` in a line stands for anything. Lines that begin with ``> `` are typed to the command once what stands
-  above them came. A comment ``<!-- answers: y, y -->`` before the block has what is typed at the questions that come.
-  ``console fails``: a command of it ends with another exit code than 0. ``console background`` leaves its one command running
-  until the page's end, once its lines came.
-- ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
-- ``python`` alone is run as a program, in which ``await`` may stand anywhere; ``<!-- given: CODE -->`` has what comes before it.
-  A ``text`` block with the word ``output`` behind it is what the last one printed.
-- ``yaml`` alone must be a good configuration.
-- ``<!-- replies: [...] -->`` has what the model's server says next (http://127.0.0.1:11434/v1 on the page; it is configured
-  where the page configures none): ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
-- ``<!-- first: COMMAND -->`` makes what the page takes for granted, such as another program's files, before the block is done.
-- ``<!-- here: 044f506c is ([0-9a-f]+)  cli -->``: for what stands on the page, what the last command printed, by a pattern.
+- ``console``: lines that begin with ``$ `` are typed at a terminal; the lines below one must be printed, line by line, in that
+  order. ``…`` or ``...`` in a line matches anything. Lines that begin with ``> `` are typed to the command after the lines above
+  them were printed. A comment ``<!-- answers: y, y -->`` before the block has the answers to the command's questions. ``console
+  fails``: a command of the block ends with another exit code than 0. ``console background`` leaves its one command running until
+  the page's end, after its lines were printed.
+- ``python``, ``yaml`` and other text with ``file=PATH`` after the language: the file is written.
+- ``python`` alone is run as a program that may use ``await`` anywhere; ``<!-- given: CODE -->`` has the code before it. A
+  ``text`` block with the word ``output`` after it is the output of the last program.
+- ``yaml`` alone must be a valid configuration.
+- ``<!-- replies: [...] -->`` has the next replies of the model's server (http://127.0.0.1:11434/v1 on the page; it is configured
+  if the page configures none): ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- first: COMMAND -->`` prepares what the page assumes, such as another program's files, before the block runs.
+- ``<!-- here: 044f506c is ([0-9a-f]+)  cli -->``: replaces text of the page by output of the last command, by a pattern.
 - ``~/src/toolcrib`` is the folder of toolcrib's sources, 8000 a free port.
-- ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
+- ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can't be one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COMMENT = re.compile(r"<!-- (answers|replies|given|first|here|tested by|not run
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
 _INSTALLS = ("pip install 'toolcrib[",)
-"""Beginnings of commands that fetch packages: tests/e2e/test_distribution.py tries the extras."""
+"""Beginnings of commands that download packages: tests/e2e/test_distribution.py tests the extras."""
 _AWAITS = """
 import ast, asyncio, inspect, sys
 made = eval(compile(sys.argv[1], "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
@@ -54,12 +54,12 @@ if inspect.iscoroutine(made):
     asyncio.run(made)
 """
 NOT_CODE = ("text", "{toctree}")
-"""Languages of blocks that show something and are no code to run."""
+"""Languages of blocks that are not code to run."""
 
 
 @dataclass
 class Block:
-    """A block of code. ``words`` stand behind its language; ``notes`` are the comments before it, by their kind."""
+    """A code block. ``words`` are those after its language; ``notes`` are the comments before it, by their kind."""
 
     language: str
     words: list[str]
@@ -73,7 +73,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """All fenced blocks of a page, in order, with the comments between each and the one before it."""
+    """Return all fenced blocks of a page, in order, with the comments between each and the one before it."""
     found, end = [], 0
     for match in _BLOCK.finditer(text):
         language, *words = match["info"].split() or [""]
@@ -86,7 +86,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def fault_of(block: Block) -> str:
-    """What keeps a block from being looked after, or "". A block of text needs nothing."""
+    """Return why a block can't be tested, or "". A block of text needs no test."""
     if tested := block.notes.get("tested by"):
         return "" if (ROOT / tested).is_file() else f"there is no {tested}"
     if "not run" in block.notes:
@@ -96,7 +96,7 @@ def fault_of(block: Block) -> str:
 
 
 class Reader:
-    """A context manager: somebody who works through one page."""
+    """A context manager: a reader who works through one page."""
 
     def __init__(self, folder: Path, page: str) -> None:
         self.home, self.cwd = folder / "home", folder / "home" / "project"
@@ -150,7 +150,7 @@ class Reader:
         self._sockets.cleanup()
 
     def do(self, block: Block) -> None:
-        """Do what a block says. Raises AssertionError with the page's line where something else comes of it."""
+        """Run a block. Raises AssertionError with the page's line if the result differs."""
         for reply in json.loads(block.notes.get("replies", "[]")):
             self._server.responses.append(_reply(reply))
         if "replies" in block.notes:
@@ -179,7 +179,7 @@ class Reader:
             _compare(block.text.splitlines(), self._printed, where)
 
     def _have_a_model(self) -> None:
-        """Configure the server where the page did not, as a reader who has one."""
+        """Configure the server if the page did not, like a reader who has one."""
         settings = self.home / ".config" / "toolcrib" / "config.yaml"
         if not settings.exists():
             settings.parent.mkdir(parents=True)
@@ -245,7 +245,7 @@ class Reader:
 
 
 def _talk(running: Any, lines: list[str], where: str) -> None:
-    """Type the lines that begin with ``> ``, each once those before it came."""
+    """Type the lines that begin with ``> ``, each after the lines before it were printed."""
     for line in lines:
         if line.startswith("> "):
             running.sendline(line[2:])

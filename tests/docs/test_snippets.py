@@ -1,4 +1,4 @@
-"""Each page's code is run as it stands, or says why not."""
+"""Each page's code runs as written, or the page says why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spelling, and one name for one thing, in all that people read."""
+"""Spelling, and one name for one thing, in all texts that people read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTEAD: Mapping[str, str] = {
     r"(?:please|simply|just click|obviously)": "(nothing)",
     r"seamless(?:ly)?|powerful|blazing(?:ly)?|robust": "(nothing: say what it does)",
 }
-"""Wordings that people would have to guess at -> what this project says."""
+"""Wordings that readers would have to guess at, and this project's own."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_one_thing_has_one_name(texts: dict[str, str]) -> None:
 @pytest.mark.full
 @pytest.mark.untraced
 def test_no_room_gets_more_of_the_phrases_to_be_replaced() -> None:
-    """``python -m tests.docs.phrases PATH`` lists them; a room that has fewer notes its number in phrases.txt."""
+    """``python -m tests.docs.phrases PATH`` lists them; a room with fewer hits records its number in phrases.txt."""
     kept = Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines()
     most = {room: int(number) for number, room in (line.split() for line in kept)}
     assert {room: number for room, number in phrases.by_room().items() if number > most.get(room, 0)} == {}

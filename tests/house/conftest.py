@@ -1,4 +1,4 @@
-"""The project's sources, read once, for the rules to look at."""
+"""The project's sources, read once for the tests of rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 LAYERS = ("toolcrib.contract", "tools", "toolsets", "model_tools", "agent", "toolcrib", "plugins")
-"""Layers, the lowest first. ``toolcrib`` is the roof: what authors import, which stands on all but the plugins."""
+"""Layers, the lowest first. ``toolcrib`` is the roof: what authors import, above all layers but the plugins."""
 
 
 def layer_of(module: str) -> int | None:
-    """Return the number of a module's layer, None for a module that is not ours."""
+    """Return the number of a module's layer, or None for a module of others."""
     parts = module.split(".")
     return next((LAYERS.index(name) for end in (2, 1) if (name := ".".join(parts[:end])) in LAYERS), None)
 
@@ -25,7 +25,7 @@ def layer_of(module: str) -> int | None:
 @dataclass(frozen=True)
 class Source:
     """One Python file. ``imports`` holds (line, module, whether it runs when the file is imported), ``statements`` the module and
-    all statements and handlers in it, of which there are ten times fewer than nodes.
+    all its statements and handlers, ten times fewer than its nodes.
     """
 
     path: str
@@ -72,7 +72,7 @@ def _imports(node: ast.AST, package: str, *, at_import: bool) -> Iterator[tuple[
                 parts = package.split(".")
                 base = ".".join([*parts[: len(parts) - child.level + 1], *([base] if base else [])])
             yield from ((child.lineno, f"{base}.{name.name}", at_import) for name in child.names)
-        elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):  # expressions hold none
+        elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):  # expressions contain no imports
             later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
             typing_only = isinstance(child, ast.If) and at_import and "TYPE_CHECKING" in ast.unparse(child.test)
             yield from _imports(child, package, at_import=at_import and not later and not typing_only)
@@ -88,25 +88,25 @@ def _read_all(root: Path, tops: tuple[str, ...]) -> list[Source]:
 
 @pytest.fixture(scope="session")
 def layers() -> Callable[[str], int | None]:
-    """The function that returns a module's layer."""
+    """Return the function that returns a module's layer."""
     return layer_of
 
 
 @pytest.fixture(scope="session")
 def sources(root: Path) -> list[Source]:
-    """The product."""
+    """Return the files of the product."""
     return _read_all(root, ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins"))
 
 
 @pytest.fixture(scope="session")
 def beside(root: Path) -> list[Source]:
-    """What stands beside the product: benchmarks and examples."""
+    """Return the files of benchmarks and examples."""
     return _read_all(root, ("benchmarks", "examples"))
 
 
 @pytest.fixture(scope="session")
 def tracked(root: Path) -> list[Path]:
-    """Every text file that is, or is about to be, in the repository."""
+    """Return every text file in the repository, also one that is not committed yet."""
     if shutil.which("git") is None or not (root / ".git").exists():
         pytest.skip("needs git and a clone")
     listed = subprocess.run(

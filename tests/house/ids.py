@@ -1,6 +1,6 @@
-"""Which rules of the specification have a test that names them.
+"""Rules of the specification that a test names.
 
-python tests/house/ids.py [RULE...]     e.g. 003-1 002; all of a chapter, or all, where nothing narrower is named
+python tests/house/ids.py [RULE...]     e.g. 003-1 002; all rules of a chapter, or of all chapters by default
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 CHAPTERS = {"000": 47, "001": 18, "002": 35, "003": 32, "004": 22, "X": 10}
-"""How many rules each chapter has."""
+"""Number of rules in each chapter."""
 
 CITED = re.compile(r"(?<![\w-])(00\d|X)-(\d+)(?!\w)")
 
 LIKELY = re.compile(r"(?:00\d|X)[-_]\d", re.IGNORECASE)
-"""What a file has that cites a rule, in a docstring or in a test's name."""
+"""Pattern in each file that cites a rule, in a docstring or a test's name."""
 
 
 def exists(rule: str) -> bool:
@@ -25,7 +25,7 @@ def exists(rule: str) -> bool:
 
 
 def cited(root: Path) -> dict[str, list[str]]:
-    """Rule -> the tests (path::name) whose name or docstring cites it."""
+    """Return the tests (path::name) whose name or docstring cites each rule."""
     found: dict[str, list[str]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The names that plugin authors rely on. Adding one here is a promise; taking one away breaks people."""
+"""The names that plugin authors rely on. Adding a name here is a promise; removing one breaks plugins."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_every_public_name_resolves() -> None:
 
 
 def test_nothing_public_is_left_out() -> None:
-    """Whatever the package shows without an underscore is either promised or a module."""
+    """Each name of the package without an underscore is either promised or a module."""
     shown = {name for name, value in vars(toolcrib).items() if not name.startswith("_") and type(value).__name__ != "module"}
     assert shown - PUBLIC - {"annotations", "TYPE_CHECKING"} == set()
 
 
 def test_the_hooks_are_exactly_these() -> None:
-    """The promise is written down in promises/hooks.txt; ``python tests/house/promises/listing.py`` adds a new hook to it."""
+    """The promise is in promises/hooks.txt; ``python tests/house/promises/listing.py`` adds a new hook to it."""
     from toolcrib.contract.hooks import GROUPS, declared_in
 
     promised = (Path(__file__).parent / "promises" / "hooks.txt").read_text("utf-8").splitlines()
@@ -72,7 +72,7 @@ assert agent._version.__version__ == toolcrib.__version__ and "agent.api" not in
 
 
 def test_the_agent_is_loaded_when_it_is_asked_for() -> None:
-    """It is the one name of the contract that stands on the layers above, and nobody who does not use it pays for it."""
+    """It is the only name of the contract that needs the layers above, and only its users load them."""
     code = """
 import sys, toolcrib
 assert "Agent" in dir(toolcrib) and "agent" not in sys.modules

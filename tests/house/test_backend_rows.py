@@ -1,4 +1,4 @@
-"""A backend is named in its row, its folder, its module of agent/backends and its section of the configuration alone."""
+"""A backend is named only in its row, its folder, its module of agent/backends and its section of the configuration."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ EXCUSED: Mapping[str, str] = {
     "agent/config/_schema.py": "an example of a platform's settings",
     "agent/memory/files.py": "the principal of this machine",
 }
-"""File, or folder with a slash behind it -> why a backend's name stands in it."""
+"""File, or folder with a slash at its end -> the reason for a backend's name in it."""
 ORDINARY = frozenset({"local", "ssh"})
-"""Names that are words and programs too: they count if they are a string's whole text."""
+"""Names that are also words and programs: they count only if they are a string's whole text."""
 HELP = "_EPILOG"
-"""Examples in the help of a command, which a person may extend or not."""
+"""Examples in a command's help, which authors of backends may extend."""
 
 
 def own_places(name: str) -> tuple[str, ...]:
-    """Return where a backend's name may stand. One that has no opener of its own is opened by the local one."""
+    """Return the places that may contain a backend's name. A backend without its own opener is opened by the local one."""
     folder = f"tools/environments/{name if ROWS[name].opener else LOCAL}/"
     return (folder, f"agent/backends/{name}.py", "tools/environments/rows.py", "agent/config/_environments.py")
 
 
 def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the strings of a module with their lines: no docstring, and no help."""
+    """Yield the strings of a module with their lines, without docstrings and help."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
@@ -78,7 +78,7 @@ def test_a_backend_is_named_in_its_own_places_alone(sources: Sequence[Any]) -> N
 
 
 def test_only_its_module_of_the_agent_imports_a_backend(sources: Sequence[Any]) -> None:
-    """The local one is left out: its sandbox is this machine's, and has commands and checks of its own."""
+    """The local backend is exempt: its sandbox is this machine's, with its own commands and checks."""
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources
@@ -92,7 +92,7 @@ def test_only_its_module_of_the_agent_imports_a_backend(sources: Sequence[Any]) 
 
 
 def test_a_row_that_says_nothing_promises_nothing() -> None:
-    """Else a new backend, or a plugin's, would count as contained because nobody thought of it."""
+    """Else a new backend, or a plugin's, would count as contained by oversight."""
     for row in (BackendRow(name="new"), row_of("of-a-plugin")):
         promised = (row.is_contained, row.runs_here, row.sees_folders, row.has_mode, row.identities, row.gets)
         assert not any(promised)

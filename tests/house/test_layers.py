@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs none of them
 
 REACHES_UP_WHEN_CALLED = {
-    # `model_tools.load_plugins()`: the specification discovers plugins beside the tools (003-5), and finding and trusting them is
-    # the agent's, with its configuration. Whoever does not call it imports nothing of the agent.
+    # `model_tools.load_plugins()`: by the specification the tools' module discovers plugins (003-5), but finding and trusting
+    # them is the agent's task, with its configuration. Code that does not call it imports nothing of the agent.
     "model_tools",
 }
 _NAMED = re.compile(r'"((?:agent|tools|toolcrib|plugins)(?:\.\w+)+)(?::\w+)?"')
-"""A string that may name a module, such as one that is imported when it is first used."""
+"""A string that may name a module, such as one that is imported at first use."""
 
 
 def inside(module: str, package: str) -> bool:
@@ -38,7 +38,7 @@ def test_imports_go_left_only(sources: Sequence[Any], layers: Callable[[str], in
 
 
 def test_the_contract_needs_the_standard_library_and_pluggy_alone(sources: Sequence[Any]) -> None:
-    """What a function imports when it is called (pydantic for @tool) does not count."""
+    """Imports inside functions (pydantic for @tool) do not count."""
     known = {*sys.stdlib_module_names, "pluggy"}
     wrong = [
         f"{source.path}:{line} imports {module}"
@@ -96,7 +96,7 @@ def test_the_judge_needs_the_standard_library_and_the_contract_alone(sources: Se
 
 
 def test_examples_import_the_contract_s_public_names_alone(beside: Sequence[Any]) -> None:
-    """They show what a plugin's author may rely on."""
+    """The examples show what a plugin's author may rely on."""
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in beside
@@ -118,14 +118,14 @@ def test_no_import_cycles(sources: Sequence[Any]) -> None:
 
 @pytest.mark.parametrize("package", ["tools.judge", "agent.cli"])
 def test_a_package_has_no_circle_of_any_imports(sources: Sequence[Any], package: str) -> None:
-    """Imports for types and in functions count too: a module can't name what stands above it."""
+    """Imports for types and in functions count too: a module must not name a module above it."""
     modules = [source for source in sources if inside(source.module, package)]
     assert len(modules) > 100
     assert circles(graph_of(modules)) == []
 
 
 LARGEST = 4
-"""[house.circle]: the most modules that may import each other in any way."""
+"""[house.circle]: the largest number of modules that may import each other in any way."""
 
 
 def test_circles_of_any_imports_are_small(sources: Sequence[Any]) -> None:
@@ -148,7 +148,7 @@ def graph_of(sources: Sequence[Any], *, at_import_only: bool = False) -> dict[st
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules of which each reaches all others (strongly connected components, by Tarjan)."""
+    """Return the groups of modules that all reach each other (strongly connected components, by Tarjan)."""
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []

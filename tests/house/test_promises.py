@@ -1,7 +1,7 @@
-"""What other people's programs, plugins, files and stores rely on stays: lists and samples of it are kept in ``promises/``.
+"""Promises to other people's programs, plugins, files and stores are kept: ``promises/`` has lists and samples of them.
 
-A name that changes gets an alias that warns; then it is listed here under its old name still. What is added is listed by
-``python tests/house/promises/listing.py``, which says what is missing.
+A name that changes gets an alias that warns; its old name stays in the lists. ``python tests/house/promises/listing.py`` adds new
+names, and reports missing ones.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from agent.providers.rows import PROVIDERS, WIRES, vendors
 from toolcrib.contract.regex import Regex
 
-pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs none of them
 
 ROWS = {"agent.providers.rows", "agent.providers.vendor"}
 EXCUSES = {
@@ -28,7 +28,7 @@ EXCUSES = {
     "tools.judge.path_rules": "folders of other agents' programs",
 }
 PLAIN = {"chat", "text", "responses", "manual"}
-"""Names that are words: they name a provider only where something is compared with them."""
+"""Names that are also words: they name a provider only in a comparison."""
 
 
 def telling_names() -> set[str]:

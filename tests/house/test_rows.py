@@ -1,4 +1,4 @@
-"""What is special about a tool stands in its own row: no other code knows it by its name."""
+"""The special facts of a tool are in its own row: no other code knows it by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN = {
     "session_search": "agent/searching.py",
     "todo": "agent/todo.py",
 }
-"""Where a tool's handler is, beside the module that registers it."""
+"""Places of a tool's handler besides the module that registers it."""
 
 EXCUSES = (
     ("agent/desk/opening.py", "memory session_search cronjob send_message", "Handlers of the agent loop's tools."),
@@ -47,7 +47,7 @@ EXCUSES = (
     ("tools/environments/local/_launch.py tools/judge/rules/self.py", "memory", "A limit, and a folder."),
     ("tools/judge/", "patch", "The program patch, and the verb of kubectl."),
 )  # fmt: skip
-"""(beginnings of paths, names, the reason) of strings that are the name of a tool all the same."""
+"""(beginnings of paths, names, the reason) of strings that equal a tool's name but mean something else."""
 
 
 def _named(sources: Sequence[Any]) -> Iterator[tuple[str, int, str]]:

@@ -1,4 +1,4 @@
-"""What starting costs: heavy libraries stay away until they are used, and importing a module does nothing else."""
+"""Cost of a start: heavy libraries are loaded at first use only, and importing a module has no other effect."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ HEAVY = (
 
 
 def fresh(code: str, cwd: Path, *, expect: int = 0) -> str:
-    """The last line that ``code`` prints in an interpreter of its own."""
-    # Measuring coverage would load modules of its own.
+    """Return the last line that ``code`` prints in its own interpreter."""
+    # Measuring coverage would load more modules.
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -86,7 +86,7 @@ print(json.dumps(loaded[0]))
 
 
 def test_the_first_request_needs_no_more_than_its_client(tmp_path: Path) -> None:
-    """What runs calls, judges commands or keeps delegates is loaded with the first of them; HTTP/2 never is."""
+    """Modules that run calls, judge commands or keep delegates are loaded with the first of them; HTTP/2 never is."""
     loaded = json.loads(fresh(FIRST_REQUEST, tmp_path))
     others = (
         "click", "h2", "httpx._main", "jsonschema_rs", "tools.dispatch.pipeline", "tools.judge.detect", "tools.judge.rules",
@@ -125,7 +125,7 @@ assert before[2:] == (sys.path, os.getcwd())
     assert list(home.iterdir()) == []
 
 
-# -- what is made at first use (docs/adr/0013) ----------------------------------------------------------------------------
+# -- classes and patterns made at first use (docs/adr/0013) ----------------------------------------------------------------
 
 COUNTED = """
 import collections, dataclasses, json, re, sys
@@ -168,8 +168,8 @@ with contextlib.redirect_stdout(io.StringIO()):
     ],
 )
 def test_a_start_makes_what_it_uses_and_no_more(tmp_path: Path, what: str, most: dict[str, int]) -> None:
-    """Of about 200 classes and 1,000 patterns. If one too many is made: take ``dataclass``, ``Regex`` and ``NamedTuple`` from
-    toolcrib.contract.dataclass, .regex and .namedtuple, and see that importing a module uses none of them.
+    """There are about 200 classes and 1,000 patterns. If one too many is made: use ``dataclass``, ``Regex`` and ``NamedTuple``
+    from toolcrib.contract.dataclass, .regex and .namedtuple, and make sure that importing a module uses none of them.
     """
     made = json.loads(fresh(f"{COUNTED}{what}\nprint(json.dumps(made))", tmp_path))
     assert {kind: names for kind, names in made.items() if len(names) > most[kind]} == {}
@@ -197,12 +197,12 @@ def _at_import(node: ast.AST) -> Iterator[ast.Call]:
 
 @pytest.mark.filterwarnings("ignore:agent.* is an old name:DeprecationWarning")
 def test_every_pattern_can_be_compiled(sources: Sequence[Any]) -> None:
-    """A broken one is found here, not by the command that it should have been held against."""
+    """A broken pattern is found here, not by the command that it should have matched."""
     for source in sources:
         if not source.module.endswith("__main__"):
             importlib.import_module(source.module)
     importlib.import_module("tools.judge.rules").all_rules()
-    gc.unfreeze()  # what was there when the tests were collected is kept out of sight
+    gc.unfreeze()  # objects from the collection of tests are hidden
     patterns = [one for one in gc.get_objects() if isinstance(one, Regex)]
     gc.freeze()
     broken = [f"{one.pattern!r}: {error}" for one in patterns if (error := _fault(one))]

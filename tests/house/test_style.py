@@ -1,4 +1,4 @@
-"""Sizes, excepts, exceptions from lint, and statements that run at import."""
+"""Sizes, excepts, exemptions from lint, and statements that run at import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs none of them
 
 MAX_FILE, MAX_FUNCTION = 400, 60
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,7 +23,7 @@ RUNS_AT_IMPORT = {
     # The built-in tools are found, and the registry gets its dispatcher and its schema checker.
     "model_tools": {"_sources.begin", "registry.attach"},
     "agent.__main__": {"main"},
-    # Old names of modules warn whoever imports them.
+    # Old names of modules warn their importers.
     **{name: {"warnings.warn"} for name in ("agent.run", "agent.models", "agent.plugins")},
     "benchmarks.__main__": {"main"},
 }
@@ -96,9 +96,9 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def test_importing_a_module_only_defines(sources: Sequence[Any], beside: Sequence[Any]) -> None:
-    """Imports, definitions and assignments; a bare call only where RUNS_AT_IMPORT names it.
+    """Imports, definitions and assignments are allowed; a bare call only if RUNS_AT_IMPORT names it.
 
-    test_start looks at what the assignments do.
+    test_start checks the effects of assignments.
     """
     wrong = [
         f"{source.path}:{statement.lineno} {ast.unparse(statement).splitlines()[0]}"
@@ -132,7 +132,7 @@ def _running(body: Sequence[ast.stmt], allowed: set[str]) -> Iterator[ast.stmt]:
 
 
 def test_class_names_are_unique(sources: Sequence[Any]) -> None:
-    """One name for one thing: a reader who meets a public class by name finds it by name. Private ones belong to their module."""
+    """One name for one thing: a reader finds a public class by its name. Private classes belong to their module."""
     places: dict[str, list[str]] = {}
     for source in sources:
         for node in source.statements:

@@ -1,4 +1,4 @@
-"""What may stand in the repository."""
+"""Files and texts that may be in the repository."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs none of them
 
-# Written in pieces, so that this file does not hold what it looks for.
+# Written in parts, so that this file does not contain the names that it searches for.
 HOSTS = ("py" + "pi.org", "pythonhosted" + ".org", "registry.npmjs" + ".org", "proxy.golang" + ".org")
 MACHINE = re.compile(r"(?<![\w.])/wor" + r"k/(main|shared|venv|brief)\b")
 NAMED = re.compile(
     r"(?<![\w/.~-])(?:toolcrib|tools|agent|plugins|tests|docs|benchmarks|examples)/[\w./-]*(?:\.(?:py|md|sql)\b|/(?=[`\s,;:)]))"
 )
 PLACEHOLDER = re.compile(r"/[A-Z]{2,}")
-# The build server lays its recorded cases there.
+# The build server puts its recorded cases there.
 MAY_NAME_THE_MACHINE = {".ci/run"}
 
 
@@ -30,7 +30,7 @@ def _text(path: Path) -> str:
 
 
 def test_no_path_of_one_machine_and_no_package_registry(root: Path, tracked: Sequence[Path]) -> None:
-    """It must work on anybody's machine, with anybody's mirror."""
+    """The project must work on any machine, with any mirror."""
     wrong = []
     for path in tracked:
         if str(path.relative_to(root)) in MAY_NAME_THE_MACHINE:
@@ -42,7 +42,7 @@ def test_no_path_of_one_machine_and_no_package_registry(root: Path, tracked: Seq
 
 
 def test_files_that_are_named_are_there(root: Path, tracked: Sequence[Path]) -> None:
-    """A file that moved is still looked for where a document or a comment says it is."""
+    """Documents and comments must not name a file that was moved."""
     wrong = [
         f"{path.relative_to(root)}: {named[0]}"
         for path in tracked
@@ -54,7 +54,7 @@ def test_files_that_are_named_are_there(root: Path, tracked: Sequence[Path]) -> 
 
 
 def test_tests_are_no_packages(root: Path) -> None:
-    """tests/tools/__init__.py would shadow the real ``tools``."""
+    """tests/tools/__init__.py would hide the real ``tools``."""
     assert sorted((root / "tests").rglob("__init__.py")) == []
 
 

@@ -1,4 +1,4 @@
-"""Registries that check schemas as the real one does."""
+"""Registries that check schemas like the real one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _no_dispatch(name: str, args: Any, **kwargs: Any) -> str:
 
 @pytest.fixture
 def bare() -> ToolRegistry:
-    """Nobody attached a checker or a dispatcher yet."""
+    """A registry without a checker or a dispatcher."""
     return ToolRegistry()
 
 

@@ -1,4 +1,4 @@
-"""What the contract of platforms does itself."""
+"""Functions of the platforms' contract."""
 
 from __future__ import annotations
 

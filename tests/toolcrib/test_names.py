@@ -1,4 +1,4 @@
-"""Names of the contract, as an editor's completion asks for them."""
+"""Names of the contract, as an editor's completion lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What adapters share: marks, receiving that goes on, and memory that is bounded."""
+"""Shared parts of adapters: markup, continued receiving, and bounded memory."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Unreachable(Exception):
 
 
 class WirePlatform(IntakePlatform[str]):
-    """A service that shows a message each time that it is sent, and whose acknowledgements are lost while ``is_deaf`` is set."""
+    """A service that shows a message each time that it is sent, and loses acknowledgements while ``is_deaf`` is set."""
 
     is_deaf = False
 

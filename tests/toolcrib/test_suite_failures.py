@@ -1,4 +1,4 @@
-"""Failures of the suite for chat platforms, as their authors read them."""
+"""Failures of the suite for chat platforms, as their authors see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doubles that tool and plugin authors test with behave as the real things do."""
+"""The doubles for tests of tools and plugins behave like the real things."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_process_prints_once_and_has_ended() -> None:
         await process.write(b"y")
         assert process.written == b"xy"  # type: ignore[attr-defined]  # the double's own
         assert await process.wait() == 3
-        assert process.pid == 0  # of no process that could be killed by it
+        assert process.pid == 0  # of no process, so that it can't kill one
 
     asyncio.run(main())
 
@@ -214,7 +214,7 @@ def test_a_tool_that_remembers_is_tested_with_what_it_knew() -> None:
 
     @tool(name="visit", registry=ToolRegistry(), state=[cities])
     def visit(city: str, ctx: ToolCallContext) -> Any:
-        """Note a visit."""
+        """Record a visit."""
         seen = ctx.state(cities) or []
         changes: list[Any] = [(cities, [*seen, city]), (total, StateUpdate(lambda n: (n or 0) + 1))]
         return ToolOutput(ToolResult.success("visit", len(seen)), changes)
@@ -243,7 +243,7 @@ def test_a_function_that_was_not_is_told_how() -> None:
 
 
 def test_a_client_that_ends_within_its_request_is_no_fault_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """As one does that is killed; what comes from others is answered."""
+    """Exit like a killed process; requests of others are answered."""
     with ChatServer(ChatServer.text("hi")) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")

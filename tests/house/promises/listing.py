@@ -1,4 +1,4 @@
-"""Lists what other people's programs rely on, one promise a line. As a program it writes the lists anew.
+"""Lists what other people's programs rely on, one promise per line. As a program it rewrites the lists.
 
 ``python.txt``: public modules, names, parameters and attributes. ``hooks.txt``: hooks and their arguments. ``configuration.txt``:
 keys and defaults. ``commands.txt``: commands and options. ``columns.txt``: tables of the store and their columns.
@@ -29,7 +29,7 @@ MODULES = (
 )  # fmt: skip
 """Modules that the documentation and the examples import."""
 _NEVER_CALLED = {"Crib", "Session", "ToolCallContext"}
-"""Classes of which programs get objects and make none."""
+"""Classes that programs get objects of, but never call."""
 
 
 def python() -> Iterator[str]:
@@ -63,7 +63,7 @@ def _shape(value: object) -> str:
     if inspect.isclass(value) and hasattr(value, "__dataclass_fields__"):
         return f"({', '.join(_field(one) for one in dataclasses.fields(value) if one.init)})"
     try:
-        parameters = list(inspect.signature(value).parameters.values())  # type: ignore[arg-type]  # what is no callable raises
+        parameters = list(inspect.signature(value).parameters.values())  # type: ignore[arg-type]  # raises if it is not callable
     except (TypeError, ValueError):
         return ""
     shown = list(map(_parameter, parameters))
@@ -148,13 +148,13 @@ LISTS: dict[str, Callable[[], Iterator[str]]] = {one.__name__: one for one in (p
 
 
 def kept(name: str) -> list[str]:
-    """Return the lines of a list as it is kept."""
+    """Return the lines of a stored list."""
     return (HERE / f"{name}.txt").read_text("utf-8").splitlines()
 
 
 def gone(name: str, now: Iterable[str]) -> list[str]:
-    """Return the kept lines of a list that no line of ``now`` keeps. A function may get more parameters that are optional, and
-    only named ones or at its end: nobody's call changes its meaning by those.
+    """Return the stored lines of a list that no line of ``now`` keeps. A function may get more optional parameters, keyword-only
+    ones or at its end: they do not change the meaning of existing calls.
     """
     by_name = {line.partition("(")[0]: line for line in now}
     return [line for line in kept(name) if not _keeps(by_name.get(line.partition("(")[0], ""), line)]
@@ -172,7 +172,7 @@ def _keeps(now: str, before: str) -> bool:
 
 
 def main() -> Any:
-    """Write all lists. Print what is no longer there and return 1 if anything is."""
+    """Write all lists. Print lines that have vanished, and return 1 if there are any."""
     lost: list[str] = []
     for name, lines in LISTS.items():
         now = list(lines())

@@ -1,4 +1,4 @@
-"""What a handler may know of its call (002-13 .. 002-18)."""
+"""What a handler knows of its call (002-13 .. 002-18)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sink:
 
 @dataclass
 class Scope:
-    """The least that the dispatcher's scope must be."""
+    """The minimum of the dispatcher's scope."""
 
     activity_sink: Sink | None = None
     state: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Dataclasses that are made at first use: seen from outside, those of the standard library."""
+"""Dataclasses that are made at first use behave like those of the standard library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A frozen one with all kinds of fields."""
+    """A frozen dataclass with all kinds of fields."""
 
     kind: ClassVar[str] = "point"
     x: int
@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Place(Point):
-    """One that derives from another."""
+    """A derived dataclass."""
 
     name: str = "here"
 
@@ -50,7 +50,7 @@ class Place(Point):
 
 @dataclass(slots=True, kw_only=True)
 class Box:
-    """A mutable one, whose fields are named."""
+    """A mutable dataclass with keyword-only fields."""
 
     size: int
     count: int = field(default=3, init=False)
@@ -59,7 +59,7 @@ class Box:
 
 @dataclass(slots=True, eq=False)
 class Thing:
-    """One that is only ever itself."""
+    """A dataclass without comparison."""
 
     name: str
 
@@ -67,7 +67,7 @@ class Thing:
 def test_it_is_made_with_its_instances() -> None:
     @dataclass(frozen=True, slots=True)
     class Late:
-        """A class that nothing has used yet."""
+        """An unused class."""
 
         a: int
 
@@ -85,7 +85,7 @@ def test_it_is_made_with_its_instances() -> None:
 
 
 def _fresh() -> dict[str, Any]:
-    """Return classes that nothing has used yet, by name."""
+    """Return unused classes, by name."""
 
     @dataclass(frozen=True, slots=True)
     class Closed:
@@ -112,7 +112,7 @@ def _fresh() -> dict[str, Any]:
         f: int = 0
 
     class Plain(Closed):
-        """One that is no dataclass of its own."""
+        """A derived class that is no dataclass itself."""
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
@@ -152,7 +152,7 @@ def test_the_first_instances_are_as_the_later_ones(name: str, args: tuple[Any, .
 def test_its_fields_make_it_too() -> None:
     @dataclass(slots=True)
     class Late:
-        """A class that is looked into first."""
+        """A class whose fields are read first."""
 
         a: int = 5
 
@@ -202,7 +202,7 @@ def test_a_mutable_one_compares_and_has_no_hash() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(box)
     with pytest.raises(AttributeError):
-        box.other = 1  # type: ignore[attr-defined]  # it has slots
+        box.other = 1  # it has slots
     thing = Thing("a")
     assert thing == thing
     assert thing != Thing("a")
@@ -212,7 +212,7 @@ def test_a_mutable_one_compares_and_has_no_hash() -> None:
 def test_a_copy_does_not_make_the_fields_of_its_class() -> None:
     @dataclass(frozen=True, slots=True)
     class Late:
-        """A class that nothing has looked into yet."""
+        """A class whose fields were not read yet."""
 
         a: int
         b: list[int] = field(default_factory=list, compare=False)
@@ -245,7 +245,7 @@ def test_what_the_standard_library_alone_can_copy_it_copies() -> None:
 
     @dataclasses.dataclass
     class Plain:
-        """One of the standard library's."""
+        """A dataclass of the standard library."""
 
         a: int
 
@@ -260,11 +260,11 @@ def test_it_is_copied_replaced_and_pickled(one: Any) -> None:
 
 
 def test_one_that_comes_from_another_process_is_whole() -> None:
-    """An instance that was unpickled comes to other methods than ``__init__`` first."""
+    """An unpickled instance uses other methods before ``__init__``."""
 
     @dataclass(frozen=True, slots=True)
     class Late:
-        """A class without an instance of this process."""
+        """A class without an instance in this process."""
 
         a: int
 
@@ -278,7 +278,7 @@ def test_one_that_comes_from_another_process_is_whole() -> None:
 def test_threads_that_come_at_once_get_the_same_class() -> None:
     @dataclass(frozen=True, slots=True)
     class Late:
-        """A class that many use first."""
+        """A class whose first use is concurrent."""
 
         a: int
         b: list[int] = field(default_factory=list)
@@ -289,7 +289,7 @@ def test_threads_that_come_at_once_get_the_same_class() -> None:
         barrier.wait()
         try:
             made.append((Late(1), [one.name for one in fields(Late)]))
-        except Exception as error:  # noqa: BLE001 - it is looked at below
+        except Exception as error:  # noqa: BLE001 - it is checked below
             failed.append(error)
 
     threads = [threading.Thread(target=use) for _ in range(8)]
@@ -321,7 +321,7 @@ def _classes() -> Iterator[type[Any]]:
 @pytest.mark.untraced
 @pytest.mark.defaults  # the others have another __init__ of two of them
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:
-    """A class that can not be made is found here, not by whoever uses it first."""
+    """A class that can't be made is found here, not by its first user."""
     found = 0
     for made in _classes():
         declared = [_declared(one) for one in fields(made)]

@@ -1,4 +1,4 @@
-"""Which of several decisions counts (002-21, 002-22)."""
+"""The decision that wins among several (002-21, 002-22)."""
 
 from __future__ import annotations
 

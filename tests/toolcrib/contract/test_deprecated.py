@@ -1,4 +1,4 @@
-"""Methods that were renamed, by their old names."""
+"""Renamed methods under their old names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Derived(Base):
 def test_an_old_name_calls_the_method_and_warns() -> None:
     with pytest.warns(DeprecationWarning, match=r"^Base\.get is an old name: call fetch$") as caught:
         assert Base().get("a", again=True) == "a True"
-    assert caught[0].filename == __file__  # the caller's line, so that Python shows it once for each
+    assert caught[0].filename == __file__  # the caller's line, so that Python shows the warning once for each
 
 
 def test_an_old_name_calls_what_a_subclass_has_in_its_place() -> None:

@@ -180,7 +180,7 @@ def test_names_that_a_model_class_has_itself(reg: ToolRegistry) -> None:
 
 def test_a_default_keeps_its_title(reg: ToolRegistry) -> None:
     @tool(registry=reg)
-    def shelve(book: dict[str, str] = {"title": "Emma"}) -> Any:  # noqa: B006 - the default is what is looked at
+    def shelve(book: dict[str, str] = {"title": "Emma"}) -> Any:  # noqa: B006 - the default is the subject
         return book
 
     assert parameters(reg, "shelve")["properties"]["book"]["default"] == {"title": "Emma"}

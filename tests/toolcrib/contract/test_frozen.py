@@ -1,4 +1,4 @@
-"""Schemas that the registry hands out cannot be changed by who gets them."""
+"""Callers can't change schemas that the registry returns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_deep_copy_is_plain() -> None:
 
 
 def test_it_pickles_frozen() -> None:
-    again = pickle.loads(pickle.dumps(freeze(VALUE)))  # noqa: S301 - what was pickled one call earlier
+    again = pickle.loads(pickle.dumps(freeze(VALUE)))  # noqa: S301 - pickled one call earlier
     assert again == VALUE
     assert isinstance(again, FrozenDict)
     assert isinstance(again["a"], FrozenList)

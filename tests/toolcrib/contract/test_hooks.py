@@ -1,4 +1,4 @@
-"""Hooks are specified, so that a plugin that mistypes one is told at start."""
+"""Hooks are specified: a plugin that mistypes one is reported at start."""
 
 from __future__ import annotations
 

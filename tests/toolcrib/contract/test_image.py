@@ -1,4 +1,4 @@
-"""Images: what is one, and how it is kept."""
+"""Images: accepted formats, and storage."""
 
 from __future__ import annotations
 

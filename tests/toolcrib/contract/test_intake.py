@@ -1,4 +1,4 @@
-"""Taking messages in order and with those that were missed, and remembering what was sent: what adapters share."""
+"""Shared parts of adapters: taking messages in order, reading missed ones, and remembering sent ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def message(number: str, channel: str = "1", user: str = "ann") -> Inbound:
 
 
 class Server:
-    """Channels with what was written in them, and an intake before them."""
+    """A server's channels with their messages, and an intake for them."""
 
     def __init__(self, host: FakeHost | None = None) -> None:
         self.written: dict[str, list[str]] = {}
@@ -41,7 +41,7 @@ class Server:
         return self.intake.take(channel, number, message(number, channel))
 
     def again(self) -> Server:
-        """Return the server as a next process finds it."""
+        """Return the server as the next process finds it."""
         other = Server(self.host)
         other.written = self.written
         return other
@@ -167,7 +167,7 @@ async def test_what_was_sent_is_remembered_over_restarts() -> None:
     sent = SentKeys(host, most=2)
     await sent.load()
     assert await sent.begin("a", "7") == "7"
-    other = SentKeys(host)  # a process that was killed: nothing was closed
+    other = SentKeys(host)  # a killed process: nothing was closed
     await other.load()
     assert (await other.begin("a", "9"), other.note_of("a"), other.known("a")) == ("7", "7", "")
     await other.done("a", "id")
@@ -182,7 +182,7 @@ async def test_a_process_that_only_looked_leaves_what_was_sent() -> None:
     sent = SentKeys(host)
     await sent.load()
     await sent.begin("a", "7")
-    await SentKeys(host).close()  # as one that connected, and found that another gateway has the account
+    await SentKeys(host).close()  # like a process that connected and found that another gateway has the account
     other = SentKeys(host)
     await other.load()
     assert other.note_of("a") == "7"

@@ -1,4 +1,4 @@
-"""NamedTuples that are made at first use: seen from outside, those of the standard library."""
+"""NamedTuples that are made at first use behave like those of the standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 
 
 class Pair(NamedTuple):
-    """One with a default and methods."""
+    """A tuple with a default and methods."""
 
     first: int
     second: str = "two"
@@ -44,7 +44,7 @@ class Standard(typing.NamedTuple):
 
 
 class Below(Plain):
-    """One that derives from such a class."""
+    """A class derived from a NamedTuple."""
 
     def __new__(cls, first: int) -> Below:
         return super().__new__(cls, first, "below")
@@ -104,7 +104,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_it_does_what_the_standard_librarys_does(name: str) -> None:
-    """The first instances, and those that are made by a compiled ``__new__``."""
+    """The first instances equal those of a compiled ``__new__``."""
 
     def outcome(kind: Any) -> object:
         try:
@@ -133,7 +133,7 @@ def test_what_it_is_not_for_is_refused() -> None:
 
 
 def _classes() -> Iterator[Any]:
-    """Yield every class of the product that is made so."""
+    """Yield every class of the product that is made this way."""
     for package in (toolcrib, tools, agent):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(info.name)
@@ -146,7 +146,7 @@ def _classes() -> Iterator[Any]:
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:
     found = 0
     for made in _classes():
-        twin: Any = typing.NamedTuple(made.__name__, [(name, Any) for name in made._fields])  # type: ignore[misc]  # names are told
+        twin: Any = typing.NamedTuple(made.__name__, [(name, Any) for name in made._fields])  # type: ignore[misc]  # the names are dynamic
         values = range(len(made._fields))
         one, other = made(*values), twin(*values)
         assert [getattr(one, name) for name in made._fields] == [getattr(other, name) for name in twin._fields], made

@@ -1,4 +1,4 @@
-"""Who a call is for, and who is the local person."""
+"""Whom a call acts for, and who is the local person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_local_person_has_no_name_and_is_one_everywhere_here(platform: str) 
     "principal", [Principal("telegram"), Principal("telegram", "ann"), Principal("api", "ann"), Principal("")]
 )
 def test_nobody_else_is_the_local_person(principal: Principal) -> None:
-    """Also not somebody whom a platform could not name."""
+    """A user whose platform gives no id is not the local person either."""
     assert not principal.is_local
     assert principal.key == f"{principal.platform}:{principal.user}"
 

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at first use: from then on they are ``re``'s own."""
+"""Regular expressions that are compiled at first use behave like those of ``re``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_a_pattern_has_not_is_missing_here_too() -> None:
 
 
 def test_a_broken_one_raises_whenever_it_is_used() -> None:
-    """Security fails closed: whoever judges by it gets the error, not a pattern that matches nothing."""
+    """Security fails closed: code that judges by a broken pattern gets the error, not a pattern that matches nothing."""
     broken = Regex("(")
     for _ in range(2):
         with pytest.raises(re.error):

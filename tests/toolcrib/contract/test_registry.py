@@ -1,4 +1,4 @@
-"""What the registry takes, and what it shows (003-1 .. 003-10, 003-15)."""
+"""Registrations that the registry accepts, and its definitions (003-1 .. 003-10, 003-15)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names(definitions: Any) -> list[str]:
 
 
 class Checks:
-    """Check functions that count how often they run."""
+    """Check functions that count their runs."""
 
     def __init__(self, verdict: object = True) -> None:
         self.verdict, self.runs = verdict, 0
@@ -180,7 +180,7 @@ def yields(args: Any) -> Any:
     ],
 )
 def test_bad_options_are_refused(reg: ToolRegistry, options: dict[str, Any], says: str) -> None:
-    """A mistyped kind would pass the gates as harmless, and a coroutine that nobody awaits would agree to everything."""
+    """A mistyped kind would pass the gates as harmless, and a coroutine that no caller awaits would agree to everything."""
     with pytest.raises(RegistrationError, match=says):
         reg.register("broken", **{"toolset": "demo", "schema": SCHEMA, "handler": echo, **options})
     assert reg.get("broken") is None
@@ -188,7 +188,7 @@ def test_bad_options_are_refused(reg: ToolRegistry, options: dict[str, Any], say
 
 def test_a_check_that_cannot_be_shared_is_refused(reg: ToolRegistry) -> None:
     class Unhashable(Checks):
-        __hash__ = None  # type: ignore[assignment]  # what a plain dataclass gives
+        __hash__ = None  # type: ignore[assignment]  # as in a plain dataclass
 
     with pytest.raises(RegistrationError, match="hashable"):
         reg.register("broken", "demo", SCHEMA, echo, Unhashable())
@@ -310,7 +310,7 @@ def test_a_check_that_raises_means_unavailable(reg: ToolRegistry, error: BaseExc
 
 
 def test_a_slow_check_is_named_once(reg: ToolRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each session waits for it, and nothing else would tell people which plugin they wait for."""
+    """Each session waits for it, and no other output would name the slow plugin."""
     ticks = itertools.count(step=2.0)
     monkeypatch.setattr("toolcrib.contract.registry.time.monotonic", lambda: next(ticks))
     reg.register("echo", "demo", SCHEMA, echo, Checks())

@@ -1,4 +1,4 @@
-"""Sources bring tools to a registry and take them along."""
+"""Sources bring tools to a registry, and remove them at their end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_source_adds_and_removes_tools_while_it_runs() -> None:
     far.changed()
     assert registry.names() == ["two"]
     assert registry.why_gone("one") == "the tool source 'far' no longer has it"
-    far.entries = [made("two")]  # another of this name
+    far.entries = [made("two")]  # another tool with this name
     far.changed()
     assert registry.get("two") is far.entries[0]
     assert registry.why_gone("two") == ""

@@ -1,4 +1,4 @@
-"""What a tool is, what a call of it is, what comes back (002-2 .. 002-11, 002-27 .. 002-35)."""
+"""Tools, calls of tools, and their results (002-2 .. 002-11, 002-27 .. 002-35)."""
 
 from __future__ import annotations
 
