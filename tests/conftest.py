@@ -1,4 +1,4 @@
-"""What every test gets: a world of its own, and a look at the end for what was left behind."""
+"""Fixtures of every test: a home of its own, and a check at the end for leftovers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ settings.register_profile("toolcrib", database=None, deadline=None, derandomize=
 settings.load_profile("toolcrib")
 
 FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "tools/environments/ssh")
-"""Folders that `scripts/test --fast` leaves out: their tests need a service, a terminal or the SDKs, or measure."""
+"""Folders that `scripts/test --fast` skips: their tests need a service, a terminal or the SDKs, or measure."""
 
 FULL_RUN_GROUPS = {"docker", "ssh", "bubblewrap"}
-"""Groups of tests (xdist_group) that it leaves out: each opens a container, another host or a sandbox."""
+"""Groups of tests (xdist_group) that it skips: each opens a container, another host or a sandbox."""
 
 FULL_RUN_FIXTURES = {
     "engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "synapse", "prosody", "ngircd",
     "strict_ngircd", "mail_servers", "toolcrib",
 }  # fmt: skip
-"""Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
+"""Fixtures that start a service, or the program on a terminal: it skips the tests that use them."""
 
 WITH_DEFAULTS = (
     "e2e", "docs", "house", "agent/cli/setup", "agent/reference", "agent/cli/test_confirming",
@@ -52,17 +52,17 @@ WITH_DEFAULTS = (
     "agent/cli/commands/test_run", "agent/cli/commands/test_sandbox", "agent/cli/commands/test_setup",
     "agent/cli/commands/test_undo",
 )  # fmt: skip
-"""What runs with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
+"""Tests that run with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
 _UNTOUCHED: list[Path] = []
-"""A home that nothing was written to."""
+"""A home without written files."""
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in an event loop of its own."""
+    """Run a coroutine test in its own event loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
@@ -71,7 +71,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _beside(name: str) -> ModuleType:
-    """Import ``NAME.py`` below this folder, which is no package."""
+    """Import ``NAME.py`` below this folder, which is not a package."""
     spec = importlib.util.spec_from_file_location(Path(name).name, Path(__file__).parent / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -87,9 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
-    """Keep garbage collection away from what stays to the end: thousands of tests, with all that belongs to them.
+    """Exclude objects that live to the end from garbage collection: thousands of tests with their data.
 
-    Each collection would go through a million objects and stop all that the process does; tests and a gateway ask for some.
+    Each collection would visit a million objects and pause the whole process, and tests and a gateway start collections.
     """
     gc.disable()
     try:
@@ -102,7 +102,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as ``full`` the tests that the fast run leaves out, beside those that say so themselves."""
+    """Mark as ``full`` the tests that the fast run skips, besides tests with that mark of their own."""
     tests = f"{Path(__file__).parent}/"
     folders = tuple(f"{tests}{name}/" for name in FULL_RUN_FOLDERS)
     for item in items:
@@ -124,9 +124,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Return xdist's own scheduler for groups, which forgets finished work.
+    """Return xdist's own scheduler for groups, changed to forget finished work.
 
-    xdist counts all that a worker ever got again after each test: for 22,000 tests that takes half a minute of processor time.
+    xdist recounts all work that a worker ever got after each test: for 22,000 tests that takes half a minute of processor time.
     """
     from xdist.scheduler import LoadGroupScheduling
 
@@ -142,9 +142,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.fixture(scope="session", autouse=True)
 def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Temporary files go to a folder of this run, which must be empty at its end; so must the list of our processes.
+    """Put temporary files into a folder of this run, and check at its end that the folder and the list of our processes are
+    empty.
 
-    What `toolcrib call` keeps, since it told a path in it, goes with the folder.
+    Files that `toolcrib call` keeps because it printed their paths are deleted with the folder.
     """
     base = tmp_path_factory.getbasetemp()
     folder = base / "tmp"
@@ -160,7 +161,7 @@ def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _processes_of(base: Path) -> Iterator[str]:
-    """Living children of this process, and whatever else works in this run's folders or has them in its environment."""
+    """Return living children of this process, and processes that use this run's folders or have them in their environment."""
     mark = os.fsencode(str(base) + os.sep)
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -175,11 +176,11 @@ def _processes_of(base: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A home of its own, so that no test reads or writes the person's files or keys.
+    """Give each test its own home, so that no test reads or writes the user's files or keys.
 
-    Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
-    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before. Most tests write nothing to
-    their home: then the next test gets it.
+    A home's name is used only once: Python identifies compiled modules by path, size and the second of their last change, and
+    bytecode may be stored elsewhere (PYTHONPYCACHEPREFIX), so a test could get the plugin of an earlier one. Most tests write
+    nothing to their home: then the next test gets it.
     """
     home = _UNTOUCHED.pop() if _UNTOUCHED else tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
     made = home.stat().st_ctime_ns
@@ -207,9 +208,9 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _unprotected(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Have no sandbox and no snapshots unless the configuration asks for them, in tests of other things.
+    """Disable sandbox and snapshots unless the configuration sets them, in tests of other things.
 
-    Most tests are about what is asked, shown and kept if nothing holds a command back, and would each start a sandbox.
+    Most tests check questions, output and stored data without a sandbox, and would each start one.
     """
     below = request.path.relative_to(Path(__file__).parent).as_posix()
     if below.startswith(WITH_DEFAULTS) or request.node.get_closest_marker("defaults") is not None:
@@ -234,7 +235,7 @@ def _with_values(init: Callable[..., None], values: Mapping[str, object]) -> Cal
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of recorded cases (approval, text, wire)."""
+    """Return the folder of recorded cases (approval, text, wire)."""
     named = os.environ.get("TOOLCRIB_CORPORA", "")
     if not named or not Path(named).is_dir():
         pytest.skip("set TOOLCRIB_CORPORA to the folder of recorded cases")
@@ -243,19 +244,19 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The project's folder."""
+    """Return the project's folder."""
     return Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
 def python() -> str:
-    """The interpreter that runs the tests, for those that start a fresh one."""
+    """Return the interpreter that runs the tests, for tests that start a new one."""
     return sys.executable
 
 
 @pytest.fixture
 def today() -> str:
-    """The date. It is one for the next half minute, for tests that ask for it before anything else."""
+    """Return today's date. It does not change for the next half minute, for tests that request it before anything else."""
     now = time.localtime()
     left = 86_400 - (now.tm_hour * 60 + now.tm_min) * 60 - now.tm_sec
     if left < 30:
@@ -265,7 +266,7 @@ def today() -> str:
 
 @pytest.fixture
 def agree() -> Callable[[], None]:
-    """Agree, as the person, to what the configuration says now."""
+    """Return a function that accepts the present configuration as the user."""
 
     def agree() -> None:
         from agent.config import load_config
@@ -278,7 +279,7 @@ def agree() -> Callable[[], None]:
 
 @pytest.fixture
 def config(agree: Callable[[], None]) -> Callable[[str], Path]:
-    """Write the person's configuration; where toolcrib was started before, they agree to it too."""
+    """Return a function that writes the user's configuration; if toolcrib was started before, the user accepts it too."""
 
     def write(text: str) -> Path:
         from toolcrib import ConfigError
@@ -296,7 +297,7 @@ def config(agree: Callable[[], None]) -> Callable[[str], Path]:
 
 @pytest.fixture
 def user_plugin(config: Callable[[str], Path]) -> Callable[[str, str], Path]:
-    """A plugin in the person's own folder, enabled."""
+    """Return a function that writes a plugin to the user's own folder and enables it."""
 
     def write(name: str, source: str) -> Path:
         file = config(f"plugins: {{enabled: [{name}]}}\n").parent / "plugins" / f"{name}.py"
@@ -312,7 +313,7 @@ def user_plugin(config: Callable[[str], Path]) -> Callable[[str, str], Path]:
 
 @dataclass
 class Engine:
-    """A docker engine of these tests' own. ``options`` open an environment in it."""
+    """A docker engine of the tests. ``options`` open an environment in it."""
 
     process: subprocess.Popen[str]
     host: str
@@ -323,7 +324,7 @@ class Engine:
         return {"image": self.image, "host": self.host, "mounts": ["/usr:/usr:ro"]}
 
     def control(self, word: str) -> None:
-        """``kill`` or ``start``."""
+        """Send ``kill`` or ``start``."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{word}\n")
@@ -333,7 +334,7 @@ class Engine:
 
 @pytest.fixture(scope="session")
 def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Fails where it ought to run (root on Debian, as in CI) and cannot; skips elsewhere."""
+    """Fail if the engine should run (root on Debian, as in CI) and can't; skip elsewhere."""
     path = root / "tests" / "infra" / "dockerd.py"
     why = _beside("infra/dockerd").missing()
     if why and (os.geteuid() != 0 or not Path("/etc/debian_version").exists()):
@@ -355,7 +356,7 @@ _LIMIT = 60.0
 
 
 class Sshd:
-    """A server as tests/infra/sshd.py runs it."""
+    """A server of tests/infra/sshd.py."""
 
     def __init__(self, *options: str) -> None:
         self._process = subprocess.Popen(
@@ -381,7 +382,7 @@ class Sshd:
 
     @property
     def options(self) -> dict[str, Any]:
-        """They open an environment in it."""
+        """Options that open an environment on the server."""
         keys = {"identity_file": str(self.folder / "id"), "known_hosts": str(self.folder / "known_hosts")}
         return {"host": self.host, "port": self.port, "user": self.user, **keys}
 
@@ -391,7 +392,7 @@ class Sshd:
         return Wish(**{**self.options, **options})
 
     def pids(self, command: str = "") -> list[int]:
-        """The account's living processes whose command line begins like this."""
+        """Return the account's running processes whose command line begins like this."""
         uid = (self.folder / "home").stat().st_uid
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -420,7 +421,7 @@ def sshd() -> Iterator[Sshd]:
 
 @pytest.fixture(scope="session")
 def root_sshd() -> Iterator[Sshd]:
-    """Where the files of these tests can be written from both sides."""
+    """A server whose files these tests can write from both sides."""
     server = Sshd("--root")
     yield server
     server.close()
@@ -439,7 +440,7 @@ def start_sshd() -> Iterator[Callable[..., Sshd]]:
 
 
 class PostgresServer:
-    """A server as tests/infra/postgres.py runs it."""
+    """A server of tests/infra/postgres.py."""
 
     def __init__(self, *options: str) -> None:
         script = Path(__file__).parent / "infra" / "postgres.py"
@@ -460,13 +461,13 @@ class PostgresServer:
         return self._process.stdout.readline().strip()
 
     def control(self, command: str) -> None:
-        """``kill``, ``stop``, ``start``, ``hang`` or ``go on``."""
+        """Send ``kill``, ``stop``, ``start``, ``hang`` or ``go on``.  (quoted)"""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer().startswith("ok")
 
     def new_database(self, more: str = "") -> str:
-        """The URL of an empty one; ``more`` is SQL that says how it is made."""
+        """Return the URL of an empty database; ``more`` is SQL for its creation."""
         import psycopg
 
         name = f"t{next(self._numbers)}"
@@ -485,7 +486,7 @@ class PostgresServer:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server for tests that leave it as it is."""
+    """A server for tests that do not change it."""
     server = PostgresServer()
     yield server
     server.close()
@@ -506,7 +507,7 @@ class ProjectCopy:
     root: Path
 
     def insert(self, path: str, before: str, text: str) -> None:
-        """Put ``text`` in front of ``before``, which stands in the file once."""
+        """Insert ``text`` before ``before``, which must occur once in the file."""
         file = self.root / path
         source = file.read_text("utf-8")
         assert source.count(before) == 1, (path, before, source.count(before))
@@ -516,7 +517,7 @@ class ProjectCopy:
         (self.root / path).write_text(text, "utf-8")
 
     def run(self, code: str) -> str:
-        """Run a program of the copy in a fresh interpreter and return what it prints."""
+        """Run a program of the copy in a new interpreter, and return its output."""
         env = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
         line = [sys.executable, "-c", code]
         done = subprocess.run(line, cwd=self.root.parent, env=env, capture_output=True, text=True, timeout=120, check=False)
@@ -526,7 +527,7 @@ class ProjectCopy:
 
 @pytest.fixture
 def project_copy(root: Path, tmp_path: Path) -> ProjectCopy:
-    """A copy of the sources: what adding something takes is tried there."""
+    """A copy of the sources, to try what an addition requires."""
     copy = tmp_path / "copy"
     for name in ("agent", "tools", "toolcrib", "plugins"):
         shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,9 +1,9 @@
-"""In what part of the tests coverage is measured: tracing every line makes Python two to five times as slow.
+"""Selection of the tests that measure coverage: tracing every line makes Python two to five times as slow.
 
-Every case of a test runs and counts; of many, only the first `FIRST` are traced and every `EVERY`-th after them, as the rest runs
-nearly the same lines; so it is with the examples that hypothesis gives a test. Pythons that tests start are measured in one test
-of `CHILDREN`: a start of toolcrib takes more than twice as long then, there are thousands of them, and they all load the same
-modules. So the figure is a lower bound, and a gate that it passes is passed.
+Every case of a test runs and counts. Of many cases only the first `FIRST` are traced and then every `EVERY`-th, because the rest
+runs nearly the same lines; the same holds for the examples of a hypothesis test. Pythons that tests start are measured in one
+test of `CHILDREN`: measuring makes a start of toolcrib more than twice as slow, there are thousands, and they all load the same
+modules. So the figure is a lower bound, and it is safe to use it for a gate.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 import pytest
 
 FIRST, EVERY = 20, 4
-"""Cases of a test that are traced: so many at the beginning, and one of so many of the rest."""
+"""Traced cases of a test: the number at the beginning, and the step for the rest."""
 CHILDREN = 16
-"""Of so many tests, one measures the Pythons that it starts: by its name, so that it is the same one in each run."""
+"""One test of this many measures the Pythons that it starts. The test's name decides, so that it is the same in each run."""
 EXAMPLES = 15
-"""Examples of hypothesis in which a test is traced."""
+"""Number of traced examples of a hypothesis test."""
 
 _UNTRACED = pytest.StashKey[bool]()
 _WITH_CHILDREN = pytest.StashKey[bool]()
 _IN_CHILDREN = "COVERAGE_PROCESS_CONFIG"
-"""The variable by which Pythons that a test starts know that they are measured."""
+"""The variable that makes Pythons started by a test measure themselves."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Run a test untraced where that was chosen, and what it starts likewise.
+    """Run a test untraced if that was chosen, and the processes that it starts likewise.
 
     Threads that it starts are traced: they may serve others later.
     """
@@ -69,7 +69,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _traced_at_first(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a test that stops tracing once it had so many examples."""
+    """Return a test that stops tracing after ``EXAMPLES`` examples."""
     left = EXAMPLES
 
     @wraps(test)
@@ -85,7 +85,7 @@ def _traced_at_first(test: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Trace in one process of a run what runs when a module is imported: it is the same in each."""
+    """Trace code that runs at import in only one process of a run: it is the same in each."""
     tracer = sys.gettrace()
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         sys.settrace(None)
@@ -97,7 +97,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
-    """Collect untraced what stands in a module that was imported: no line of ours runs in it."""
+    """Collect the contents of an imported module untraced: no line of ours runs then."""
     tracer = sys.gettrace()
     sys.settrace(None)
     try:

@@ -1,9 +1,10 @@
-"""A docker engine of our own for tests and benchmarks, on a private socket in a folder of its own, its image built on the spot.
+"""A docker engine for tests and benchmarks, on a private socket in its own folder. Its image is built at the start.
 
     python tests/infra/dockerd.py
 
-prints ``ready SOCKET IMAGE`` and serves until its stdin ends; then it removes everything that it made. Lines that it takes, each
-answered by ``ok``: ``kill`` (SIGKILL to dockerd; containers go on), ``start`` (again). Needs root, dockerd, containerd, runc.
+prints ``ready SOCKET IMAGE`` and serves until its stdin ends; then it removes everything that it made. It reads these lines, and
+answers each by ``ok``: ``kill`` (SIGKILL to dockerd; containers continue), ``start`` (again). Needs root, dockerd, containerd,
+runc.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 
 
 def missing() -> str:
-    """Why no engine can run here, "" where one can."""
+    """Return why no engine can run here, or "" if one can."""
     if os.geteuid() != 0:
         return "a docker engine needs root"
     gone = [name for name in _PROGRAMS if shutil.which(name) is None]
@@ -42,7 +43,7 @@ def missing() -> str:
 
 class Engine:
     def __init__(self) -> None:
-        # Not in TMPDIR: a socket's path may have 107 characters.
+        # Not in TMPDIR: a socket's path may have at most 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="tc-dockerd-", dir="/tmp"))
         self.socket = self.folder / "docker.sock"
         self._containerd: subprocess.Popen[bytes] | None = None
@@ -82,7 +83,7 @@ class Engine:
         self._dockerd.wait()
 
     def build(self) -> None:
-        """An image that has nothing: /usr is borrowed from this machine when a container starts."""
+        """Build an empty image: containers mount this machine's /usr."""
         import docker
 
         with contextlib.closing(docker.DockerClient(f"unix://{self.socket}", timeout=60)) as client:
@@ -122,7 +123,7 @@ def _tree() -> bytes:
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             folder.uid = folder.gid = 1000 if name == "workspace" else 0
             tar.addfile(folder)
-        for name in ("bin", "lib", "lib64"):  # /sbin is a folder: the engine puts its init there
+        for name in ("bin", "lib", "lib64"):  # /sbin is a folder, because the engine puts its init there
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
             tar.addfile(link)
@@ -164,7 +165,7 @@ def main() -> int:
         print(f"failed {why}", flush=True)
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ours ends by its stdin, also when a person interrupts the tests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our end is that of stdin, also when a user interrupts the tests
     engine = Engine()
     try:
         engine.start()
@@ -173,7 +174,7 @@ def main() -> int:
         for line in sys.stdin:
             {"kill": engine.kill, "start": engine.start}[line.strip()]()
             print("ok", flush=True)
-    except Exception as error:  # noqa: BLE001 - whoever waits reads one line
+    except Exception as error:  # noqa: BLE001 - the process that waits reads one line
         print(f"failed {str(error)!r}", flush=True)
         return 1
     finally:

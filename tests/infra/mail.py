@@ -1,17 +1,17 @@
-"""Mail servers of our own for tests: Dovecot (IMAP, LMTP, submission) and OpenSMTPD (SMTP), on loopback, in a folder of theirs.
+"""Mail servers for tests: Dovecot (IMAP, LMTP, submission) and OpenSMTPD (SMTP), on loopback, in a folder of their own.
 
     python -m tests.infra.mail
 
-prints ``ready IMAP SMTP LMTP IMAPS SMTPS STARTTLS FOLDER`` (six ports; mail lies in FOLDER/mail/NAME as a Maildir) and serves
-until its stdin ends; then it removes everything that it made. The last three ports speak TLS, as mx.crib.test, by a certificate
-that FOLDER/ca.pem signed, and take mail of those alone that log in: Dovecot does, and hands it on to OpenSMTPD, since Debian's
-can speak no TLS with OpenSSL 3. Accounts are ``bot1`` to ``bot400`` and the like of NAMES, at ``crib.test``; everybody has the
-same password, PASSWORD. Port SMTP takes mail from whoever connects, and believes what it says: a test plays the server that
-checks who wrote. Lines that it takes, each answered by ``ok PID``: ``kill`` (SIGKILL to both, whole), ``stop`` and ``start``;
-what was taken outlives them.
+prints ``ready IMAP SMTP LMTP IMAPS SMTPS STARTTLS FOLDER`` (six ports; mail is in FOLDER/mail/NAME as a Maildir) and serves until
+its stdin ends; then it removes everything that it made. The last three ports speak TLS, as mx.crib.test, by a certificate that
+FOLDER/ca.pem signed, and take mail only from logged-in users. Dovecot serves them and passes the mail to OpenSMTPD, because
+Debian's can't speak TLS with OpenSSL 3. Accounts are ``bot1`` to ``bot400`` and the like of NAMES, at ``crib.test``; all have the
+same password, PASSWORD. Port SMTP takes mail from any client without checks: a test acts as the server that checks the author. It
+reads these lines, and answers each by ``ok PID``: ``kill`` (SIGKILL to all processes of both), ``stop`` and ``start``; accepted
+mail outlives the servers.
 
-It has to be root: the servers change to accounts of their own, and OpenSMTPD, whose folders can't be chosen, is given them in a
-mount namespace of its own.
+It must run as root: the servers change to their own accounts, and OpenSMTPD, whose folders are fixed, gets them in its own mount
+namespace.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ match from any for domain "{domain}" action deliver
 
 
 def missing() -> str:
-    """Return why no servers can run here, "" where they can."""
+    """Return why no servers can run here, or "" if they can."""
     lacks = lacking("dovecot", "/usr/lib/dovecot/lmtp", "/usr/lib/dovecot/submission", "smtpd", "unshare", "openssl")
     if lacks:
         return f"no {' and no '.join(lacks)}; scripts/test installs dovecot-imapd, -lmtpd, -submissiond and opensmtpd"
@@ -116,7 +116,7 @@ def missing() -> str:
 
 class MailServers(Server):
     def __init__(self) -> None:
-        super().__init__("mail", "/tmp")  # not below a folder of root's alone
+        super().__init__("mail", "/tmp")  # not below a folder that only root can enter
         self._ports = {name: free_port() for name in ("imap", "smtp", "lmtp", "imaps", "smtps", "starttls")}
 
     def ready_values(self) -> tuple[object, ...]:
@@ -144,7 +144,9 @@ class MailServers(Server):
         self.wait("dovecot.log")
 
     def _answering(self) -> list[bool]:
-        """Return which ports answer, of those that speak first without TLS; the others are opened with them."""
+        """Return which ports answer, of the ports where the server speaks first without TLS; the others open together
+        with these.
+        """
         return [_answers(self._ports[name]) for name in ("imap", "smtp", "lmtp", "starttls")]
 
     def is_ready(self) -> bool:
@@ -155,7 +157,7 @@ class MailServers(Server):
         give_up = time.monotonic() + LIMIT
         while any(self._answering()) and time.monotonic() < give_up:
             time.sleep(0.01)
-        for name in ("run/master.pid", "vrun/smtpd.sock"):  # of those that had no time to remove them
+        for name in ("run/master.pid", "vrun/smtpd.sock"):  # left behind if they had no time to remove them
             (self.folder / name).unlink(missing_ok=True)
 
 

@@ -1,12 +1,11 @@
-"""An ngIRCd (IRC server) of our own for tests and benchmarks: on loopback, in a folder of its own.
+"""An ngIRCd (IRC server) for tests and benchmarks: on loopback, in its own folder.
 
     python -m tests.infra.ngircd [--limits]
 
 prints ``ready PORT TLS_PORT FOLDER`` and serves until its stdin ends; then it removes everything that it made. At TLS_PORT it
-speaks TLS, as irc.crib.test, by a certificate that FOLDER/ca.pem signed. ``--limits`` keeps its flood
-penalties, which are off otherwise. Another server may link as ``services.test``, with the password ``linkpw``: so do services,
-which say who is logged in. Lines that it takes, each answered by ``ok PID``: ``kill`` (SIGKILL), ``stop`` and
-``start``; it stores nothing.
+speaks TLS, as irc.crib.test, by a certificate that FOLDER/ca.pem signed. ``--limits`` keeps its flood penalties, which are off
+otherwise. Another server may link as ``services.test``, with the password ``linkpw``, like services that report logged-in users.
+It reads these lines, and answers each by ``ok PID``: ``kill`` (SIGKILL), ``stop`` and ``start``; it stores nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Passive = yes
 
 
 def missing() -> str:
-    """Return why no server can run here, "" where one can."""
+    """Return why no server can run here, or "" if one can."""
     lacks = lacking("ngircd", "openssl")
     return f"no {' and no '.join(lacks)}: apt-get install ngircd openssl" if lacks else ""
 

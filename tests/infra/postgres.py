@@ -1,11 +1,11 @@
-"""A PostgreSQL server of our own for tests and benchmarks: on loopback, in a folder of its own, as a user without rights.
+"""A PostgreSQL server for tests and benchmarks: on loopback, in its own folder, as a user without rights.
 
     python tests/infra/postgres.py [--durable]
 
 prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. URL has a password, and its
-user may make databases. Nothing is synced to disk, except with
-``--durable``; what was committed outlives the server all the same. Lines that it takes, each answered by ``ok PID``:
-``kill`` (SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all of it) and ``go on``.
+user may create databases. Only with ``--durable`` data is synced to disk; committed data outlives the server all the same. It
+reads these lines, and answers each by ``ok PID``: ``kill`` (SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all its
+processes) and ``go on``.  (quoted)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROGRAMS = ("initdb", "postgres")
 
 
 def missing() -> str:
-    """Return why no server can run here, "" where one can."""
+    """Return why no server can run here, or "" if one can."""
     gone = [name for name in _PROGRAMS if _program(name) is None]
     if gone:
         return f"{', '.join(gone)} not found: apt-get install postgresql"
@@ -38,13 +38,13 @@ def missing() -> str:
 
 
 def _program(name: str) -> str | None:
-    """Debian keeps them out of PATH, by version."""
+    """Return the path of a program, or None. Debian keeps these out of PATH, by version."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: (len(folder.parent.name), folder.parent.name))
     return shutil.which(name, path=os.pathsep.join([*map(str, reversed(folders)), os.environ.get("PATH", "")]))
 
 
 def _account() -> pwd.struct_passwd | None:
-    """The account that it runs as where we are root."""
+    """Return the account that the server uses if we are root."""
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
@@ -53,7 +53,7 @@ def _account() -> pwd.struct_passwd | None:
 
 class Server:
     def __init__(self, *, durable: bool) -> None:
-        # Not in TMPDIR: others than its owner must be able to reach it, and a socket's path may have 107 characters.
+        # Not in TMPDIR: other accounts must reach it, and a socket's path may have at most 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="tc-postgres-", dir="/tmp"))
         self._as: dict[str, Any] = {}
         account = _account() if os.geteuid() == 0 else None
@@ -78,7 +78,7 @@ class Server:
     def prepare(self) -> None:
         secret = self.folder / "password"
         secret.write_text(self._password)
-        secret.chmod(0o644)  # in a folder that is its own
+        secret.chmod(0o644)  # in a private folder
         options = ["-A", "scram-sha-256", "--pwfile", str(secret), "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"]
         done = self._run("initdb", "-D", str(self.folder / "data"), *options)
         said, _ = done.communicate(timeout=_LIMIT)
@@ -104,7 +104,7 @@ class Server:
             time.sleep(0.02)
 
     def _is_ready(self) -> bool:
-        """Read the file that the server writes itself: the eighth line is its state."""
+        """Return whether the server is ready, from the file that it writes: the eighth line is its state."""
         with contextlib.suppress(OSError, IndexError):
             lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
             return int(lines[0]) == self.pid and lines[7].strip() == "ready"
@@ -128,7 +128,7 @@ class Server:
             )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT ends it with all its connections; after SIGKILL its children notice by themselves."""
+        """SIGINT ends it with all connections; after SIGKILL its children end by themselves."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -159,7 +159,7 @@ class Server:
 
     def remove(self) -> None:
         self.signal_all(signal.SIGCONT)
-        self.stop(signal.SIGQUIT)  # at once: nothing of it is kept
+        self.stop(signal.SIGQUIT)  # at once: its data is deleted anyway
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -179,7 +179,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _free_port() -> int:
-    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    """Return a port below the range of dynamic ports: it stays free while the server is stopped."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with contextlib.suppress(OSError), socket.socket() as sock:  # taken
@@ -194,7 +194,7 @@ def main() -> int:
     if why := missing():
         print("missing", why, flush=True)
         return 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = Server(durable=given.durable)
     try:

@@ -1,12 +1,12 @@
-"""A Prosody (XMPP server) of our own for tests and benchmarks: on loopback, in a folder of its own.
+"""A Prosody (XMPP server) for tests and benchmarks: on loopback, in its own folder.
 
     python tests/infra/prosody.py
 
 prints ``ready XMPP_PORT CA_FILE PID COMPONENT_PORT`` and serves until its stdin ends; then it removes everything that it made.
-TLS is required, by a certificate of its own. Rooms are at rooms.localhost, archived, and show who is who; files are taken at
-up.localhost. At COMPONENT_PORT somebody may be foreign.localhost, a server of others, by the secret foreignpw. Lines that it
-takes, each answered by ``ok PID``: ``register NAME`` (an account NAME@localhost whose password is NAMEpw), ``kill`` (SIGKILL),
-``stop`` and ``start``; what was stored outlives the server.
+TLS is required, by a certificate of its own. Rooms are at rooms.localhost, archived, and show their occupants' addresses; files
+are uploaded to up.localhost. A client at COMPONENT_PORT may be foreign.localhost, a foreign server, by the secret foreignpw. It
+reads these lines, and answers each by ``ok PID``: ``register NAME`` (an account NAME@localhost with the password NAMEpw),
+``kill`` (SIGKILL), ``stop`` and ``start``; stored data outlives the server.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Component "up.localhost" "http_file_share"
 
 
 def missing() -> str:
-    """Return why no server can run here, "" where one can."""
+    """Return why no server can run here, or "" if one can."""
     found = [name for name in ("prosody", "prosodyctl", "openssl") if shutil.which(name) is None]
     return f"no {', '.join(found)}: apt-get install prosody openssl" if found else ""
 
@@ -88,7 +88,7 @@ class XmppServer:
         self._run([*asked, "-addext", names, "-keyout", "key.pem", "-out", "ca.pem"])
 
     def register(self, name: str) -> None:
-        """Make an account, as the server stores one: its own tool takes a second for each."""
+        """Write an account in the server's own format: its tool takes a second for each."""
         folder = self.folder / "data" / "localhost" / "accounts"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.dat").write_text(f'return {{ ["password"] = "{name}pw"; }};\n')
@@ -136,7 +136,7 @@ class XmppServer:
             self.stop(signal.SIGKILL if name == "kill" else signal.SIGTERM)
 
     def remove(self) -> None:
-        self.stop(signal.SIGKILL)  # at once: nothing of it is kept
+        self.stop(signal.SIGKILL)  # at once: its data is deleted anyway
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -147,7 +147,7 @@ def _listens(port: int) -> bool:
 
 
 def _free_port() -> int:
-    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    """Return a port below the range of dynamic ports: it stays free while the server is stopped."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with contextlib.suppress(OSError), socket.socket() as sock:  # taken
@@ -159,7 +159,7 @@ def main() -> int:
     if why := missing():
         print("missing", why, flush=True)
         return 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = XmppServer()
     try:

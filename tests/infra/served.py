@@ -1,5 +1,5 @@
-"""What the servers here share: a folder and ports of their own, processes that end whole, lines from whoever started them, and
-certificates of an authority that nobody else knows.
+"""Shared parts of the servers here: a folder and ports, processes that end with their children, commands on stdin, and
+certificates of a private authority.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any
 
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-"""Servers lie in /usr/sbin, which only root's PATH has."""
+"""PATH with /usr/sbin, where servers are: only root's PATH has it."""
 LIMIT = 60.0
 
 
 def lacking(*names: str) -> list[str]:
-    """Return which programs are not there."""
+    """Return the programs that are missing."""
     return [name for name in names if shutil.which(name, path=PATH) is None]
 
 
 class Server:
-    """A server in a new folder below ``where``. A kind of server says how it starts, when it is ready, and what is told of it."""
+    """A server in a new folder below ``where``. A subclass defines its start, its readiness, and the values that are printed."""
 
     limit = LIMIT
     gentle = signal.SIGTERM
-    """The signal that ends it with what it serves."""
+    """The signal that ends it gracefully."""
 
     def __init__(self, name: str, where: str | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"tc-{name}-", dir=where))
@@ -41,15 +41,15 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The first process's, 0 while it is stopped."""
+        """The first process's id, or 0 while the server is stopped."""
         return self.processes[0].pid if self.processes else 0
 
     def ready_values(self) -> tuple[object, ...]:
-        """Return what is printed behind ``ready``."""
+        """Return the values that are printed after ``ready``."""
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Do once what comes before the first start."""
+        """Prepare the server once, before the first start."""
 
     def start(self) -> None:
         raise NotImplementedError
@@ -58,7 +58,7 @@ class Server:
         raise NotImplementedError
 
     def run(self, *argv: str, **more: Any) -> None:
-        """Start a process in a group of its own, since it may fork; it writes to FOLDER/out."""
+        """Start a process in its own group, because it may fork; its output goes to FOLDER/out."""
         given: dict[str, Any] = {"cwd": self.folder, "env": {**os.environ, "PATH": PATH}, **more}
         with (self.folder / "out").open("ab") as out:
             self.processes.append(
@@ -68,7 +68,7 @@ class Server:
             )
 
     def wait(self, *logs: str) -> None:
-        """Return once it is ready. Raises RuntimeError with what it and ``logs`` in its folder say where it never will be."""
+        """Wait until the server is ready. Raises RuntimeError, with its output and ``logs`` in its folder, if it failed."""
         give_up = time.monotonic() + self.limit
         while not self.is_ready():
             if any(one.poll() is not None for one in self.processes) or time.monotonic() > give_up:
@@ -77,24 +77,24 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals | None = None) -> None:
-        """End it with all that it forked; what does not end by ``how`` in time is killed."""
+        """End the server and its forked processes; kill what does not end by ``how`` in time."""
         processes, self.processes = self.processes, []
         for process in processes:
             signal_group(process, how or self.gentle)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(15)
-            signal_group(process, signal.SIGKILL)  # what it forked may outlive it
+            signal_group(process, signal.SIGKILL)  # forked processes may outlive it
             process.wait()
 
     def command(self, line: str) -> None:
-        """Do what a line says: ``start``, ``stop`` or ``kill``."""
+        """Run a command: ``start``, ``stop`` or ``kill``."""
         if line == "start":
             self.start()
         else:
             self.stop(signal.SIGKILL if line == "kill" else None)
 
     def remove(self) -> None:
-        self.stop(signal.SIGKILL)  # at once: nothing of it is kept
+        self.stop(signal.SIGKILL)  # at once: its data is deleted anyway
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -104,13 +104,13 @@ def signal_group(process: subprocess.Popen[bytes], what: signal.Signals) -> None
 
 
 def serve(why_not: str, make: Callable[[], Server]) -> int:
-    """Run a server until stdin ends, then remove it, and return the status of the program: ``ready ...`` or why not is printed,
-    and ``ok PID`` for each line.
+    """Run a server until stdin ends, then remove it, and return the program's exit code. Prints ``ready ...`` or why not, and
+    ``ok PID`` for each command.
     """
     if why_not:
         print("missing", why_not, flush=True)
         return 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = make()
     try:
@@ -135,7 +135,7 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    """Return a port below the range of dynamic ports: it stays free while the server is stopped."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with contextlib.suppress(OSError), socket.socket() as sock:  # taken
@@ -144,8 +144,8 @@ def free_port() -> int:
 
 
 def certify(folder: Path, *names: str) -> None:
-    """Make cert.pem and key.pem for host names, signed by the authority of ca.pem, and unknown.pem, the certificate of one that
-    signed nothing. Raises RuntimeError.
+    """Make cert.pem and key.pem for host names, signed by the authority of ca.pem, and unknown.pem, the certificate of an
+    authority that signed nothing. Raises RuntimeError.
     """
     quick, usual = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["-newkey", "rsa:2048"]
     for name in ("ca", "unknown"):

@@ -1,13 +1,13 @@
-"""An ssh server of our own for tests and benchmarks, with keys and an account that exist only for it.
+"""An ssh server for tests and benchmarks, with keys and an account that exist only for it.
 
     python tests/infra/sshd.py [--root] [--far] [--shm] [--set KEY=VALUE ...]
 
 prints ``ready FOLDER HOST PORT USER`` and serves until its stdin ends; then it removes everything that it made: processes, the
-account, the network, FOLDER. In FOLDER are ``id`` (a key that is let in), ``known_hosts`` and ``home``. ``--root``: USER is root,
-else an account without rights. ``--far``: the server is in a network of its own whose link can be cut. ``--shm``: its /dev/shm is
-a disk of 1 MB of its own. Lines that it takes, each answered by ``ok``: ``stop`` (the server; what it serves goes on), ``start``,
-``newkey`` (another host key from the next start on), ``small`` (FOLDER/small is a disk of 1 MB); with ``--far`` also ``cut`` (the
-link is down), ``drop`` (packets vanish), ``reset`` (connections are reset) and ``heal``.
+account, the network, FOLDER. In FOLDER are ``id`` (an accepted key), ``known_hosts`` and ``home``. ``--root``: USER is root, else
+an account without rights. ``--far``: the server is in its own network, whose link can be cut. ``--shm``: its /dev/shm is a
+separate disk of 1 MB. It reads these lines, and answers each by ``ok``: ``stop`` (ends the server; its sessions continue),
+``start``, ``newkey`` (another host key from the next start on), ``small`` (FOLDER/small is a disk of 1 MB); with ``--far`` also
+``cut`` (the link is down), ``drop`` (packets vanish), ``reset`` (connections are reset) and ``heal``.
 Needs root, sshd, ssh-keygen; ``--far`` ip and iptables.
 """
 
@@ -46,7 +46,7 @@ _FIXED = {
 
 
 def missing(*, far: bool) -> str:
-    """Why no server can run here, "" where one can."""
+    """Return why no server can run here, or "" if one can."""
     if os.geteuid() != 0:
         return "an ssh server with accounts of its own needs root"
     names = ["sshd", "ssh-keygen", "useradd", *(["ip", "iptables"] if far else [])]
@@ -61,7 +61,7 @@ def _do(*argv: str) -> None:
 
 
 class Network:
-    """A namespace joined to this machine by a pair of interfaces, and by nothing else."""
+    """A namespace that only a pair of interfaces joins to this machine."""
 
     def __init__(self) -> None:
         token = secrets.token_hex(4)
@@ -90,7 +90,7 @@ class Network:
             _do(*inside, "-A", "INPUT", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
 
     def remove(self) -> None:
-        _do("ip", "netns", "del", self.name)  # and with it the pair
+        _do("ip", "netns", "del", self.name)  # which removes the pair too
 
 
 class Server:
@@ -111,7 +111,7 @@ class Server:
         if self.user != "root":
             _do("useradd", "--no-create-home", "--home-dir", str(self.folder / "home"), "--shell", "/bin/bash", self.user)
             _do("usermod", "-p", "*", self.user)  # a new account is locked, also for keys
-            _clear(pwd.getpwnam(self.user).pw_uid)  # where one of us was killed
+            _clear(pwd.getpwnam(self.user).pw_uid)  # left behind by a killed server of ours
             shutil.chown(self.folder / "home", self.user, self.user)
         _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.folder / "id"))
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
@@ -192,32 +192,32 @@ class Server:
 
 
 def _clear(uid: int) -> None:
-    """What it has where everybody may write: a guard that was killed could not put its folder away."""
+    """Delete an account's files in shared folders: a killed guard could not remove its folder."""
     for base in ("/dev/shm", "/tmp", "/var/tmp"):
         for entry in Path(base).iterdir():
-            with contextlib.suppress(OSError):  # others come and go there
+            with contextlib.suppress(OSError):  # other files come and go there
                 if entry.lstat().st_uid == uid:
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _processes_of(uid: int) -> list[int]:
-    """The living ones."""
+    """Return the running processes of an account."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, IndexError):  # it ended while we looked
+        with contextlib.suppress(OSError, IndexError):  # it ended in the meantime
             if folder.stat().st_uid == uid and (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
                 found.append(int(folder.name))
     return found
 
 
 _RUN = Path("/run/sshd")
-"""Without it no sshd serves anybody, and all that run here share it."""
+"""Every sshd needs this folder, and all sshds on this machine share it."""
 _OURS = 0o700
-"""Its mode where one of us made it; a system's own may be read by all."""
+"""Mode of the folder if one of our servers made it; a system's own may be readable by all."""
 
 
 def _hold_run() -> int:
-    """A descriptor that keeps it for us, made where it was not there."""
+    """Return a descriptor that holds the folder for us; the folder is made if it is missing."""
     while True:
         with contextlib.suppress(FileExistsError):
             _RUN.mkdir(mode=_OURS)
@@ -240,7 +240,7 @@ def _let_go_of_run(fd: int) -> None:
 
 
 def _free_port() -> int:
-    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    """Return a port below the range of dynamic ports: it stays free while the server is stopped."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with contextlib.suppress(OSError), socket.socket() as sock:  # taken
@@ -259,7 +259,7 @@ def main() -> int:
     if why:
         print("missing", why, flush=True)
         return 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = Server(root=given.root, far=given.far, shm=given.shm, settings=dict(each.split("=", 1) for each in given.set))
     try:

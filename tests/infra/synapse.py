@@ -1,13 +1,13 @@
-"""A Synapse (Matrix homeserver) of our own for tests and benchmarks: on loopback, in a folder of its own, with SQLite.
+"""A Synapse (Matrix homeserver) for tests and benchmarks: on loopback, in its own folder, with SQLite.
 
     python tests/infra/synapse.py [--limits]
 
-prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. Anybody may register there.
-``--limits`` keeps Synapse's own rate limits, which are off otherwise. Lines that it takes, each answered by ``ok PID``: ``kill``
-(SIGKILL), ``stop`` and ``start``; what was stored outlives the server.
+prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. Any client may register there.
+``--limits`` keeps Synapse's own rate limits, which are off otherwise. It reads these lines, and answers each by ``ok PID``:
+``kill`` (SIGKILL), ``stop`` and ``start``; stored data outlives the server.
 
-Synapse stands in an environment of its own, since what it needs is not what toolcrib needs: TOOLCRIB_SYNAPSE_VENV, or
-.venv-synapse, which scripts/test makes.
+Synapse has its own environment, because its requirements conflict with toolcrib's: TOOLCRIB_SYNAPSE_VENV, or .venv-synapse, which
+scripts/test makes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _NO_LIMITS = {
 
 
 def python() -> Path:
-    """Return the interpreter that has Synapse, whether it is there or not."""
+    """Return the path of the interpreter with Synapse, even if it is missing."""
     beside = Path(__file__).resolve().parents[2] / ".venv-synapse"
     return Path(os.environ.get("TOOLCRIB_SYNAPSE_VENV") or beside) / "bin" / "python"
 
 
 def missing() -> str:
-    """Return why no server can run here, "" where one can."""
+    """Return why no server can run here, or "" if one can."""
     return "" if python().exists() else f"no Synapse: {python()} is not there; scripts/test makes it (matrix-synapse)"
 
 
@@ -97,7 +97,7 @@ class Homeserver:
             "rc_registration": _MUCH,
             **({} if self._limits else _NO_LIMITS),
         }
-        (self.folder / "hs.yaml").write_text(json.dumps(settings))  # which is YAML too
+        (self.folder / "hs.yaml").write_text(json.dumps(settings))  # JSON is YAML too
         done = subprocess.run(
             [python(), "-m", "synapse.app.homeserver", "-c", "hs.yaml", "--generate-keys"],
             cwd=self.folder,
@@ -146,12 +146,12 @@ class Homeserver:
             self.stop(signal.SIGKILL if name == "kill" else signal.SIGTERM)
 
     def remove(self) -> None:
-        self.stop(signal.SIGKILL)  # at once: nothing of it is kept
+        self.stop(signal.SIGKILL)  # at once: its data is deleted anyway
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _free_port() -> int:
-    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    """Return a port below the range of dynamic ports: it stays free while the server is stopped."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with contextlib.suppress(OSError), socket.socket() as sock:  # taken
@@ -166,7 +166,7 @@ def main() -> int:
     if why := missing():
         print("missing", why, flush=True)
         return 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = Homeserver(limits=given.limits)
     try:

@@ -243,7 +243,7 @@ def test_a_function_that_was_not_is_told_how() -> None:
 
 
 def test_a_client_that_ends_within_its_request_is_no_fault_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit like a killed process; requests of others are answered."""
+    """A killed client ends like this; the server continues to answer others."""
     with ChatServer(ChatServer.text("hi")) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")

@@ -57,7 +57,7 @@ def _shape(value: object) -> str:
         return ""
     if getattr(value, "_is_protocol", False):
         return ""
-    if inspect.isclass(value) and "_field_defaults" in vars(value):  # a named tuple; it gets its __new__ at first use
+    if inspect.isclass(value) and "_field_defaults" in vars(value):  # a named tuple, which gets its __new__ at first use
         names, defaults = vars(value)["_fields"], vars(value)["_field_defaults"]
         return f"({', '.join(name + '=...' * (name in defaults) for name in names)})"
     if inspect.isclass(value) and hasattr(value, "__dataclass_fields__"):

@@ -105,7 +105,7 @@ TICKET = SuspendTicket("ask", "May I?")
     ],
 )
 def test_constructors(result: ToolResult, status: ToolStatus, data: object, message: str | None, ticket: object) -> None:
-    """002-7, and 002-8 for what error_with_code and error hold"""
+    """002-7, and 002-8 for the contents of error_with_code and error"""
     assert (result.tool_name, result.status, result.data, result.message, result.suspension) == (
         "t",
         status,
@@ -257,7 +257,7 @@ def test_ticket_ids_have_128_bits_and_differ() -> None:
 
 
 def test_answers_say_no_by_their_payload() -> None:
-    """002-31: a no is an answer; decision ids differ, so that a repeated delivery can be told"""
+    """002-31: a denial is an answer; decision ids differ, so that a repeated delivery is recognised"""
     assert Answer("t", payload={"approved": False, "reason": "no"}).denied
     assert not Answer("t", payload={"approved": True}).denied
     assert not Answer("t", payload=None).denied
