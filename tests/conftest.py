@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if fixtures & {"synapse", "strict_synapse"}:
             item.add_marker(pytest.mark.xdist_group("synapse"))  # so that one process starts a homeserver, not each
         if "with_sdk" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("sdk"))  # so that each SDK is asked once for all that is looked at
+            item.add_marker(pytest.mark.xdist_group("sdk"))  # so that each SDK runs once for all checks
         if fixtures & {"prosody", "ngircd", "strict_ngircd"}:
             item.add_marker(pytest.mark.xdist_group("prosody" if "prosody" in fixtures else "ngircd"))
         params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -288,7 +288,7 @@ def config(agree: Callable[[], None]) -> Callable[[str], Path]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         if (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib").exists():
-            with contextlib.suppress(ConfigError):  # a broken one is agreed to by nobody
+            with contextlib.suppress(ConfigError):  # a broken one can't be confirmed
                 agree()
         return file
 

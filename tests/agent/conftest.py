@@ -1,4 +1,4 @@
-"""Cribs, and servers: one answers each address with what the test wrote for it, others send a reply piece by piece."""
+"""Cribs and servers: one server answers each address as the test defines, others send a reply in pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcrib._testing_server import _QuietServer
 
 @dataclass
 class Served:
-    """``asked`` has (path with query, headers in lower case, body) of each request."""
+    """A running server. ``asked`` has (path with query, headers in lower case, body) of each request."""
 
     port: int
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
@@ -37,9 +37,9 @@ Serve = Callable[[dict[str, Any]], Served]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """``serve({"/v1/models": {...}, "/v1/messages": [first, second]})``
+    """Return ``serve({"/v1/models": {...}, "/v1/messages": [first, second]})``.
 
-    A list gives one answer a request. An int is a status, bytes go out as an event stream, a callable is asked with the body.
+    A list has one answer per request. An int is a status, bytes are sent as an event stream, a callable is called with the body.
     """
     open_: list[_QuietServer] = []
 
@@ -60,7 +60,7 @@ def serve() -> Iterator[Serve]:
 def _handler(routes: dict[str, Any], served: Served) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
             self._answer(None)
@@ -88,19 +88,19 @@ def _handler(routes: dict[str, Any], served: Served) -> type[BaseHTTPRequestHand
 
 @pytest.fixture
 def crib(tmp_path: Path) -> Iterator[Crib]:
-    """All that a process of a session has, in an empty project."""
+    """All objects of a session's process, in an empty project."""
     with assemble(project_dir=tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where a test writes a configuration."""
+    """The path where a test writes a configuration."""
     return tmp_path / "config.yaml"
 
 
 class PieceServer:
-    """A server that answers each POST to a model with the bytes that ``pieces`` yields, as they come. A context manager."""
+    """A server that answers each POST to a model with the bytes of ``pieces``, as they come. A context manager."""
 
     status, kind = 200, "text/event-stream"
 
@@ -126,14 +126,14 @@ class PieceServer:
         self._thread.join()
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield one reply."""
+        """Yield the pieces of one reply."""
         raise NotImplementedError
 
 
 def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
             self.send_error(404)
@@ -141,7 +141,7 @@ def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if not self.path.endswith(("/completions", "/responses", "/messages", "alt=sse")):
-                self.send_error(404)  # it is asked about the model
+                self.send_error(404)  # a request for facts about the model
                 return
             server.requests += 1
             try:
@@ -152,19 +152,20 @@ def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
                     self.wfile.write(piece)
                     self.wfile.flush()
             except OSError:
-                self.close_connection = True  # the client has given it up
+                self.close_connection = True  # the client has cancelled it
 
     return Handler
 
 
 class OneByOne(PieceServer):
-    """It answers each POST with a list of pieces, and sends the next one when the test ``saw`` the one before.
+    """A server that answers each POST with a list of pieces, and sends the next piece when the test calls ``saw`` for the last
+    one.
 
-    ``unseen`` has the numbers of the pieces that nobody saw while the server waited.
+    ``unseen`` has the numbers of the pieces that were not seen while the server waited.
     """
 
     patience = 20.0
-    """Seconds that the server waits before it goes on all the same."""
+    """Seconds after which the server continues all the same."""
 
     def __init__(self, *replies: list[bytes]) -> None:
         super().__init__()
@@ -173,7 +174,7 @@ class OneByOne(PieceServer):
         self._seen = threading.Semaphore(0)
 
     def saw(self) -> None:
-        """Tell the server that what it sent last has come to who watches."""
+        """Record that the observer has received the last piece."""
         self._seen.release()
 
     def pieces(self) -> Iterator[bytes]:
@@ -185,7 +186,7 @@ class OneByOne(PieceServer):
 
 
 class Dripping(PieceServer):
-    """It begins to answer with ``first``, then sends ``drip`` again and again, 30 ms apart, and at last all of ``then``."""
+    """A server that sends ``first``, then each ``drip``, 30 ms apart, and at last all of ``then``."""
 
     def __init__(
         self,
@@ -213,11 +214,11 @@ class Dripping(PieceServer):
 
 @pytest.fixture
 def one_by_one() -> type[OneByOne]:
-    """``with one_by_one([first, second], [another reply]) as server: ...``"""
+    """Return the class: ``with one_by_one([first, second], [another reply]) as server: ...``"""
     return OneByOne
 
 
 @pytest.fixture
 def dripping() -> type[Dripping]:
-    """``with dripping(first, [piece, ...], then) as server: ...``"""
+    """Return the class: ``with dripping(first, [piece, ...], then) as server: ...``"""
     return Dripping

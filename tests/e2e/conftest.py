@@ -1,4 +1,4 @@
-"""A person at a terminal: the installed program under pexpect, its screen kept by pyte; or in tmux, which can be resized."""
+"""A user at a terminal: the installed program under pexpect with a screen of pyte, or in tmux, which can be resized."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from toolcrib.testing import ChatServer
 
 COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
-"""Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
+"""Seconds that each step may take on a busy machine. No test here measures time."""
 CURSOR_QUERY = b"\x1b[6n"
 BEGINS, ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
-"""Around a frame that terminals show when it is whole."""
+"""Marks around a frame that terminals show as a whole."""
 VARIANT = "\ufe0f".encode()
-"""A mark that asks for an emoji's wide form; pyte drops what stands behind it."""
+"""A mark that requests an emoji's wide form; pyte drops the text after it."""
 
 
 def _heeds_interrupts() -> None:
-    """Take Ctrl-C as at a person's terminal: a test run that a script started in the background ignores it, and hands that on."""
+    """Take Ctrl-C as at a user's terminal: a test run that a script started in the background ignores it, and its children
+    inherit that.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Person:
-    """Types and reads. ``sees`` waits until the screen shows something; what scrolled away no longer counts."""
+    """A user who types and reads. ``sees`` waits until the screen shows something; text that scrolled away does not count."""
 
     def __init__(self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=1000)
@@ -51,7 +53,7 @@ class Person:
         self.process.delayafterclose = self.process.ptyproc.delayafterclose = 0.01
 
     def looks(self) -> bool:
-        """Take in what has come, and answer the cursor query. False at the end."""
+        """Read new output, and answer the cursor query. Return False at the end."""
         try:
             data = self.process.read_nonblocking(65536, timeout=0.05)
         except pexpect.TIMEOUT:
@@ -76,12 +78,12 @@ class Person:
 
     @property
     def text(self) -> str:
-        if self._text is None:  # a look that brought nothing costs nothing
+        if self._text is None:  # a read without output costs nothing
             self._text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
         return self._text
 
     def colours(self, text: str) -> set[str]:
-        """Return the colours of a text's characters, where it stands last on the screen."""
+        """Return the colours of a text's characters, at its last place on the screen."""
         rows = self.text.split("\n")
         row = max(number for number, line in enumerate(rows) if text in line)
         begin = rows[row].index(text)
@@ -89,7 +91,7 @@ class Person:
 
     @property
     def scrolled(self) -> str:
-        """What scrolled away, and the screen."""
+        """Return the text that scrolled away, and the screen."""
         lines = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
         return "\n".join([*(line.rstrip() for line in lines), self.text])
 
@@ -103,19 +105,19 @@ class Person:
         return self.text
 
     def at_prompt(self) -> str:
-        """Wait until the chat asks for the next line, and nothing is at work."""
+        """Wait until the chat is at its prompt and nothing runs."""
         return self.sees(r"^>\n[^\n]*/help\Z")
 
     def types(self, line: str) -> None:
         self.process.send(line + "\r")
 
     def chooses(self, key: str, row: str = r"d deny  \? help") -> None:
-        """Press a key in a row of keys, once it is quiet enough for it to count."""
+        """Press a key in a row of keys, when the screen has been quiet long enough for the key to count."""
         self.sees(row)
         end = time.monotonic() + PATIENCE
         while re.search(row, self.text):
             assert time.monotonic() < end, f"{key!r} did not answer; the screen:\n{self.text}"
-            quiet = time.monotonic() + 1  # longer than the quiet that a key needs, and than it takes to be seen to stand alone
+            quiet = time.monotonic() + 1  # longer than the quiet that a key needs
             while time.monotonic() < quiet:
                 if not self.looks():
                     return
@@ -123,14 +125,14 @@ class Person:
                 self.process.send(key)
 
     def denies(self, reason: str = "") -> None:
-        """Deny what the chat asks about."""
+        """Deny the chat's question."""
         self.sees(r"d deny  \? help$")
         self.process.send("d")
         self.sees(r"why not \(Enter: no reason\) >$")
         self.types(reason)
 
     def clears(self) -> None:
-        """Look at an empty screen from here on, as after a long scroll. Only at a prompt."""
+        """Clear the screen for later checks, as after a long scroll. Only at a prompt."""
         self.process.send("\x0c")
         self.sees(r"\A>\n[^\n]*/help\Z")
 
@@ -158,13 +160,13 @@ class Person:
 
 @pytest.fixture
 def cautious(config: Callable[[str], Path]) -> None:
-    """Ask also about what the sandbox or a snapshot holds, for tests about questions."""
+    """Ask also about effects that the sandbox or a snapshot covers, for tests about questions."""
     config("approval: {mode: cautious}\n")
 
 
 @pytest.fixture
 def plain(config: Callable[[str], Path]) -> Callable[[str], Path]:
-    """Configure no sandbox and no snapshots, for tests of something else. Call it with what else is to be configured."""
+    """Configure no sandbox and no snapshots, for tests of other things. Call it with further configuration."""
 
     def write(text: str) -> Path:
         return config(f"sandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n{text}")
@@ -182,7 +184,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sit_down(project: Path) -> Iterator[Callable[..., Person]]:
-    """``sit_down("chat")`` starts the program in the project's folder."""
+    """Return ``sit_down("chat")``, which starts the program in the project's folder."""
     people: list[Person] = []
 
     def start(*args: str, columns: int = 100, rows: int = 60, **env: str) -> Person:
@@ -197,7 +199,7 @@ def sit_down(project: Path) -> Iterator[Callable[..., Person]]:
 
 @pytest.fixture
 def chatting(sit_down: Any) -> Person:
-    """At the chat's first prompt."""
+    """A user at the chat's first prompt."""
     person: Person = sit_down("chat")
     person.at_prompt()
     return person
@@ -205,14 +207,14 @@ def chatting(sit_down: Any) -> Person:
 
 @pytest.fixture
 def server() -> Iterator[ChatServer]:
-    """A model's server; ``server.responses`` are what it will say."""
+    """A model's server; ``server.responses`` are its replies."""
     with ChatServer() as server:
         yield server
 
 
 @pytest.fixture
 def talking(sit_down: Any, server: ChatServer) -> Person:
-    """In a chat with that model, at the first prompt."""
+    """A user in a chat with that model, at the first prompt."""
     person: Person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
     person.sees(r"test-model answers")
     person.at_prompt()
@@ -220,7 +222,7 @@ def talking(sit_down: Any, server: ChatServer) -> Person:
 
 
 class Tmux:
-    """A chat in a terminal multiplexer of its own."""
+    """A chat in its own terminal multiplexer."""
 
     def __init__(self, folder: Path, command: list[str], cwd: Path, size: tuple[int, int]) -> None:
         self.socket = str(folder / "tmux")
@@ -247,7 +249,7 @@ class Tmux:
         return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
 
     def close(self) -> None:
-        """Hang up, and wait until the chat has gone too: it puts away what it has open first."""
+        """Hang up, and wait until the chat has ended too: it closes its own resources first."""
         command = ["tmux", "-S", self.socket]
         listed = subprocess.run([*command, "list-panes", "-a", "-F", "#{pane_pid}"], capture_output=True, text=True, check=False)
         subprocess.run([*command, "kill-server"], capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Whatever must hold of conversations whose processes were killed: by what was shown, the store, the effects and the requests."""
+"""Conditions that must hold for conversations whose processes were killed, checked by output, store, effects and requests."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from toolcrib.contract.search import SearchFilter
 from toolcrib.contract.store import CallRecord, Store
 
 UNSURE = ("may have run", "may have done part of its work")
-"""Words by which a call is told that may have had its effect."""
+"""Texts in the results of calls that may have had their effect."""
 _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass
 class Kept:
-    """All that a store has of a project: by session the records of its messages, its calls, its run's phase, and its inbox."""
+    """A store's contents for a project: by session the records of its messages, its calls, its run's phase, and its inbox."""
 
     records: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     calls: dict[str, Sequence[CallRecord]] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, list[str]] = field(default_factory=dict)
     tickets: list[str] = field(default_factory=list)
-    """Ids of those that wait, of any session."""
+    """Ids of pending tickets, of any session."""
     parents: dict[str, str] = field(default_factory=dict)
-    """The parent by the delegate."""
+    """The parent of each delegate."""
 
     @property
     def persons(self) -> list[str]:
-        """The sessions that are no delegates'."""
+        """The sessions that do not belong to delegates."""
         return [session for session in self.records if session not in self.parents]
 
     def said(self, session: str) -> list[str]:
-        """Return what was said in the session or waits to be."""
+        """Return the messages that were sent to the session or wait in its inbox."""
         told = [str(one["text"]) for one in self.records.get(session, ()) if one["role"] == "user"]
         return [*told, *self.waiting.get(session, ())]
 
@@ -52,7 +52,7 @@ class Kept:
 
 
 async def read_store(store: Store, ended: Ended) -> Kept:
-    """Read the whole store, the sessions that a process told among it."""
+    """Return the contents of the whole store, with the sessions that a process printed."""
     sessions = [event["session"] for event in ended.events if event["type"] == "run_started"]
     kept = Kept(tickets=[one.ticket.id for one in await store.tickets.pending()])
     known = {one.id: one for one in await store.sessions.list(1_000)}
@@ -72,7 +72,7 @@ async def read_store(store: Store, ended: Ended) -> Kept:
 
 
 async def tickets(store: Store, ended: Ended) -> list[str]:
-    """Return the tickets that a process told and that are not kept."""
+    """Return the tickets that a process printed and that are not stored."""
     told = [ticket["id"] for event in ended.events if event["type"] == "run_parked" for ticket in event["tickets"]]
     return [f"the ticket {one[:8]} was told and is not kept" for one in told if await store.tickets.get(one) is None]
 
@@ -81,7 +81,7 @@ async def tickets(store: Store, ended: Ended) -> list[str]:
 
 
 def databases(state: Path) -> list[str]:
-    """Return what is wrong with the database files of a state folder, the full-text indexes among them."""
+    """Return the faults of the database files of a state folder, with their full-text indexes."""
     found = []
     for file in sorted(file for file in state.rglob("*") if file.is_file() and file.read_bytes()[:16] == _SQLITE):
         connection = sqlite3.connect(file)
@@ -97,7 +97,7 @@ def databases(state: Path) -> list[str]:
 
 
 def kept_since(before: Kept, now: Kept) -> list[str]:
-    """Return which messages are gone or changed since the store was looked at before."""
+    """Return the messages that have vanished or changed since the store was read before."""
     found = []
     for session, records in before.records.items():
         found += [
@@ -109,7 +109,7 @@ def kept_since(before: Kept, now: Kept) -> list[str]:
 
 
 def shown(ended: Ended, kept: Kept, session: str) -> list[str]:
-    """Return what a process showed that the store does not have."""
+    """Return process output that the store does not have."""
     found: list[str] = []
     texts = Counter(str(one.get("text")) for one in kept.records.get(session, ()) if one["role"] == "assistant")
     results = results_by_tag(kept)
@@ -131,7 +131,7 @@ def shown(ended: Ended, kept: Kept, session: str) -> list[str]:
 
 def _differs(tag: str, event: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     if event["status"] == "unrecorded" or "the disk is full" in event.get("error", ""):
-        return []  # the store knows less than what was shown: it may have run, or begins once there is room again
+        return []  # the store knows less than the output: it may have run, or begins when there is room again
     if (event["status"] == "succeeded") == bool(result["is_error"]):
         return [f"{tag} was shown as {event['status']} and is told as {result['text'][:100]!r}"]
     if event["status"] == "succeeded" and event["result"] != json.loads(str(result["text"])):
@@ -153,7 +153,7 @@ def results_by_tag(kept: Kept) -> dict[str, Mapping[str, Any]]:
 
 
 def outcomes(kept: Kept) -> list[str]:
-    """Return the calls that have not exactly one outcome, and what was left under way."""
+    """Return the calls without exactly one outcome, and unfinished work."""
     found = []
     for session, records in kept.records.items():
         name = session[:6]
@@ -171,7 +171,7 @@ def outcomes(kept: Kept) -> list[str]:
 
 
 def effects(kept: Kept, project: Path) -> list[str]:
-    """Return the effects that happened twice, or otherwise than their results say."""
+    """Return the effects that happened twice, or differ from their results."""
     once, often = _lines(project / "log"), _lines(project / "repeated")
     found = [f"the effect of {tag} happened {times} times" for tag, times in once.items() if times > 1]
     results = results_by_tag(kept)
@@ -189,7 +189,7 @@ def effects(kept: Kept, project: Path) -> list[str]:
 
 
 def files(kept: Kept, project: Path, memory: Path) -> list[str]:
-    """Return files that were written in part, and notes of memory that are torn, twice there or lost."""
+    """Return partially written files, and notes of memory that are broken, doubled or lost."""
     found = []
     for tag, result in results_by_tag(kept).items():
         if result["name"] == "write_file":
@@ -205,7 +205,7 @@ def files(kept: Kept, project: Path, memory: Path) -> list[str]:
 
 
 def delegates(kept: Kept) -> list[str]:
-    """Return delegates whose end was told more than once, or never where it was to come as a message."""
+    """Return delegates whose end was reported more than once, or never if a message should report it."""
     found = []
     told = [str(one.get("text", "")) for one in kept.all_records if one["role"] == "user"]
     results = results_by_tag(kept)
@@ -222,7 +222,7 @@ def delegates(kept: Kept) -> list[str]:
 
 
 async def searched(store: Store, kept: Kept, words: Iterable[str]) -> list[str]:
-    """Return the words of persons' messages that a search does not find where they were said, or finds twice."""
+    """Return the words of users' messages that a search does not find in their place, or finds twice."""
     found = []
     for word in words:
         said = [
@@ -239,7 +239,7 @@ async def searched(store: Store, kept: Kept, words: Iterable[str]) -> list[str]:
 
 
 async def counted(store: Store, kept: Kept) -> list[str]:
-    """Return sessions whose usage is not that of their messages."""
+    """Return sessions whose usage differs from that of their messages."""
     found = []
     for session, records in kept.records.items():
         sums = [one for one in await store.usage.sums(session_id=session) if not one.tool]

@@ -52,8 +52,8 @@ _WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper".spl
 
 
 class Conversation:
-    """One conversation, by its seed, in a folder of its own, with so many kills at most (0: by its dice). ``say`` is told in a
-    line of each. ``disk`` is at ``state`` of the folder: it is filled instead.
+    """One conversation, by its seed, in its own folder, with a limit of kills (0: by its dice). ``say`` gets a line about each
+    kill. If there is a ``disk``, at ``state`` of the folder, it is filled instead.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Conversation:
         self.kills: list[str] = []
         self.faults: list[str] = []
         self.met: Counter[str] = Counter()
-        """What the conversation had of each kind."""
+        """Number of events of each kind in the conversation."""
         self._say = say
         self._disk = disk
         self._url = url
@@ -90,7 +90,7 @@ class Conversation:
         self._started = Starter(self._project, self._configured(folder), self._progress, forks=forks)
 
     def _configured(self, folder: Path) -> dict[str, str]:
-        """Write what a person would have set up; return the environment of the processes."""
+        """Write a user's configuration, and return the environment of the processes."""
         home = folder / "config" / "toolcrib"
         (home / "plugins").mkdir(parents=True)
         (home / "plugins" / "kills.py").write_text(PLUGIN)
@@ -104,15 +104,15 @@ class Conversation:
         folders = {f"XDG_{name.upper()}_HOME": name for name in ("config", "state", "data", "cache")}
         places = {name: str(folder / where) for name, where in folders.items()}
         secret = {"TOOLCRIB_STORE_URL": self._url} if self._url else {}
-        # What can't be given back on a full disk lapses, and that is waited for.
+        # A lease that can't be released on a full disk lapses, and the next process waits for that.
         lapses = {"KILLS_LEASE_SECONDS": "5"} if self._disk is not None else {}
         ours = {"HOME": str(folder), "KILLS_PROJECT": str(self._project), "DOCKER_HOST": "unix:///nowhere"}
         return {**kept, **places, **secret, **lapses, **ours}
 
-    # -- the way of a conversation -------------------------------------------------------------------------------
+    # -- course of a conversation --------------------------------------------------------------------------------
 
     def run(self) -> list[str]:
-        """Kill and go on, to the end; return what was wrong."""
+        """Kill and continue, to the end; return the faults."""
         with self._server:
             while len(self.kills) < self._most and self._next(killing=True):
                 if self.faults or len(self._shown) > _MOST_PROCESSES:
@@ -127,7 +127,7 @@ class Conversation:
         return self.faults
 
     def _next(self, *, killing: bool) -> bool:
-        """Start the next process; False where there is nothing left to do."""
+        """Start the next process. Return False if nothing is left to do."""
         at = self._point() if killing else None
         chosen = self._choose(killing=killing)
         if chosen is None:
@@ -178,7 +178,7 @@ class Conversation:
         return next(iter(kept.persons), "")
 
     def _choose(self, *, killing: bool) -> tuple[list[str], dict[str, Any]] | None:
-        """Return the next command line, and how it is run."""
+        """Return the next command line, and the options to run it."""
         kept, chance = self._kept, self._chance
         session, said = self._session(kept), "\n".join(kept.said(self._session(kept)))
         left = [task for task in self._tasks if task not in said]
@@ -193,7 +193,7 @@ class Conversation:
         if not left or (self._ends and not parted):
             return None
         self._ends = not killing
-        if parted and not killing:  # delegates in the background: without --park they are waited for
+        if parted and not killing:  # delegates in the background: without --park the process waits for them
             return ["run", "--json", "--resume", session, left[0]], {}
         if chance.random() < 0.3 and killing:
             lines = "".join(f"{task}\n" for task in left[: chance.randint(1, 2)])
@@ -223,7 +223,7 @@ class Conversation:
             store.close()
 
     async def check(self) -> list[str]:
-        """Return what is wrong at the end, by all that there is."""
+        """Return the faults at the end, by all checks."""
         store = self._store()
         try:
             kept = await checks.read_store(store, self._shown[-1])
@@ -243,7 +243,7 @@ class Conversation:
         return found + ([f"{self._server.refused} requests were too long"] if self._server.refused else [])
 
     def _taken(self, kept: checks.Kept) -> list[str]:
-        """Return the tasks that were lost although a process had told that it has them, or that were answered twice."""
+        """Return the tasks that a process acknowledged and that were lost, or that were answered twice."""
         said = "\n".join(kept.said(self._session(kept)))
         taken = [one.argv[-1] for one in self._shown if any(event["type"] == "run_started" for event in one.events)]
         return [
@@ -255,7 +255,7 @@ class Conversation:
 
 @contextmanager
 def forking(*, wanted: bool) -> Iterator[ForkServer | None]:
-    """Yield what forks processes, None where they are started one by one."""
+    """Yield a server that forks processes, or None if they are started one by one."""
     if not wanted:
         yield None
         return

@@ -1,7 +1,7 @@
 """A process that starts others quickly: it has loaded toolcrib once, and forks.
 
-Reads a job a line, as JSON: {"argv", "cwd", "env", "input", "out", "err", "tty"} (paths of files, "" for none), and answers by
-the number of the process that runs ``toolcrib ARGV``, in a session of its own, then by its exit code; less than 0 for a signal.
+Reads a job per line, as JSON: {"argv", "cwd", "env", "input", "out", "err", "tty"} (paths of files, "" for none). It answers with
+the id of the process that runs ``toolcrib ARGV``, in its own session, and then with its exit code; less than 0 for a signal.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ OTHERS = ("anyio._backends._asyncio", "h11", "httpcore", "httpx", "jsonschema_rs
 
 
 def run(job: dict[str, Any]) -> int:
-    """Be the process of that job."""
+    """Run a job in this process."""
     os.setsid()
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
     out = os.open(job["out"], os.O_WRONLY)
     err = os.open(job["err"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    given = os.open(job["tty"] or job["input"] or os.devnull, os.O_RDWR if job["tty"] else os.O_RDONLY)  # a terminal is ours now
+    given = os.open(job["tty"] or job["input"] or os.devnull, os.O_RDWR if job["tty"] else os.O_RDONLY)  # it is free now
     for number, opened in enumerate((given, out, err)):
         os.dup2(opened, number)
     os.closerange(3, 64)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - ours has been read from
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - our own was read from
     from agent.cli import main
     from agent.conversation import holding
 
@@ -41,7 +41,7 @@ def run(job: dict[str, Any]) -> int:
 
 
 def load() -> None:
-    """Load all of toolcrib that needs no more than is installed, and what it loads late."""
+    """Load all of toolcrib that needs only installed packages, and its late imports."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.", onerror=lambda name: None):
             with contextlib.suppress(ImportError):
@@ -61,7 +61,7 @@ def serve() -> None:
                 code = run(json.loads(line))
             except SystemExit as end:
                 code = int(end.code or 0) if isinstance(end.code, int | None) else 1
-            except BaseException:  # noqa: BLE001 - it goes to the job's error output, which is looked at
+            except BaseException:  # noqa: BLE001 - it goes to the job's error output, which is checked
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()

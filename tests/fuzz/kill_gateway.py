@@ -49,7 +49,7 @@ from tests.infra.served import free_port
 
 SECRET = "a secret between us"
 _MOST_SECONDS = 60.0
-"""Seconds in which something happens, where anything is to be waited for."""
+"""Limit in seconds for the next event while something is expected."""
 _LONGEST_SECONDS = 600.0
 MOMENTS = {
     "after the start": ("", 2.0),
@@ -57,7 +57,7 @@ MOMENTS = {
     "after the model's reply": ("replied", 0.15),
     "while a button is pressed": ("pressed", 0.08),
 }
-"""What a kill waits for, and the most seconds that it comes later."""
+"""The event that a kill waits for, and the greatest delay in seconds after it."""
 
 
 class Gateway:
@@ -70,7 +70,7 @@ class Gateway:
         self.log = (folder / "gateway.log").open("ab")
 
     def start(self) -> None:
-        """Start, and return once it listens."""
+        """Start the process, and return when it listens."""
         argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "gateway", "run"]
         self._process = subprocess.Popen(
             argv, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True
@@ -82,27 +82,27 @@ class Gateway:
             time.sleep(0.02)
 
     def listens(self) -> bool:
-        """Return whether somebody answers."""
+        """Return whether the port answers."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=2):
             return True
         return False
 
     def kill(self) -> None:
-        """Kill it with all that it started."""
+        """Kill the process with its children."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> int:
-        """End it in order."""
+        """End the process gracefully."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(60)
 
 
 class People:
-    """Users who write and press, each in a chat of their own, as a service that repeats what was not acknowledged."""
+    """Users who write and press, each in a separate chat, like a service that repeats unacknowledged requests."""
 
     def __init__(self, town: Town, port: int, folder: Path, users: int, seed: int) -> None:
         self._town = town
@@ -113,14 +113,14 @@ class People:
         self.ending = threading.Event()
         self._ended_at = 0.0
         self.said: list[str] = []
-        """Marks of the messages that were acknowledged."""
+        """Marks of the acknowledged messages."""
         self.commands: dict[str, bool] = {}
-        """Marks of acknowledged commands, and whether they were agreed to."""
+        """Marks of acknowledged commands, and whether they were approved."""
         self.faults: list[str] = []
         self.late: list[str] = []
-        """What people gave up while other things went on, on a machine that is too busy."""
+        """Events that users stopped waiting for while others happened, on a machine that is too busy."""
         self.lost = 0
-        """Requests that nobody took: the gateway was down, or died meanwhile."""
+        """Number of requests without a receiver: the gateway was down, or died in the meantime."""
         self._users = [threading.Thread(target=self._live, args=(f"u{number}",), daemon=True) for number in range(users)]
 
     def start(self) -> None:
@@ -128,7 +128,7 @@ class People:
             one.start()
 
     def join(self) -> None:
-        """Have them end what they began; nobody gives up before it is killed no more."""
+        """Wait until the users have finished what they began; they are patient, as the gateway is not killed any more."""
         self._ended_at = time.monotonic()
         self.ending.set()
         for one in self._users:
@@ -137,16 +137,16 @@ class People:
 
     @property
     def is_over(self) -> bool:
-        """True once nothing happens any more, or after very long; see ``is_still``."""
+        """True when nothing happens any more, or after a very long time; see ``is_still``."""
         return self.ending.is_set() and (self.is_still or time.monotonic() - self._ended_at > _LONGEST_SECONDS)
 
     @property
     def is_still(self) -> bool:
-        """True where nothing happened for so long that nothing will."""
+        """True if nothing happened for so long that nothing will."""
         return time.monotonic() - max(self._ended_at, self._town.moved_at) > _MOST_SECONDS
 
     def missed(self, what: str) -> None:
-        """Note what somebody waited for in vain."""
+        """Record what a user waited for in vain."""
         (self.faults if self.is_still else self.late).append(what)
 
     def _live(self, user: str) -> None:
@@ -158,7 +158,7 @@ class People:
                 self._command(user, mark, agrees=chance.random() < 0.7, after=chance.uniform(0, 4) * (chance.random() < 0.3))
             else:
                 self._say(user, mark, "hello")
-            # Some wait for the answer, as people do; others write on meanwhile.
+            # Some wait for the answer, as people do; others continue to write.
             if chance.random() < 0.8:
                 self._wait(mark, self._town.answered)
             self.ending.wait(chance.uniform(0.05, 1.0))
@@ -191,7 +191,7 @@ class People:
             self.faults.append(f"{mark}: the press was answered {notice!r}")
 
     def _post(self, what: str, data: Any) -> Any:
-        """Say it until it is acknowledged."""
+        """Send a request until it is acknowledged."""
         body = json.dumps(data).encode()
         while not self.is_over:
             try:
@@ -216,7 +216,7 @@ class People:
 
 @dataclass
 class Outcome:
-    """Sum of a run: kills, what there was of each kind, and what was wrong."""
+    """Result of a run: kills, counts of each kind, and faults."""
 
     kills: int
     met: Counter[str]
@@ -225,7 +225,7 @@ class Outcome:
 
 
 def run(kills: int, users: int, seed: int, folder: Path) -> Outcome:
-    """Kill a gateway so many times, in an empty folder, and check what came of it."""
+    """Kill a gateway ``kills`` times, in an empty folder, and return the checked outcome."""
     town, chance = Town(), random.Random(seed)  # noqa: S311 - a test's dice
     with serving(model_of(town)) as model, serving(receiver_of(town)) as receiver:
         port = free_port()
@@ -238,7 +238,7 @@ def run(kills: int, users: int, seed: int, folder: Path) -> Outcome:
             gateway.kill()
             so_far = f"{len(people.said)} said, {town.happened['asked']} asked, {len(town.shown)} shown, {people.lost} not taken"
             print(f"kill {number + 1}: {when}; {so_far}", flush=True)
-            if number % 2:  # people go on writing while it is down
+            if number % 2:  # users continue to write while it is down
                 time.sleep(chance.uniform(0, 1.5))
             gateway.start()
         people.join()
@@ -258,9 +258,9 @@ def _moments(chance: random.Random) -> Iterator[str]:
 
 
 def _wait_for(moment: str, chance: random.Random, town: Town) -> str:
-    """Wait for the moment of the next kill, and say which it is."""
+    """Wait for the moment of the next kill, and return its kind."""
     name, most = MOMENTS[moment]
-    if name and chance.random() < 0.5:  # else it comes while what was left is gone on with
+    if name and chance.random() < 0.5:  # else it comes while unfinished work continues
         time.sleep(chance.uniform(0, 2.0))
     before, ends = town.happened[name], time.monotonic() + 5
     while name and town.happened[name] == before and time.monotonic() < ends:
@@ -271,7 +271,7 @@ def _wait_for(moment: str, chance: random.Random, town: Town) -> str:
 
 
 def _checked(town: Town, people: People, work: Path) -> list[str]:
-    """Return what is wrong, once everything had its time."""
+    """Return the faults, after everything had its time."""
     while not people.is_over and not town.answered.issuperset(people.said):
         time.sleep(0.2)
     is_still, faults = people.is_still, list[str]()
@@ -292,7 +292,7 @@ def _checked(town: Town, people: People, work: Path) -> list[str]:
             print(f"  {mark}: agreed, and no effect; the model was told that it may not have run ({told})", flush=True)
         is_open = question is None or question["buttons"]
         if is_open and not is_still and not town.with_text(f"[{mark}]"):
-            continue  # as was said of its message
+            continue  # its message was already reported
         if question is None or is_open or not re.search("agreed|refused|nobody", question["text"]):
             faults.append(f"{mark}: its question is still shown as open")
     return faults
@@ -307,7 +307,7 @@ def _doctor(folder: Path) -> list[str]:
 
 def _configure(folder: Path, model: int, receiver: int, port: int) -> None:
     (folder / "work" / "effects").mkdir(parents=True)
-    (folder / "tmp").mkdir()  # what a killed gateway leaves of its shells goes with the folder
+    (folder / "tmp").mkdir()  # leftovers of a killed gateway's shells are deleted with the folder
     (folder / "config.yaml").write_text(
         f"""
 model: {{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}
@@ -326,7 +326,7 @@ platforms:
 
 
 def main() -> int:
-    """Kill as the command line says."""
+    """Run the kills of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--users", type=int, default=50)

@@ -1,7 +1,7 @@
-"""A model for conversations that are killed: what it says follows from what it is sent, so that any process may go on with it.
+"""A model for conversations that are killed: its replies follow from its requests, so that any process can continue.
 
-Its turns are numbered, and all that it says has the number: the next turn is the one behind the highest that stands in a request.
-Each call has a tag of its own, so that what it did can be told from what any other did.
+Its turns are numbered, and all of its replies contain the number: the next turn follows the highest number in a request. Each
+call has its own tag, which identifies its effects.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tests.fuzz.window_server import Said, WindowServer
 from toolcrib._testing_server import Response, _delta
 
 WINDOW = 12_000
-"""Tokens: a few large results fill it."""
+"""Size of the window in tokens: a few large results fill it."""
 LARGE = 7_000
-"""Characters of such a result."""
+"""Number of characters in a large result."""
 DELEGATE = "You are a delegate:"
 PLUGIN = '''
 """Tools whose effect is a line in a file: one done twice is seen."""
@@ -59,13 +59,13 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Turn:
-    """A reply: its calls, none for an answer, which ends the run."""
+    """A reply: its calls, or none for an answer, which ends the run."""
 
     calls: Calls = ()
 
 
 def tag_of(name: str, args: Any) -> str:
-    """Return the tag of a call, as its effect has it; "" for one without."""
+    """Return the tag of a call, as its effect contains it, or "" for one without."""
     if not isinstance(args, dict):
         return ""
     text = str(args.get("tag") or args.get("task") or args.get("command") or args.get("path") or args.get("content") or "")
@@ -85,9 +85,9 @@ class KillPlan:
                 self.turns.append(Turn(kind(len(self.turns))))
             self.turns.append(Turn())
         self.unique = chance.random() < 0.5
-        """Whether call ids are unlike each other, or begin anew in each reply, as those of some servers do."""
+        """Whether call ids are unique, or begin again in each reply, like those of some servers."""
         self.delegated = [self._delegate(place) for place in range(8)]
-        """What delegates do, by the number of the call that began them: for each of their turns the names of its calls."""
+        """Actions of delegates, by the number of the call that started them: the names of the calls in each of their turns."""
 
     def _note(self, number: int, place: int, name: str = "") -> tuple[str, dict[str, Any]]:
         chance = self._chance
@@ -126,15 +126,15 @@ class KillPlan:
 
 
 class KillServer(WindowServer):
-    """``progress`` is called when a request has come, and again when its reply goes out."""
+    """A server that calls ``progress`` when a request arrives, and again when its reply is sent."""
 
     def __init__(self, plan: KillPlan, chance: random.Random, progress: Callable[[], None]) -> None:
         super().__init__(WINDOW, self._answer, self._summary)
         self.plan = plan
         self.faults: list[str] = []
-        """What was wrong with the requests."""
+        """Faults of the requests."""
         self.told: dict[str, str] = {}
-        """Results as requests had them whole, by the tag of their call."""
+        """Complete results in requests, by the tag of their call."""
         self._chance = chance
         self._progress = progress
         self._guard = threading.Lock()
@@ -184,7 +184,7 @@ class KillServer(WindowServer):
         return f"They did all of turn-{_last_turn([text])}."
 
     def _check(self, messages: Sequence[dict[str, Any]]) -> None:
-        """Each call has exactly one result, right behind it and in order; a result that was told stays what it was."""
+        """Check that each call has exactly one result, right after it and in order, and that earlier results have not changed."""
         waiting: list[tuple[str, str]] = []
         for one in messages:
             if one["role"] == "tool":

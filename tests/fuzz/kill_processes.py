@@ -1,4 +1,4 @@
-"""Processes of toolcrib that are watched line by line, and killed with all of their group when so much has happened."""
+"""Processes of toolcrib that are watched line by line, and killed with their group after a number of events."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MAIN = (
     "sys.exit(main(sys.argv[1:]))"
 )
 _PATIENCE = 60.0
-"""Seconds after which a process hangs."""
+"""Seconds after which a process counts as hanging."""
 
 
 class Progress:
-    """A count of what happens: lines that are read, requests, replies."""
+    """A counter of events: lines that are read, requests, replies."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -45,14 +45,14 @@ class Progress:
             self._changed.notify_all()
 
     def reached(self, count: int, seconds: float) -> bool:
-        """Wait until so much has happened, and return whether it did in time."""
+        """Wait until the counter has reached ``count``, and return whether it did in time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._count >= count, seconds)
 
 
 @dataclass(frozen=True)
 class KillPoint:
-    """A process is killed ``seconds`` after ``events`` have happened; or ``instead`` is called."""
+    """A process is killed ``seconds`` after ``events`` events; or ``instead`` is called."""
 
     events: int
     seconds: float
@@ -64,8 +64,8 @@ class KillPoint:
 
 @dataclass
 class Ended:
-    """What a process was and showed. ``code`` is that of its end, less than 0 for a signal; None for one that hung. ``struck``:
-    what was to happen to it happened before it ended.
+    """A process's identity and output. ``code`` is its exit code, less than 0 for a signal; None for one that hung. ``struck``:
+    the planned kill happened before it ended.
     """
 
     argv: list[str]
@@ -77,13 +77,13 @@ class Ended:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The events that whole lines of it are."""
+        """The events in the complete lines of its output."""
         return [json.loads(line) for line in self.lines if line.startswith("{") and line.endswith("}\n")]
 
 
 class Starter:
-    """Starts processes in ``project``. ``forks``: they are forked from one that has loaded toolcrib, which is quicker; else each
-    is started as a person starts it.
+    """Starts processes in ``project``. With ``forks`` they are forked from a process that has loaded toolcrib, which is faster;
+    else each is started like a user's.
     """
 
     def __init__(self, project: Path, env: dict[str, str], progress: Progress, *, forks: ForkServer | None = None) -> None:
@@ -93,7 +93,9 @@ class Starter:
         self._forks = forks
 
     def run(self, *argv: str, at: KillPoint | None = None, typed: str = "", terminal: bool = False) -> Ended:
-        """Run ``toolcrib ARGV`` to its end, or to that point. ``typed`` is piped in; ``terminal``: it has one to ask at."""
+        """Run ``toolcrib ARGV`` to its end, or to the kill point. ``typed`` is piped in; ``terminal``: it has a terminal for
+        questions.
+        """
         self._progress.begin()
         begun = time.monotonic()
         folder = self._project.parent
@@ -122,7 +124,7 @@ class Starter:
         if hung:
             started.kill()
             started.wait(_PATIENCE)
-        with contextlib.suppress(OSError):  # one that was killed before it opened its output leaves the reader waiting
+        with contextlib.suppress(OSError):  # a process that was killed before it opened its output leaves the reader waiting
             os.close(os.open(out, os.O_WRONLY | os.O_NONBLOCK))
         reader.join()
         if watch is not None:
@@ -151,7 +153,7 @@ class Starter:
 
 
 def _drain(master: int) -> None:
-    with contextlib.suppress(OSError):  # nobody has it open any more
+    with contextlib.suppress(OSError):  # no process has it open any more
         while master >= 0 and os.read(master, 4096):
             continue
 
@@ -189,11 +191,11 @@ class _Executed:
 
 
 class ForkServer:
-    """See tests/fuzz/kill_forks.py."""
+    """A connection to the process of tests/fuzz/kill_forks.py."""
 
     def __init__(self) -> None:
         script = str(Path(__file__).with_name("kill_forks.py"))
-        # Forks end without a word, so that what coverage has seen in them would be lost, and they are slower under it.
+        # Forks end abruptly, so coverage's data would be lost, and they are slower under it.
         env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
         self.process = subprocess.Popen(
             [sys.executable, script],

@@ -1,4 +1,4 @@
-"""Servers around a gateway that is killed: a model, and a service that shows messages, with what people there see."""
+"""Servers around a gateway that is killed: a model, and a service that shows messages, with its users' view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Connections end as processes are killed."""
+        """Ignore errors: connections end when processes are killed."""
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """A base with what both servers need."""
+    """Base class of both servers."""
 
     protocol_version = "HTTP/1.1"
 
@@ -61,30 +61,30 @@ class Answers(BaseHTTPRequestHandler):
 
 @dataclass
 class Town:
-    """What the people of the chats see, and what the model was asked."""
+    """The users' view of the chats, and the model's requests."""
 
     shown: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Messages by their keys, in their newest form: the service shows a key once."""
     answered: set[str] = field(default_factory=set)
-    """Marks of the messages of which an answer was seen."""
+    """Marks of the messages with a visible answer."""
     questions: dict[str, str] = field(default_factory=dict)
     """Keys of the questions by the marks of their commands."""
     happened: Counter[str] = field(default_factory=Counter)
-    """Happenings by kind: ``taken`` (a message was acknowledged), ``asked`` (the model), ``replied`` (it did), and ``pressed`` (a
-    button is about to be).
+    """Number of events by kind: ``taken`` (a message was acknowledged), ``asked`` (the model got a request), ``replied`` (it
+    answered), and ``pressed`` (a button will be pressed next).
     """
     lock: threading.Lock = field(default_factory=threading.Lock)
     moved_at: float = 0.0
-    """When something happened last, by the monotonic clock."""
+    """Time of the last event, by the monotonic clock."""
 
     def count(self, kind: str) -> None:
-        """Count something that happened."""
+        """Count an event."""
         with self.lock:
             self.happened[kind] += 1
             self.moved_at = time.monotonic()
 
     def show(self, message: Mapping[str, Any]) -> str:
-        """Show a message, or change one; return its id."""
+        """Show or change a message, and return its id."""
         with self.lock:
             known = str(message["edits"] or message["key"])
             self.shown[known] = dict(message)
@@ -95,13 +95,13 @@ class Town:
             return known
 
     def with_text(self, text: str) -> list[str]:
-        """Return the keys of the messages whose text has this."""
+        """Return the keys of the messages whose text contains this."""
         with self.lock:
             return [key for key, one in self.shown.items() if text in one["text"]]
 
 
 def model_of(town: Town) -> type[BaseHTTPRequestHandler]:
-    """Return a model that answers each message with its mark, and runs what it is told to."""
+    """Return a model that answers each message with its mark, and runs requested commands."""
 
     class Model(Answers):
         def do_POST(self) -> None:
@@ -132,7 +132,7 @@ def model_of(town: Town) -> type[BaseHTTPRequestHandler]:
 
 
 def receiver_of(town: Town) -> type[BaseHTTPRequestHandler]:
-    """Return the service's side that shows messages."""
+    """Return the service that shows messages."""
 
     class Receiver(Answers):
         def do_POST(self) -> None:

@@ -31,12 +31,12 @@ from toolcrib.contract.store import Store
 
 WORKER = Path(__file__).with_name("run_worker.py")
 MOST_SECONDS = 0.5
-"""A process is killed within these seconds once it is up, or lives."""
+"""A process is killed within these seconds after its start, or survives."""
 UNSURE = "may have run"
 
 
 class Trial:
-    """One run in a project of its own."""
+    """One run in its own project."""
 
     def __init__(self, folder: Path, url: str, chance: random.Random) -> None:
         self.folder = folder
@@ -123,7 +123,7 @@ class Trial:
 
 @contextmanager
 def databases(kind: str) -> Iterator[Any]:
-    """Yield a function that gives the URL of a new database, "" for SQLite."""
+    """Yield a function that returns the URL of a new database, "" for SQLite."""
     if kind == "sqlite":
         yield lambda: ""
         return

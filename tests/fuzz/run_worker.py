@@ -1,9 +1,9 @@
-"""A process that drives one session by a plan, to be killed at any moment.
+"""A process that drives one session by a plan, and may be killed at any moment.
 
     python tests/fuzz/run_worker.py PROJECT SESSION begin|answer N|refuse N|continue [--store URL] [--linger]
 
-The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person;
-both write their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: the session's state and pending tickets.
+The model follows PROJECT/plan.json: a list of [tool, tag] for each turn. ``note`` needs no approval, ``mark`` does; both write
+their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: the session's state and pending tickets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolcrib.testing import ScriptedSession
 
 
 class Planned(ScriptedSession):
-    """A model whose next turn follows from the transcript alone, as a real one's does."""
+    """A model whose next turn follows only from the transcript, like a real one's."""
 
     def __init__(self, session: Session, plan: list[list[list[str]]]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def add_tools(crib: Crib, log: Path) -> None:
     crib.registry.register("note", "terminal", schema, write, kind="read", parallel_safe=True)  # so it waits for nothing
 
     def hook(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
-        return [WritesFile(str(log.parent / ".git" / "hooks" / args["tag"]))]  # which is asked about, and overlaps with no other
+        return [WritesFile(str(log.parent / ".git" / "hooks" / args["tag"]))]  # needs approval, and overlaps with no other effect
 
     crib.registry.register("mark", "terminal", schema, write, kind="edit", effects=hook)
 

@@ -32,8 +32,8 @@ _MAX_RECORDS = 2_000
 _ANY_WORDS = r"(?:.*\x00)?"
 _MAX_HOLES = 4
 
-# Some made-up commands succeed, some print: what they do must not be guessed. FUNCNEST ends functions that call themselves
-# in processes of their own.
+# Some made-up commands succeed, some print: their behaviour must not be guessed. FUNCNEST ends functions that call themselves in
+# processes of their own.
 PRELUDE = """FUNCNEST=40
 command_not_found_handle() {
   builtin printf '%s\\0' "$#" "$@" >&9
@@ -171,7 +171,7 @@ _DEEPEST = {
 
 
 class Generator:
-    """Makes scripts; equal seeds make equal scripts."""
+    """Generator of scripts; equal seeds give equal scripts."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311  # not for secrets
@@ -213,7 +213,7 @@ class Generator:
 
 
 def why_not() -> str:
-    """Why the sandbox can't be used here; "" where it can."""
+    """Return why the sandbox can't be used here, or "" if it can."""
     if shutil.which("bwrap") is None or not Path("/bin/bash").exists():
         return "bubblewrap (bwrap) or bash is not installed"
     tried = subprocess.run(
@@ -233,7 +233,7 @@ def _sandbox(scripts: Path, out: Path) -> list[str]:
 
 
 def recorded(scripts: Sequence[str]) -> list[list[tuple[str, ...]]]:
-    """What bash executed in each script."""
+    """Return the commands that bash executed in each script."""
     with tempfile.TemporaryDirectory() as name:
         folder, out = Path(name) / "scripts", Path(name) / "out"
         folder.mkdir()
@@ -248,7 +248,7 @@ def recorded(scripts: Sequence[str]) -> list[list[tuple[str, ...]]]:
 def _records(path: Path) -> list[tuple[str, ...]]:
     errors = Path(f"{path}.err")
     if errors.exists() and b"maximum function nesting level exceeded" in errors.read_bytes():
-        return []  # bash leaves it at once, and puts nothing back
+        return []  # bash exits at once, and restores nothing
     fields = path.read_bytes().decode(errors="replace").split("\0") if path.exists() else []
     found: list[tuple[str, ...]] = []
     at = 0
@@ -263,7 +263,7 @@ def _records(path: Path) -> list[tuple[str, ...]]:
 
 
 def _shape(act: Act) -> str:
-    """A regular expression for the argv, each word ended by a NUL; a HOLE may also be several words, or none."""
+    """Return a regular expression for the argv, each word ended by a NUL; a HOLE may also be several words, or none."""
     out: list[str] = []
     for value in act.argv:
         if value.text == HOLE or (value.pattern and value.text == "*"):
@@ -272,18 +272,20 @@ def _shape(act: Act) -> str:
         else:
             out.append(re.escape(value.text).replace(HOLE, ".*") + r"\x00")
     holes = [index for index, piece in enumerate(out) if ".*" in piece]
-    if len(holes) > _MAX_HOLES:  # a regular expression would take too long: all between the first and the last may be anything
+    if len(holes) > _MAX_HOLES:  # a regular expression would take too long: allow anything between the first and the last
         out[holes[0] : holes[-1] + 1] = [_ANY_WORDS]
     return "".join(out)
 
 
 def _comes_from(argv: tuple[str, ...], code: str) -> bool:
-    """Whether evaluating ``code``, which holds a HOLE, may have executed it; where that begins it, there may be any command."""
+    """Return whether evaluating ``code``, which contains a HOLE, may have executed it; a HOLE at its beginning may be any
+    command.
+    """
     return HOLE in code.split(maxsplit=1)[0] or argv[0] in code
 
 
 def missed(script: str, argvs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Of what bash executed, that which the interpreter does not list; nothing where it says that it can't tell."""
+    """Return the executed commands that the interpreter does not list, or none if it reports that it can't know."""
     meaning = interpret(script, ShellNow(cwd="/empty", home="/home/dev"), NoFiles())
     if any(fault.kind == "opaque" for fault in meaning.faults):
         return [("@opaque", str(meaning.faults))]
@@ -307,7 +309,7 @@ def missed(script: str, argvs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...
 
 
 def check(seeds: Sequence[int]) -> tuple[int, int, list[tuple[int, str, list[tuple[str, ...]]]]]:
-    """(commands that bash executed, those listed without a HOLE, what was missed) over the scripts of these seeds."""
+    """Return (number of commands that bash executed, number listed without a HOLE, missed commands) of these seeds' scripts."""
     scripts = [Generator(seed).script() for seed in seeds]
     commands = exact = 0
     wrong: list[tuple[int, str, list[tuple[str, ...]]]] = []

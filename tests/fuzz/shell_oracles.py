@@ -1,4 +1,4 @@
-"""What other readers of shell scripts say: ``bash -n`` (accepts or refuses; it executes nothing), and our own parser."""
+"""Verdicts of other readers of shell scripts: ``bash -n`` (accepts or refuses; it executes nothing), and our own parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
 LOOP = 'for file; do bash $options -n "$file" 2>"$file.err"; echo "$?"; done'
-# Where this parser refuses more than ``bash -n`` does: the start of our message, and why.
+# Cases that this parser refuses and ``bash -n`` accepts: the beginning of our message, and the reason.
 STRICTER = {
     "bad substitution": "bash finds it when it runs it; ${ command; } is bash 5.3's",
     "unclosed ${": "the same",
@@ -53,7 +53,7 @@ STRICTER = {
     "the script is too complex": "the budget",
 }
 LATE = "only when it runs it"
-"""In the message for a fault in backquotes, a here-document or ``$((...) ...)``: bash reads those when it gets there."""
+"""Part of the message for a fault in backquotes, a here-document or ``$((...) ...)``: bash reads those only when it runs them."""
 
 
 PATTERN_COMMAND = re.compile(r"!\(|[?*+@]\([ \t]*\)")
@@ -63,16 +63,16 @@ COUNTED = re.compile(r"(?:\(\(|[?*+@!]\(|\$\[).*\$[({\[]", re.DOTALL)
 class Verdict(NamedTuple):
     text: str
     bash: bool
-    """Whether bash accepts it, with extended patterns or without."""
+    """Whether bash accepts it, with or without extended patterns."""
     ours: str
-    """Our error message; "" where we accept it."""
+    """Our error message; "" if we accept it."""
 
     @property
     def explained(self) -> bool:
         if self.ours.startswith(tuple(STRICTER)) or LATE in self.ours:
             return True
-        # ``!(`` and ``name@()`` mean other things once patterns are extended; and where bash counts brackets, blind to what
-        # expands within them, damage there makes it find another end than we do.
+        # ``!(`` and ``name@()`` have another meaning with extended patterns; and if bash counts brackets without regard to
+        # expansions within them, damage there makes it find another end than we do.
         return bool(PATTERN_COMMAND.search(self.text) or ("un" in self.ours[:2] and COUNTED.search(self.text)))
 
     @property
@@ -96,7 +96,9 @@ def verdicts(texts: Sequence[str], folder: Path) -> list[Verdict]:
 
 
 def bash_accepts(texts: Sequence[str], folder: Path, *options: str) -> list[bool]:
-    """One process reads them all. A fault in ``[[`` is told, yet leaves the exit status 0, so what is told counts too."""
+    """Return whether bash accepts each text; one process reads them all. A fault in ``[[`` is reported but leaves exit status 0,
+    so error output counts too.
+    """
     if not texts:
         return []
     files = [folder / f"{number}.sh" for number in range(len(texts))]

@@ -20,7 +20,7 @@ BATCH = 100
 
 
 def compare_trees(program: str, text: str) -> str:
-    """``same``, ``differs``, or why the trees can't be compared."""
+    """Return ``same``, ``differs``, or why the trees can't be compared."""
     try:
         theirs = shell_trees.shfmt_form(program, text)
         ours = shell_trees.our_form(parse(text))
@@ -40,7 +40,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> int:
                 texts = [make(each) for each in range(number, number + BATCH)]
                 for verdict in shell_oracles.verdicts(texts, Path(name)):
                     count_verdict(counts, make.__name__, verdict, keep)
-                    # (damaged ones meet the oddities of shfmt rather than ours)
+                    # (damaged ones find oddities of shfmt rather than ours)
                     if program and not verdict.ours and make is shell_scripts.script:
                         outcome = compare_trees(program, verdict.text)
                         counts[f"shfmt {outcome}"] += 1

@@ -1,4 +1,4 @@
-"""Scripts made from a grammar of bash, and damaged ones. The command names are made up; nothing here is ever executed."""
+"""Scripts generated from a grammar of bash, and damaged ones. The command names are made up; no script is ever executed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAMAGE = [
 
 
 class Maker(WordMaker):
-    """One script."""
+    """Generator of one script."""
 
     # -- simple commands
 
@@ -38,7 +38,9 @@ class Maker(WordMaker):
         return self.random.choice([" ", " ", " ", "  ", "\t", " \\\n "]).join(word for word in words if word)
 
     def assignment(self, arrays: int = 2) -> str:
-        """``arrays``: how often, of a hundred. Before a command shfmt refuses them, so they are rare there."""
+        """Return an assignment. ``arrays``: the percentage of arrays. shfmt refuses them before a command, so they are rare
+        there.
+        """
         name = self.random.choice(NAMES) + self.random.choice(["=", "=", "+="])
         if self.chance(arrays):
             return name + "(" + self.some(self.element, 0, 3, self.line_end([" ", "\n", " #c\n"])) + ")"
@@ -88,7 +90,7 @@ class Maker(WordMaker):
         return f"{fd}<<{'-' * strip}{' ' * self.random.randrange(2)}{quote}{delimiter}{quote if quote != chr(92) else ''}"
 
     def flush(self, after: str = "\n") -> str:
-        """A newline, and what waits for it."""
+        """Return a newline and the here-documents that wait for it."""
         if not self.bodies:
             return after
         text = "\n" + "\n".join(self.bodies) + "\n"
@@ -120,11 +122,11 @@ class Maker(WordMaker):
         )
 
     def line_end(self, options: Sequence[str]) -> str:
-        """A newline where one may stand, unless a here-document would begin with it."""
+        """Return a newline if one is allowed, unless a here-document would begin with it."""
         return " " if self.bodies else self.random.choice(options)
 
     def end(self) -> str:
-        """A separator."""
+        """Return a separator."""
         if self.bodies:
             return self.flush()
         return self.random.choice(["; ", ";", "\n", " \n\n", " & ", " # c\n", ";\n", "\t;\\\n "])
@@ -224,7 +226,7 @@ class Maker(WordMaker):
         )
 
     def script(self, least: int = 1, most: int = 4) -> str:
-        """Without a separator at its end; ``bodies`` may wait for a newline."""
+        """Return a script without a separator at its end; ``bodies`` may wait for a newline."""
         text = ""
         for _ in range(self.random.randint(least, most)):
             text += (self.end() if text else "") + self.and_or()
@@ -232,14 +234,14 @@ class Maker(WordMaker):
 
 
 def script(seed: int) -> str:
-    """The valid script of this number (valid but for a few that bash itself refuses)."""
+    """Return the valid script of this number (valid except for a few that bash itself refuses)."""
     maker = Maker(seed, deep=seed % 4)
     text = maker.script()
     return text + maker.flush()
 
 
 def damaged(seed: int) -> str:
-    """A script with up to three places changed."""
+    """Return a script with up to three changed places."""
     random = Random(seed)  # noqa: S311 -- as above
     text = script(seed // 4)
     for _ in range(random.randint(1, 3)):
@@ -258,6 +260,6 @@ def damaged(seed: int) -> str:
 
 
 def soup(seed: int) -> str:
-    """Tokens in any order."""
+    """Return tokens in any order."""
     random = Random(seed)  # noqa: S311 -- as above
     return "".join(random.choice([*DAMAGE, "a", "b ", " ", "x=1 ", "1", "E\n"]) for _ in range(random.randint(1, 12)))

@@ -1,6 +1,6 @@
-"""Our tree and shfmt's, both brought into one small form of nested tuples that can be compared.
+"""Our tree and shfmt's, both converted to nested tuples that can be compared.
 
-A word is its static text with a mark for each expansion; commands, redirects and functions are tuples with their kind first.
+A word is its static text with a mark for each expansion; commands, redirects and functions are tuples that begin with their kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Form = tuple[Any, ...]
 
 
 class IncomparableError(Exception):
-    """shfmt refuses the script, or reads a part of it in a way that has no counterpart."""
+    """shfmt refuses the script, or its reading of a part has no counterpart."""
 
 
 def shfmt_path() -> str | None:
@@ -144,7 +144,7 @@ def expansion(part: tree.Part) -> Form:
 
 
 def expansions(word: tree.Word) -> Form:
-    """The expansions in a word whose static text the two parsers keep differently."""
+    """Return the expansions in a word whose static text the two parsers keep differently."""
     return tuple(piece for piece in word_form(word) if isinstance(piece, tuple) and piece[0] != "pattern")
 
 
@@ -183,7 +183,7 @@ class Theirs:
         if node["Op"] not in ("<<", "<<-"):
             return (node["Op"], fd, self.word(node["Word"]))
         body = list(self.word(node.get("Hdoc"), None if self.is_quoted(node["Word"]) else "hdoc"))
-        if node["Op"] == "<<-":  # shfmt leaves the tabs to whoever reads its tree
+        if node["Op"] == "<<-":  # shfmt's tree still contains the tabs
             body = [
                 re.sub(r"(\n|\A)\t+" if first else r"(\n)\t+", r"\1", each) if isinstance(each, str) else each
                 for first, each in zip([True] + [False] * len(body), body, strict=False)
@@ -301,7 +301,7 @@ class Theirs:
     # -- words
 
     def word(self, node: Any, quoted: str | None = "no") -> Form:
-        """``quoted``: no, double, hdoc; None: nothing is special."""
+        """Return a word's form. ``quoted``: no, double, hdoc; None: no character is special."""
         return joined([piece for part in (node or {}).get("Parts") or () for piece in self.part(part, quoted)])
 
     def part(self, node: Any, quoted: str | None) -> list[Any]:
@@ -340,7 +340,7 @@ class Theirs:
         return "".join(part.get("Value", "") for part in node.get("Parts") or ())
 
     def inside(self, node: Any) -> Form:
-        """The expansions anywhere in an arithmetic expression or in words, in the order of the source."""
+        """Return the expansions in an arithmetic expression or in words, in the order of the source."""
         if isinstance(node, list):
             return tuple(form for each in node for form in self.inside(each))
         if not isinstance(node, dict):

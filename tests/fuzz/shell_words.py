@@ -32,10 +32,10 @@ OPERATORS = [":-", "-", ":=", "=", ":?", "?", ":+", "+", "#", "##", "%", "%%", "
 
 
 class WordMaker:
-    """The words of one script. ``deep`` bounds the nesting."""
+    """Generator of one script's words. ``deep`` limits the nesting."""
 
     def __init__(self, seed: int, deep: int = 3) -> None:
-        self.random = Random(seed)  # noqa: S311 -- tests want the same scripts again
+        self.random = Random(seed)  # noqa: S311 -- tests need the same scripts again
         self.deep = deep
         self.enclosing = 0
         self.bodies: list[str] = []
@@ -143,7 +143,7 @@ class WordMaker:
         return self.nested(lambda: "$(" + self.enclosed() + ")", "$(cmd)")
 
     def enclosed(self) -> str:
-        """A script that ends before a parenthesis."""
+        """Return a script that ends before a parenthesis."""
         outer, self.bodies = self.bodies, []
         self.enclosing += 1
         text = self.script(1, 2)
@@ -197,7 +197,7 @@ class WordMaker:
             + ")"
         )
 
-    # -- what makes commands
+    # -- building blocks of commands
 
     def script(self, least: int = 1, most: int = 4) -> str:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A small file system of its own, which can be filled, and made read-only while nobody writes to it. Needs root."""
+"""A small file system that can be filled, and made read-only while no process writes to it. Needs root."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class NoDiskError(Exception):
 
 
 class SmallDisk:
-    """Mounted at ``folder``; see ``mounted``."""
+    """A small disk, mounted at ``folder``; see ``mounted``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._filler = folder / "filler"
 
     def fill(self, left: int) -> None:
-        """Fill the disk but for so many KiB."""
+        """Fill the disk up to the last ``left`` KiB."""
         found = os.statvfs(self.folder)
-        with contextlib.suppress(OSError):  # somebody else was quicker: it is full all the same
+        with contextlib.suppress(OSError):  # another process was faster: the disk is full all the same
             self._filler.write_bytes(bytes(max(0, found.f_bavail * found.f_frsize - left * 1024)))
 
     def make_room(self) -> None:
-        """Take away what filled it."""
+        """Delete the file that filled it."""
         self._filler.unlink(missing_ok=True)
 
     def refuse_writes(self, *, refuse: bool) -> None:
@@ -39,7 +39,7 @@ class SmallDisk:
 
 @contextmanager
 def mounted(folder: Path, kib: int) -> Iterator[SmallDisk]:
-    """Yield a disk of that size at ``folder``, which is made. Raises NoDiskError."""
+    """Make ``folder``, and yield a disk of that size mounted at it. Raises NoDiskError."""
     folder.mkdir(parents=True)
     if os.geteuid() != 0 or shutil.which("mount") is None:
         raise NoDiskError("needs root to mount a file system")

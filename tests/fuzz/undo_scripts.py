@@ -1,7 +1,7 @@
-"""Random scripts over trees with odd things, each undone: ``python -m tests.fuzz.undo_scripts --count 500`` or ``--kills 200``.
+"""Random scripts over trees with odd files, each undone: ``python -m tests.fuzz.undo_scripts --count 500`` or ``--kills 200``.
 
-The tree must be the same afterwards in contents, modes, times, links, owners and extended attributes. ``--kills N`` kills N
-processes (SIGKILL) at random moments while they take a snapshot or restore; the store must have lost and doubled nothing.
+Afterwards the tree must be the same in contents, modes, times, links, owners and extended attributes. ``--kills N`` kills N
+processes (SIGKILL) at random moments while they take a snapshot or restore; the store must not lose or double anything.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _COMMANDS = (
 
 
 def make_tree(root: Path) -> None:
-    """Make a small project with odd things in it."""
+    """Make a small project with odd files."""
     root.mkdir()
     subprocess.run(["bash", "-ec", _TREE], cwd=root, check=True)
     if hasattr(os, "setxattr"):
@@ -91,12 +91,12 @@ def script(chance: random.Random, length: int = 0) -> str:
 
 
 def run_script(root: Path, text: str) -> None:
-    """Run a script in the project. Nothing in it waits."""
+    """Run a script in the project. None of its commands waits."""
     subprocess.run(["timeout", "5", "bash", "-c", f"exec 2>/dev/null </dev/null\n{_without_fifos(text)}"], cwd=root, check=False)
 
 
 def _without_fifos(text: str) -> str:
-    """Writing into a FIFO waits for a reader: open it for both."""
+    """Open a FIFO for reading too, because writing into it would wait for a reader."""
     return f'shopt -s nullglob; for f in $(find . -type p); do exec {{fd}}<>"$f"; done\n{text}'
 
 
@@ -112,7 +112,7 @@ def picture(root: Path) -> dict[str, tuple[Any, ...]]:
                 content = hashlib.sha256(Path(os.fsdecode(path)).read_bytes()).hexdigest()
                 inodes.setdefault((facts.st_dev, facts.st_ino), []).append(os.fsdecode(path))
             elif stat.S_ISLNK(facts.st_mode):
-                content = os.readlink(path)  # noqa: PTH115 - its name may be no text
+                content = os.readlink(path)  # noqa: PTH115 - its name may not be valid text
             names = os.listxattr(path, follow_symlinks=False) if hasattr(os, "listxattr") else []
             kept = tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in sorted(names))
             found[os.fsdecode(path)] = (facts.st_mode, facts.st_mtime_ns, facts.st_uid, facts.st_gid, content, kept)
@@ -123,13 +123,15 @@ def picture(root: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def differing(one: dict[str, tuple[Any, ...]], other: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, Any]]:
-    """Return the paths of which two pictures differ. Two names of a file may have become two equal files: that is not kept."""
+    """Return the paths that differ between two pictures. Two names of a file may have become two equal files: that is not
+    kept.
+    """
     pairs = ((path, one.get(path), other.get(path)) for path in one.keys() | other.keys())
     return {path: (old, new) for path, old, new in pairs if not old or not new or old[:6] != new[:6]}
 
 
 async def undone(folder: Path, text: str) -> dict[str, tuple[Any, Any]]:
-    """Run a script in a fresh project, undo it, and return the differences."""
+    """Run a script in a new project, undo it, and return the differences."""
     root = folder / "project"
     make_tree(root)
     before = picture(root)
@@ -147,7 +149,9 @@ async def undone(folder: Path, text: str) -> dict[str, tuple[Any, Any]]:
 
 
 def killed(folder: Path, text: str, chance: random.Random) -> tuple[dict[str, tuple[Any, Any]], int]:
-    """As ``undone``, with processes that are killed while they take a snapshot and while they restore, and how many were."""
+    """Return the differences as ``undone`` does, with processes that are killed while they take a snapshot and while they
+    restore, and their number.
+    """
     root, store = folder / "project", folder / "store"
     make_tree(root)
     before = picture(root)
@@ -170,7 +174,7 @@ def killed(folder: Path, text: str, chance: random.Random) -> tuple[dict[str, tu
 
 
 def _check_store(root: Path, store: Path) -> None:
-    """Check that the store has each path once at each snapshot, and all contents that its entries name."""
+    """Check that the store has each path once in each snapshot, and all contents that its entries name."""
     folder = Project.folder(str(root), str(store))
     kept = SnapshotStore(folder, 1 << 40)
     try:
@@ -198,7 +202,7 @@ async def _restored(project: Project, taken: ProjectSnapshot, after: ProjectSnap
 
 
 def _child(root: Path, store: Path, what: str, chance: random.Random) -> bool:
-    """Start a process that works on the store, and kill it at a random moment. Return whether it was still at work."""
+    """Start a process that works on the store, and kill it at a random moment. Return whether it still ran."""
     command = [sys.executable, "-m", "tests.fuzz.undo_scripts", "--child", str(root), str(store), what]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -219,7 +223,7 @@ def _work(root: str, store: str, what: str) -> None:
 
 
 def main() -> int:
-    """Run the series; 1 if anything was not undone."""
+    """Run the series, and return 1 if anything was not undone."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

@@ -40,18 +40,18 @@ from toolcrib import Answer, ContextTooLong, SuspendTicket, ToolCallContext, Too
 
 DAYS = 7
 _OPEN = 3
-"""Sessions that are open at a time."""
+"""Number of sessions that are open at a time."""
 _SIZES = (300, 2_000, 8_000, 30_000, 120_000, 900_000)
-"""Bytes of the files that the model reads."""
+"""Sizes in bytes of the files that the model reads."""
 _OVERHEAD = 6
-"""Tokens that the server counts for a message beside its bytes."""
+"""Tokens that the server counts for a message besides its bytes."""
 _AGAIN = 6
-"""Times that a fact is asked for while the model still has it before it, until a session is begun for it."""
+"""Times that a fact is asked for while it is still in the model's context, before a new session asks for it."""
 
 
 @dataclass
 class Due:
-    """A fact on its way: said at a turn, in a session, and asked for at another."""
+    """A pending fact: mentioned at a turn, in a session, and asked for at another."""
 
     fact: Fact
     said_at: float
@@ -77,7 +77,7 @@ class Report:
     seconds: list[float] = field(default_factory=list)
     """Seconds of each message, by its turns."""
     sizes: list[tuple[int, int]] = field(default_factory=list)
-    """(turns, bytes of the store) as it grew."""
+    """(turns, bytes of the store) during its growth."""
     text: int = 0
 
     @property
@@ -85,7 +85,7 @@ class Report:
         return not (self.context_errors or self.other_errors or self.lost)
 
     def lines(self) -> Iterator[str]:
-        """Yield what came of it, for people."""
+        """Yield the result, for people."""
         yield f"{self.turns:,} turns, {self.messages:,} messages of the person's, {self.sessions} sessions"
         yield f"context errors that reached the person: {self.context_errors}; other errors: {len(self.other_errors)}"
         yield from (f"  {error}" for error in self.other_errors[:20])
@@ -107,7 +107,7 @@ class Report:
 
 
 class Week:
-    """``run`` talks in ``folder``; the store and the configuration are where the environment says."""
+    """A week of conversations. ``run`` uses ``folder``; the store and the configuration are where the environment says."""
 
     def __init__(self, *, turns: int, sessions: int, window: int, facts_count: int, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - a test's dice
@@ -128,7 +128,7 @@ class Week:
         self._to_ask: list[Due] = []
 
     async def run(self, folder: Path) -> Report:
-        """Talk until the turns are used and every fact was asked for."""
+        """Talk until all turns are used and every fact was asked for."""
         self._files(folder)
         day = -1
         crib: Crib | None = None
@@ -152,7 +152,7 @@ class Week:
     # -- days and sessions ---------------------------------------------------------------------------------------
 
     async def _next_day(self, crib: Crib | None, folder: Path, day: int) -> Crib:
-        """Begin a process's day; every other one is not told how much the model reads."""
+        """Begin a process's day; on every other day the configuration has no window size."""
         if crib is not None:
             await self._end_of_day(crib)
         file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
@@ -168,7 +168,7 @@ class Week:
         await crib.aclose()
 
     async def _session(self, crib: Crib, server: WindowServer, number: int) -> Session:
-        """Return the session of this number: an open one, one that is resumed, or a new one."""
+        """Return the session of this number: an open one, a resumed one, or a new one."""
         session = self._open.pop(number, None)
         if session is None:
             session = await crib.open(resume=self._ids.get(number, ""), asker=_yes, choice=ModelChoice("m", server.base_url))
@@ -180,13 +180,13 @@ class Week:
         return session
 
     def _some_session(self) -> int:
-        """Return one of the sessions of these days, now and then an old one."""
+        """Return one of the recent sessions, now and then an old one."""
         newest = min(self._model.turns * self._sessions // self._turns, self._sessions - 1)
         if self._chance.random() < 0.2:
             return self._chance.randint(0, newest)
         return max(0, newest - self._chance.randint(0, 2))
 
-    # -- what the person says ------------------------------------------------------------------------------------
+    # -- messages of the user ------------------------------------------------------------------------------------
 
     async def _message(self, crib: Crib, server: WindowServer) -> None:
         turns, number = self._model.turns, self._some_session()
@@ -207,7 +207,7 @@ class Week:
         return bool(self._to_say) and self._to_say[0].said_at <= self._model.turns
 
     async def _ask_for(self, due: Due, crib: Crib, server: WindowServer, number: int) -> None:
-        """Ask for a fact where the model does not have it before it any more."""
+        """Ask for a fact that is no longer in the model's context."""
         if number == due.session and self._compressed[number] == due.compressed:
             number = self._chance.choice([one for one in range(self._sessions) if one != due.session] or [number])
         due.tries += 1
@@ -227,7 +227,7 @@ class Week:
             self._report.lost.append(f"{what}; looked for by {'; '.join(task.looks)}")
 
     def _saying(self, fact: Fact) -> tuple[Task, str]:
-        """Return how a fact is said: in a message, in a file that the model reads, by the model, or to be noted."""
+        """Return the way to mention a fact: in a message, in a file that the model reads, by the model, or as a note."""
         before, after = self._model.prose(self._chance.randint(5, 300)), self._model.prose(self._chance.randint(5, 300))
         told = f"{before}\n{fact.said}\n{after}"
         if fact.where == "result":
@@ -242,7 +242,7 @@ class Week:
         return Task((), "I see."), told
 
     def _work(self) -> tuple[Task, str]:
-        """Return a message that has nothing to do with any fact, and what the model does then."""
+        """Return a message without any fact, and the model's actions for it."""
         chance = self._chance
         turns = [[self._call() for _ in range(chance.choice((1, 1, 1, 2, 4)))] for _ in range(chance.choice((0, 1, 1, 2, 3, 5)))]
         answer = self._model.prose(chance.choice((5, 40, 200, 900)))
@@ -275,13 +275,13 @@ class Week:
         return "delegate_task", {"task": f"{self._model.task(task)} {self._model.prose(20)}", "name": "helper"}
 
     async def _by_hand(self, number: int) -> None:
-        """Compress as a person does by /compress."""
+        """Compress as a user does by /compress."""
         try:
             self._saw(number, await compress_now(self._open[number]))
         except ToolcribError:
             self._report.not_compressed += 1
 
-    # -- what comes of it ----------------------------------------------------------------------------------------
+    # -- outcomes ------------------------------------------------------------------------------------------------
 
     async def _say(self, crib: Crib, server: WindowServer, number: int, task: Task, text: str) -> None:
         session, before, begin = await self._session(crib, server, number), self._model.turns, time.perf_counter()
@@ -312,7 +312,7 @@ class Week:
         self._report.sizes.append((self._model.turns, size))
 
     async def _weigh(self, folder: Path) -> None:
-        """Count the bytes of all that is stored, as text."""
+        """Count the bytes of all stored text."""
         from agent.store.search.words import texts_of
 
         self._size()
@@ -350,7 +350,7 @@ def main(args: Sequence[str] | None = None) -> int:
     seed = int(time.time()) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     if options.keep:
-        Path(options.keep).mkdir(parents=True)  # one that is there is somebody's
+        Path(options.keep).mkdir(parents=True)  # an existing folder may have other contents
     with contextlib.nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(prefix="week-") as home:
         for name, folder in (
             ("HOME", ""),

@@ -1,4 +1,6 @@
-"""Facts that a person or a tool says once, and the words by which a model looks for them later, without knowing theirs."""
+"""Facts that a user or a tool mentions once, and the words that a model later searches for them, without knowing the
+originals.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 PLACES = ("message", "result", "reply", "memory")
-"""Where a fact is said: by the person, by a tool, by the model itself, or by the person for the model to note."""
+"""Places of a fact: a message of the user, a tool's result, a reply of the model, or a note that the user asks for."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """``said`` and ``asked`` have ``{about}``, and the former ``{value}``. ``queries`` are a model's, one after the other: the
-    first are its question in short, with words that were never said, the later ones broader.
+    """A kind of fact. ``said`` and ``asked`` contain ``{about}``, and the former ``{value}``. ``queries`` are a model's searches
+    in order: the first are its question in short, with words that were never used, the later ones broader.
     """
 
     name: str
@@ -22,7 +24,7 @@ class Kind:
     queries: Sequence[str]
     abouts: Sequence[str]
     value: str
-    """What the fact's value looks like: each ``#`` is a digit, each ``@`` a letter."""
+    """Form of the fact's value: each ``#`` is a digit, each ``@`` a letter."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ KINDS: Sequence[Kind] = (
 
 
 def facts(count: int, chance: random.Random) -> list[Fact]:
-    """Return so many facts, of each kind and in each place as evenly as can be; no two are about the same or have one value."""
+    """Return ``count`` facts, of all kinds and places as evenly as possible; no two share their subject or value."""
     made: list[Fact] = []
     for number, (kind, about) in zip(range(count), _abouts(), strict=False):
         value = _value(kind.value, chance)
@@ -155,7 +157,7 @@ def _as_said(kind: Kind, about: str) -> str:
 
 
 def _as_asked(about: str) -> str:
-    """Return what somebody who half remembers calls it: a file by its name in words."""
+    """Return the name that a user who half remembers it would use: for a file its name in words."""
     return {
         "billing/ledger_sync.py": "ledger sync",
         "src/orderQueue.ts": "order queue",

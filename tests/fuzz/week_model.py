@@ -1,4 +1,6 @@
-"""A scripted model for long conversations: it works with tools, notes what it is told to, and looks for what it has forgotten."""
+"""A scripted model for long conversations: it works with tools, takes notes on request, and searches for what it has
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.fuzz.week_facts import Fact
 from tests.fuzz.window_server import Said
 
 MOST_LOOKS = 8
-"""Calls that it makes to find something, until it says that it does not know."""
+"""Number of search calls before it answers that it does not know."""
 _TAG = re.compile(r"§(\d+)")
 _WORDS = (
     "the staging database and its port were looked at again, nothing new; the deployment went on as planned, the ledger has"
@@ -24,7 +26,7 @@ _WORDS = (
 
 @dataclass
 class Task:
-    """What a message of the person's makes the model do: turns of calls, then an answer. ``fact`` is what it is asked about."""
+    """The model's actions for a message of the user: turns of calls, then an answer. ``fact`` is the requested fact."""
 
     turns: Sequence[Sequence[tuple[str, Any]]] = ()
     answer: str = "Done."
@@ -32,11 +34,11 @@ class Task:
     done: int = 0
     looks: list[str] = field(default_factory=list)
     found: str = ""
-    """How the answer was found: ``memory``, ``context``, ``search``; "" where it was not."""
+    """How the answer was found: ``memory``, ``context``, ``search``; "" if it was not."""
 
 
 class WeekModel:
-    """Answers requests by the tag of the person's last message. ``turns`` counts its replies."""
+    """Answers requests by the tag of the user's last message. ``turns`` counts its replies."""
 
     def __init__(self, chance: random.Random) -> None:
         self.tasks: dict[int, Task] = {}
@@ -45,7 +47,7 @@ class WeekModel:
         self._chance = chance
 
     def task(self, task: Task) -> str:
-        """Take a task; return the tag with which the person's message begins."""
+        """Register a task, and return the tag that the user's message must begin with."""
         number = len(self.tasks) + 1
         self.tasks[number] = task
         return f"§{number}"
@@ -59,7 +61,7 @@ class WeekModel:
         return task.answer if task.done > len(task.turns) else list(task.turns[task.done - 1])
 
     def _tag(self, sent: Mapping[str, Any]) -> int:
-        """Return the number of the message that is answered: the last that stands in what the person said."""
+        """Return the number of the message to answer: the last one in the user's messages."""
         for message in reversed(sent["messages"]):
             if message["role"] == "user" and (found := _TAG.findall(_text(message))):
                 return int(found[-1])
@@ -68,7 +70,7 @@ class WeekModel:
     # -- remembering ---------------------------------------------------------------------------------------------
 
     def _looked_up(self, task: Task, fact: Fact, messages: Sequence[Mapping[str, Any]]) -> Said:
-        """Answer, or look further: first what is there, then by queries, then around what they found."""
+        """Answer, or search further: first the context, then by queries, then around their hits."""
         place = next((number for number, one in enumerate(messages) if fact.value in _text(one)), None)
         if place is not None:
             looked = bool(task.looks)
@@ -83,7 +85,7 @@ class WeekModel:
     def _next_look(self, task: Task, fact: Fact, last: Mapping[str, Any]) -> tuple[str, Any]:
         searched = sum('"query"' in look for look in task.looks)
         hits = _hits(last) if task.looks and '"query"' in task.looks[-1] else []
-        for hit in hits[:3]:  # a snippet showed too little: read what stands around it
+        for hit in hits[:3]:  # a snippet showed too little: read its surroundings
             around = {"session": hit["session"], "around": hit["place"]}
             if json.dumps(around, ensure_ascii=False) not in task.looks:
                 return "session_search", around
@@ -93,14 +95,14 @@ class WeekModel:
     # -- words ---------------------------------------------------------------------------------------------------
 
     def summary(self, text: str) -> str:
-        """Summarise, as short as models do: most of what was said is not in it. Now and then it says nothing at all."""
+        """Return a summary as short as models write them: it omits most of the text. Now and then it is empty."""
         self.summaries += 1
         if self.summaries % 25 == 0:
             return ""
         return f"They worked on several files; {self.prose(self._chance.randint(50, 300))}"
 
     def prose(self, words: int) -> str:
-        """Return so many words, of those that facts have too."""
+        """Return ``words`` words, from those that facts use too."""
         return " ".join(self._chance.choice(_WORDS) for _ in range(words)) + "."
 
 

@@ -1,4 +1,4 @@
-"""A Chat Completions server with a window: it counts what it is sent, and refuses what is longer, as servers do."""
+"""A Chat Completions server with a window: it counts the tokens of requests, and refuses longer ones, as servers do."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from toolcrib.testing import ChatServer
 
 BYTES_A_TOKEN = 4
 REPLY = 256
-"""Tokens that it keeps free for its reply."""
+"""Tokens that it reserves for its reply."""
 
 Said = str | Sequence[tuple[str, Any]]
 """A reply: text, or calls as (name, arguments)."""
 
 
 class WindowServer(ChatServer):
-    """``answer`` is given a request and returns what the model says; ``summarise`` is given the text of a conversation. ``more``
-    are tokens that it counts for each message beside its bytes.
+    """A server that calls ``answer`` with a request for the model's reply, and ``summarise`` with the text of a conversation.
+    ``more`` are tokens that it counts for each message besides its bytes.
 
-    ``refused`` counts requests that were too long, ``summaries`` are those for a summary. ``sizes`` has the tokens of the others.
+    ``refused`` counts requests that were too long, ``summaries`` counts requests for a summary. ``sizes`` has the tokens of the
+    others.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Gateways before a chat server of the platform's own choice, and the people there."""
+"""Gateways for a chat server that the platform chooses, and its users."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ async def holds(what: Callable[[], Any], seconds: float = 60.0) -> None:
 
 
 async def all_asked(store: Store, platform: str) -> None:
-    """Return once the gateway knows that its questions are shown, which people may see earlier."""
+    """Wait until the gateway knows that its questions are shown, which users may see earlier."""
     async with asyncio.timeout(60):
         while any(one.state != "shown" for one in await store.mail.questions(platform)):
             await asyncio.sleep(0.02)
 
 
 class SlowParrot(Parrot):
-    """Takes its time over what it says."""
+    """A model that answers slowly."""
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         turn = await super().stream_turn(lambda event: None)
@@ -57,7 +57,7 @@ class SlowParrot(Parrot):
 
 
 class ChatHouse(House):
-    """A house whose chats are on a fake: ``direct`` is ann's, ``another`` bob's, ``room`` has both. eve is nobody."""
+    """A house whose chats are on a fake: ``direct`` is ann's, ``another`` bob's, ``room`` has both. eve may not speak."""
 
     name: str
     ann: str
@@ -68,19 +68,19 @@ class ChatHouse(House):
     room: str
     secrets: Mapping[str, str]
     creates: str
-    """The call that shows a message, as the fake names it."""
+    """The request that shows a message, by the fake's name."""
     edits: str
     fake: Any
 
     def open_fake(self) -> Any:
-        """Return a fake, with its chats."""
+        """Return a fake with its chats."""
         raise NotImplementedError
 
     def settings(self) -> str:
         raise NotImplementedError
 
     def before(self) -> str:
-        """Return what a process runs so that the library finds the fake, where no setting does it."""
+        """Return code that makes a process's library use the fake, if no setting can."""
         return ""
 
     def say(self, chat: str, user: str, text: str, *, reply_to: str = "", is_addressed: bool = False) -> str:
@@ -102,24 +102,24 @@ class ChatHouse(House):
         raise NotImplementedError
 
     def lines(self) -> list[str]:
-        """Return what those who pressed were told."""
+        """Return the lines that users who pressed were shown."""
         raise NotImplementedError
 
     def files_of(self, message: dict[str, Any]) -> dict[str, bytes]:
         raise NotImplementedError
 
     def loses_acknowledgement(self, then: Callable[[], object] = bool) -> None:
-        """Have the next message be shown, and its acknowledgement lost; ``then`` is called between the two."""
+        """Make the next message be shown and its acknowledgement be lost; ``then`` is called between the two."""
         raise NotImplementedError
 
     def loses_file_acknowledgement(self) -> None:
         self.loses_acknowledgement()
 
     def floods(self, kind: str) -> None:
-        """Have the next call of a kind be told to come again in a second."""
+        """Make the next request of a kind be refused with a wait of a second."""
         raise NotImplementedError
 
-    # -- the same everywhere -------------------------------------------------------------------------------------
+    # -- common parts --------------------------------------------------------------------------------------------
 
     def prepare(self, session: Session) -> None:
         session.link.use(self.parrots.setdefault(session.id, SlowParrot(self)))
@@ -131,7 +131,7 @@ class ChatHouse(House):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Gateway]:
-        """Open the fake and a gateway before it."""
+        """Open the fake and a gateway for it."""
         self.fake = self.open_fake()
         await self.fake.revive()
         self.configure(OWNED.format(name=self.name, ann=self.ann, bob=self.bob, settings=self.settings()))
@@ -140,7 +140,7 @@ class ChatHouse(House):
 
     @asynccontextmanager
     async def again(self) -> AsyncIterator[Gateway]:
-        """Open a gateway before the fake as it is."""
+        """Open a gateway for the present fake."""
         try:
             async with self.gateway() as gateway:
                 line_of(gateway)
@@ -162,14 +162,14 @@ class ChatHouse(House):
         return next(one for one in self.buttons_of(message) if one.partition("\n")[0] == choice)
 
     async def press_and_read(self, message: dict[str, Any], user: str, data: str) -> str:
-        """Press, and return the line that is shown for it."""
+        """Press a button, and return the line that is shown."""
         before = len(self.lines())
         self.press(message, user, data)
         await holds(lambda: len(self.lines()) > before)
         return self.lines()[-1]
 
     async def is_idle(self, gateway: Gateway) -> None:
-        """Return once nothing is under way: what begins then is not a rest of before."""
+        """Wait until nothing runs: later work does not come from before."""
         [record, *_] = await self.store.mail.chats()
         await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))
 
@@ -183,7 +183,7 @@ class ChatHouse(House):
 
 
 def house_of(kind: type[ChatHouse], folder: Path, patch: pytest.MonkeyPatch) -> ChatHouse:
-    """Return a house with a state of its own."""
+    """Return a house with its own state."""
     patch.setenv("TOOLCRIB_STATE", str(folder / "state"))
     for name, value in kind.secrets.items():
         patch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""The real program before a chat server: killed while people write, and started again."""
+"""The real program with a chat server: killed while users write, and started again."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _RUN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 class Program:
-    """`toolcrib gateway run PLATFORM` in a process of its own, over a store on disk. ``model`` has what its model was asked: it
-    answers ``<mark>`` with ``[mark]``, and runs what follows ``run: ``.
+    """`toolcrib gateway run PLATFORM` in its own process, with a store on disk. ``model`` has its model's messages: the model
+    answers ``<mark>`` with ``[mark]``, and runs the text after ``run: ``.
     """
 
     def __init__(self, folder: Path, port: int, model: Town) -> None:
@@ -36,12 +36,12 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, name: str, platform: Mapping[str, Any], *, before: str = "", **secrets: str) -> None:
-        """Give it a platform and its secrets; ``before`` is code that runs first."""
+        """Configure a platform and its secrets; ``before`` is code that runs first."""
         model = {"provider": "chat", "base_url": f"http://127.0.0.1:{self._port}/v1", "name": "toy"}
-        plain = {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}  # they ask about what an undo would revert
+        plain = {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}  # an undo would cover their effects
         config = {"model": model, "plugins": {"enabled": [name]}, "platforms": {name: platform}, **plain}
         path = self.folder / "config.yaml"
-        path.write_text(json.dumps(config))  # which is YAML too
+        path.write_text(json.dumps(config))  # JSON is YAML too
         self._environ = {"TOOLCRIB_CONFIG": str(path), "TOOLCRIB_STATE": str(self.folder / "state"), **secrets}
         self._argv = [sys.executable, "-c", f"{before}\n{_RUN}", "gateway", "run", name]
 
@@ -53,7 +53,7 @@ class Program:
             self._process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
 
     async def listens(self) -> None:
-        """Return once it said so, since it was started last."""
+        """Wait until it reports that it listens, since its last start."""
         await holds(lambda: "listening" in self.log[self._known :], 60)
 
     def kill(self) -> None:
@@ -71,7 +71,7 @@ class Program:
 
     @asynccontextmanager
     async def killed_amid(self, replies: int = 1) -> AsyncIterator[None]:
-        """Kill it when the model has answered so much of what is written meanwhile, some moments later."""
+        """Kill it some moments after the model has answered ``replies`` of the messages that are written in the block."""
         before = self.model.happened["replied"]
         yield
         await holds(lambda: self.model.happened["replied"] >= before + replies)
@@ -88,7 +88,7 @@ class Program:
         return path.read_text() if path.exists() else ""
 
     def dooms(self) -> str:
-        """Return a message by which a folder, ``kept``, is to be removed; it is answered with ``[park]``."""
+        """Return a message that asks to delete a folder, ``kept``; it is answered with ``[park]``."""
         self.kept.mkdir()
         return f"<park> run: rm -rf {self.kept}"
 
@@ -107,7 +107,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 class Kills:
-    """Kills of a gateway before a fake; ``house`` and ``program`` are fixtures of the module that inherits them."""
+    """Kills of a gateway for a fake; ``house`` and ``program`` are fixtures of the module that inherits them."""
 
     async def test_a_gateway_that_is_killed_loses_and_doubles_nothing(self, house: ChatHouse, program: Program) -> None:
         """003-25: once while it answers, and once when a message of its was shown and before it is told so. What waits for an
@@ -151,7 +151,7 @@ class Kills:
 
 @asynccontextmanager
 async def _begun(house: ChatHouse, program: Program) -> AsyncIterator[None]:
-    """Open the fake, and the program before it."""
+    """Open the fake, and the program for it."""
     house.fake = house.open_fake()
     await house.fake.revive()
     owned = OWNED.format(name=house.name, ann=house.ann, bob=house.bob, settings=house.settings())
@@ -170,5 +170,5 @@ async def _answered(house: ChatHouse, marks: Sequence[tuple[str, str]]) -> None:
 
 
 def _copies(house: ChatHouse, chat: str, mark: str) -> int:
-    """Return how many messages have the answer to a mark."""
-    return sum(f"[{mark}]" in text.replace("\\", "") for text in house.said(chat))  # where brackets are escaped
+    """Return the number of messages with the answer to a mark."""
+    return sum(f"[{mark}]" in text.replace("\\", "") for text in house.said(chat))  # if brackets are escaped

@@ -1,4 +1,4 @@
-"""A line to a server on which a test listens, and names of hosts that lead there."""
+"""A proxy to a server, which records the traffic, and host names that lead to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 
 
 class Line:
-    """Everything that was said to a server through ``port``: ``said``. ``replace`` is what an attacker makes of its answers."""
+    """A proxy to a server on ``port`` that records all data sent to it: ``said``. ``replace`` changes the server's answers, as an
+    attacker would.
+    """
 
     def __init__(self, port: int, replace: Callable[[bytes], bytes] = bytes) -> None:
         self._server = port
@@ -51,14 +53,14 @@ class Line:
         await asyncio.gather(*self._tasks)
 
     def has_heard(self, secret: str, *before: str) -> bool:
-        """Return whether a secret was said, as it stands or as logins write it behind other words."""
+        """Return whether a secret was sent, as plain text or in the form of logins after other words."""
         plain = [secret.encode(), "\0".join(["", *before, secret]).encode()]
         return any(one in self.said for each in plain for one in (each, base64.b64encode(each)))
 
 
 @asynccontextmanager
 async def line_to(port: int, replace: Callable[[bytes], bytes] = bytes) -> AsyncIterator[Line]:
-    """Open a line to a server on this machine."""
+    """Open a proxy to a server on this machine."""
     line = Line(port, replace)
     listening = await asyncio.start_server(line.join, "127.0.0.1", 0)
     line.port = listening.sockets[0].getsockname()[1]
@@ -70,7 +72,7 @@ async def line_to(port: int, replace: Callable[[bytes], bytes] = bytes) -> Async
 
 
 def lead_here(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Have names lead to this machine, as their DNS might: they are others' to whoever knows the name alone."""
+    """Make names lead to this machine, as their DNS might, although they look like other hosts."""
     look = socket.getaddrinfo
 
     def found(host: Any, *given: Any, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What every chat platform does through the whole gateway: scenes that are played before a server of its own choice."""
+"""Common behaviour of every chat platform through the whole gateway: scenes with a server that the platform chooses."""
 
 from __future__ import annotations
 

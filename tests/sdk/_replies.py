@@ -1,4 +1,4 @@
-"""Replies as the four servers send them: text, two calls, and what goes back unchanged; streamed and whole."""
+"""Replies in the form of the four servers: text, two calls, and opaque data that is sent back; streamed and whole."""
 
 from __future__ import annotations
 

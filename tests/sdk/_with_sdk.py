@@ -1,7 +1,7 @@
-"""Runs in the virtual environment that has the official SDKs: python _with_sdk.py WIRE BASE_URL < the bodies that we send
+"""Runs in the virtual environment with the official SDKs: python _with_sdk.py WIRE BASE_URL < the request bodies
 
-Prints {"refused": what the SDK's own request types find wrong with each body, "" for nothing,
-"replies": [{"text", "calls": [[name, arguments]]}]}, these being two of the server at BASE_URL: one streamed, one whole.
+Prints {"refused": the faults that the SDK's own request types find in each body, "" for none,
+"replies": [{"text", "calls": [[name, arguments]]}]}, for two replies of the server at BASE_URL: one streamed, one whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pydantic
 Reply = dict[str, Any]
 
 
-# -- do their types take our requests? -------------------------------------------------------------------------------------
+# -- do their types accept our requests? -----------------------------------------------------------------------------------
 
 
 def refused(request_type: Any, bodies: list[Any]) -> list[str]:
@@ -40,7 +40,7 @@ def _said(check: Callable[[], object]) -> str:
 
 
 def _forbid_more(annotation: Any, seen: set[Any]) -> None:
-    """Fields that the SDK does not know are errors, in every dictionary type that the annotation reaches."""
+    """Make unknown fields an error in every dictionary type that the annotation contains."""
     if typing.is_typeddict(annotation) or hasattr(annotation, "__required_keys__"):
         if annotation in seen:
             return
@@ -49,7 +49,7 @@ def _forbid_more(annotation: Any, seen: set[Any]) -> None:
         for inner in typing.get_type_hints(annotation, include_extras=True).values():
             _forbid_more(inner, seen)
     elif isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel) and annotation not in seen:
-        seen.add(annotation)  # what it answers may be sent back, in the form of its own answers too
+        seen.add(annotation)  # replies may be sent back, in the form of replies too
         for field in annotation.model_fields.values():
             _forbid_more(field.annotation, seen)
         annotation.model_config["extra"] = "forbid"
@@ -59,7 +59,7 @@ def _forbid_more(annotation: Any, seen: set[Any]) -> None:
 
 
 def _consume(value: Any) -> None:
-    """Iterables are checked while they are read."""
+    """Read a value completely, because iterables are checked while they are read."""
     if isinstance(value, dict):
         for inner in value.values():
             _consume(inner)
@@ -80,7 +80,7 @@ def refused_by_gemini(bodies: list[Any]) -> list[str]:
     adapters = {name: pydantic.TypeAdapter(kind) for name, kind in kinds.items()}
 
     def check(body: Any) -> str:
-        """Field by field: in the SDK a request is made of arguments."""
+        """Check each field, because in the SDK a request is made of arguments."""
         said = [f"no such field: {name}" for name in body.keys() - kinds.keys()]
         known = [(adapters[name], json.dumps(body[name])) for name in body.keys() & kinds.keys()]
         return "".join([*said, *(_said(partial(adapter.validate_json, raw)) for adapter, raw in known)])
@@ -88,7 +88,7 @@ def refused_by_gemini(bodies: list[Any]) -> list[str]:
     return [check(body) for body in bodies]
 
 
-# -- what do their clients read? -------------------------------------------------------------------------------------------
+# -- what their clients read -----------------------------------------------------------------------------------------------
 
 
 def read_chat(base_url: str) -> Iterator[Reply]:

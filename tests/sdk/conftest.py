@@ -1,4 +1,4 @@
-"""The official SDKs live in a virtual environment of their own: nothing of ours needs them, and theirs need much."""
+"""The official SDKs have their own virtual environment: toolcrib needs none of them, and they have many requirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WithSdk = Callable[[str, str, list[Any]], dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def with_sdk(root: Path) -> WithSdk:
-    """Runs _with_sdk.py: (wire, base URL, bodies) -> what it prints."""
+    """Return a function that runs _with_sdk.py: (wire, base URL, bodies) -> its output."""
     python = Path(os.environ.get("TOOLCRIB_SDK_VENV") or root / ".venv-sdk", "bin", "python")
     if not python.exists():
         pytest.skip(

@@ -1,4 +1,4 @@
-"""What has happened to a process that a tool started."""
+"""Checks of processes that a tool started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def alive() -> Callable[[int], bool]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits until something is true; fails after a generous time."""
+    """Return a function that waits until a condition is true, and fails after a generous time."""
 
     def eventually(condition: Callable[[], object]) -> None:
         give_up = time.monotonic() + 60

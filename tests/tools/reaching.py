@@ -1,4 +1,4 @@
-"""What a schema can reach: a server and a file in a process of their own, which note who comes to them."""
+"""Targets that a schema could reach: a server and a file in their own process, which record each access."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ while True:
         pass
     peer.close()
 """
-"""In a process of its own: the library may hold the interpreter while it fetches, and would wait for itself."""
+"""It runs in its own process: the library may hold the interpreter while it fetches, and would wait for itself."""
 
 
 class Outside:
-    """A server on ``port`` and a file, ``pipe``. Each answers with a schema that everything fits, and is noted in ``seen``."""
+    """A server on ``port`` and a file, ``pipe``. Each answers with a schema that accepts everything, and accesses are in
+    ``seen``.
+    """
 
     def __init__(self, folder: Path, port: int) -> None:
         self.port = port
@@ -88,7 +90,7 @@ def reachable(folder: Path) -> Iterator[Outside]:
 
 
 class Shaped(Tool):
-    """A tool of the schema that it is given, which returns its arguments."""
+    """A tool with a given schema, which returns its arguments."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._parameters = parameters
@@ -101,12 +103,12 @@ class Shaped(Tool):
 
 
 def called(schema: Mapping[str, Any], args: Any) -> ExecutedCall:
-    """Register a tool of that schema and call it."""
+    """Register a tool with that schema, and call it."""
     return call_tool(Shaped(schema), args)
 
 
 def deep(levels: int, inner: Schema) -> Schema:
-    """Return a schema of an object in an object and so on, with ``inner`` at the end."""
+    """Return a schema of nested objects, with ``inner`` at the end."""
     for _ in range(levels):
         inner = {"type": "object", "properties": {"a": inner}}
     return inner

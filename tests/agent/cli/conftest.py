@@ -25,7 +25,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """``run("call", "terminal", "{}", stdin=b"...")``, in a folder of its own."""
+    """Return ``run("call", "terminal", "{}", stdin=b"...")``, which runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
     def start(*args: str, stdin: bytes = b"") -> Done:

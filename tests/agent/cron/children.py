@@ -1,4 +1,4 @@
-"""Processes of these tests: each runs the jobs of a store, with a model that says what it was asked."""
+"""Processes of these tests: each runs the jobs of a store, with a model that records its requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from toolcrib.testing import ScriptedSession
 
 
 class Counter(ScriptedSession):
-    """Writes down each run that it was asked for. ``hangs``: it says so in a file, and never answers; ``acts``: it runs a command
-    that says so itself.
+    """A model that records each requested run. ``hangs``: it records the request in a file, and never answers; ``acts``: it runs
+    a command that records itself.
     """
 
     def __init__(self, folder: Path, how: str) -> None:
@@ -28,7 +28,7 @@ class Counter(ScriptedSession):
         self._acted = False
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        said = self.said[-1] if self.said else "(goes on)"  # what an ended process left is in the conversation
+        said = self.said[-1] if self.said else "(goes on)"  # the conversation contains what an ended process left
         with (self._folder / "asked").open("a") as file:
             file.write(f"{os.getpid()} {said.splitlines()[-1]}\n")
         if self._how == "hangs":

@@ -1,4 +1,4 @@
-"""A gateway with jobs: the house of the gateway's tests, with a model that schedules what it is told to."""
+"""A gateway with jobs: the house of the gateway's tests, with a model that schedules jobs on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = "cron: {shortest_interval: 1, zone: Europe/Berlin}\n"
 
 
 class Clerk(Parrot):
-    """A Parrot that calls ``cronjob`` for ``job {...}`` with these arguments, and says what came of it."""
+    """A Parrot that calls ``cronjob`` with the arguments in ``job {...}``, and answers with the result."""
 
     def __init__(self, house: JobHouse) -> None:
         super().__init__(house)
@@ -43,16 +43,16 @@ class Clerk(Parrot):
 
 
 class JobHouse(House):
-    """``calls`` are arguments of ``cronjob`` by what is said; ``tools`` what sessions had."""
+    """A house with jobs. ``calls`` are arguments of ``cronjob`` by message; ``tools`` the tools that sessions had."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, MemoryStore())
         self.calls: dict[str, dict[str, Any]] = {}
         self.tools: dict[str, list[str]] = {}
         self.in_jobs: dict[str, Any] = {}
-        """Arguments of ``cronjob``, called by the next job."""
+        """Arguments of ``cronjob`` for a call by the next job."""
         self.tokens = 0
-        """Tokens that each answer takes."""
+        """Number of tokens of each answer."""
         self.configure(OWNED + QUICK)
 
     def prepare(self, session: Any) -> None:
@@ -60,12 +60,12 @@ class JobHouse(House):
         session.link.use(self.parrots.setdefault(session.id, Clerk(self)))
 
     async def asks(self, text: str, user: str = "ann", **args: Any) -> None:
-        """Have the model of somebody's chat call ``cronjob``."""
+        """Make the model of a user's chat call ``cronjob``."""
         self.calls[text] = args
         await self.platform.says(text, user=user)
 
     async def came_to(self, many: int = 1) -> list[Any]:
-        """Return what the calls of ``cronjob`` came to, in order, once there are so many."""
+        """Return the results of the calls of ``cronjob``, in order, when there are ``many``."""
         for _ in range(3_000):
             calls = [call for session in self.tools for call in await self.store.ledger.calls(session)]
             ended = [call for call in calls if call.call.name == "cronjob" and call.ended_at is not None]
@@ -75,7 +75,7 @@ class JobHouse(House):
         raise AssertionError(f"only {len(ended)} calls have ended")
 
     async def due(self, job: CronJob, ago: float = 0.0) -> None:
-        """Make a job due, or some time ago, as if that time had come."""
+        """Make a job due now, or ``ago`` seconds ago."""
         now = await self.store.cron.get(job.id)
         assert now is not None
         plan, at = JobPlan.of(now), time.time() - ago
@@ -86,7 +86,7 @@ class JobHouse(House):
         await self.store.signals.send(CHANGED)
 
     async def run_of(self, job: CronJob, state: str | None = None) -> CronRun:
-        """Return the last run of a job, once it has the state."""
+        """Return the last run of a job when it has the state."""
         for _ in range(3_000):
             runs = await self.store.cron.runs(job.id)
             if runs and state in (None, runs[0].state):
@@ -95,7 +95,7 @@ class JobHouse(House):
         raise AssertionError(f"no {state} run: {await self.store.cron.runs(job.id)}")
 
     async def job(self, many: int = 1) -> CronJob:
-        """Return the newest job, once there are so many."""
+        """Return the newest job when there are ``many``."""
         for _ in range(3_000):
             jobs = await self.store.cron.jobs()
             if len(jobs) >= many:

@@ -18,7 +18,8 @@ Reply = Response | Callable[[Any], Response]
 
 
 class TaskServer(ChatServer):
-    """``scripts`` has the replies of each conversation by how its first message begins; a function is given the request.
+    """A server whose ``scripts`` have the replies of each conversation, by the beginning of its first message; a function gets
+    the request.
 
     ``talks`` keeps the requests by the same key.
     """
@@ -43,15 +44,15 @@ class TaskServer(ChatServer):
         return reply if isinstance(reply, Response) else reply(sent)
 
     def results(self, key: str) -> list[str]:
-        """Return the results that the conversation's last request has, in order."""
+        """Return the results in the conversation's last request, in order."""
         return [str(one["content"]) for one in self.talks[key][-1]["messages"] if one["role"] == "tool"]
 
     def said(self, key: str) -> list[str]:
-        """Return the users' messages of the conversation's last request."""
+        """Return the users' messages in the conversation's last request."""
         return [str(one["content"]) for one in self.talks[key][-1]["messages"] if one["role"] == "user"]
 
     def tools(self, key: str) -> list[str]:
-        """Return the tools of the conversation's first request."""
+        """Return the tools in the conversation's first request."""
         return [one["function"]["name"] for one in self.talks[key][0].get("tools", ())]
 
 
@@ -67,7 +68,7 @@ Start = Callable[..., tuple[Agent, TaskServer]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """``start({"go": [...], "task": [...]}, config="...")``: an agent at work in ``tmp_path``, and its server."""
+    """Return ``start({"go": [...], "task": [...]}, config="...")``: a running agent in ``tmp_path``, and its server."""
     with ExitStack() as stack:
 
         def begin(scripts: Mapping[str, Sequence[Reply]], config: str = "", **options: Any) -> tuple[Agent, TaskServer]:
@@ -82,5 +83,5 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def task_server() -> type[TaskServer]:
-    """``with task_server({"go": [...]}) as server: ...``"""
+    """Return the class: ``with task_server({"go": [...]}) as server: ...``"""
     return TaskServer

@@ -1,4 +1,4 @@
-"""A gateway over a store, with platforms in memory and a scripted model."""
+"""A gateway with a store, platforms in memory and a scripted model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ platforms:
 
 
 class Heard(Protocol):
-    """What a Parrot needs of its house."""
+    """The part of a house that a Parrot uses."""
 
     asked: list[str]
     ran: set[str]
@@ -40,8 +40,8 @@ class Heard(Protocol):
 
 
 class Parrot(ScriptedSession):
-    """A model that repeats what it hears; ``rm`` is a command, ``wait`` waits until it may. Where it ``streams`` its answer comes
-    word by word, ``slow`` ones slowly.
+    """A model that repeats each message; ``rm`` is run as a command, ``wait`` waits for permission. With ``streams`` its answer
+    comes word by word, for ``slow`` messages slowly.
     """
 
     def __init__(self, house: Heard, *, streams: bool = False) -> None:
@@ -66,7 +66,9 @@ class Parrot(ScriptedSession):
 
 
 class House:
-    """Opens gateways over one store and one configuration. ``asked`` is what models heard, ``seen`` the platforms that ran."""
+    """Opens gateways with one store and one configuration. ``asked`` are the models' messages, ``seen`` the platforms
+    that ran.
+    """
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
@@ -86,7 +88,7 @@ class House:
         self.config.write_text(text)
 
     def factory(self, **given: Any) -> FakePlatform:
-        """Let the platform's server outlive the gateway: what was shown stays."""
+        """Return the platform's one server, which outlives the gateway: shown messages stay."""
         self.platform.host = given["host"]
         return self.platform
 
@@ -103,7 +105,7 @@ class House:
         session.link.use(self.parrots.setdefault(session.id, Parrot(self)))
 
     async def texts(self, many: int, **chat: Any) -> list[str]:
-        """Return what is shown in a chat, once there are so many messages and nothing more is to be shown."""
+        """Return the texts in a chat when it has ``many`` messages and no more will be shown."""
         await self.platform.until(lambda: len(self.platform.texts(**chat)) >= many)
         await asyncio.sleep(0.05)
         return self.platform.texts(**chat)

@@ -1,5 +1,5 @@
-"""Samples of what other tools keep. All are made: by the public descriptions that the readers name, and nobody ever said these
-things. Hence the odd paths and ids.
+"""Samples of other tools' session files. All are invented, from the public descriptions that the readers name. Hence the odd
+paths and ids.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any] | str]) -> Path:
 
 
 def claude_line(kind: str, content: Any, second: int = 0, **more: Any) -> dict[str, Any]:
-    """Make a line with its envelope. ``more`` goes beside the message, or with ``message_`` before its name into it."""
+    """Return a line with its envelope. ``more`` goes beside the message or, with ``message_`` before its name, into it."""
     inner = {name.removeprefix("message_"): value for name, value in more.items() if name.startswith("message_")}
     beside = {name: value for name, value in more.items() if not name.startswith("message_")}
     return {
@@ -141,7 +141,7 @@ Row = Sequence[Any]
 
 
 def write_hermes(path: Path, *, old: bool = False) -> Path:
-    """Make a state.db with three sessions, of which one is empty; ``old``: without the columns that came later."""
+    """Make a state.db with three sessions, one of them empty; ``old``: without the later columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     late, live = ("", "") if old else (", cwd TEXT, title TEXT", ", active INTEGER NOT NULL DEFAULT 1")
     calls = json.dumps([{"id": "call_1", "type": "function", "function": {"name": "web_search", "arguments": '{"q": "medlar"}'}}])

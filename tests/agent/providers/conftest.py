@@ -16,7 +16,7 @@ from toolcrib import ProviderError, ProviderTurn, StreamEvent
 
 
 class Read(NamedTuple):
-    """What a reader made of one reply; ``turn`` or ``error``."""
+    """Result of a reader for one reply; ``turn`` or ``error``."""
 
     reader: Any
     turn: ProviderTurn | None
@@ -25,7 +25,7 @@ class Read(NamedTuple):
 
 
 class Recordings:
-    """Those of one wire."""
+    """The recordings of one wire."""
 
     def __init__(self, folder: Path, wire: str, reader: Callable[..., Any]) -> None:
         self._folder = folder
@@ -44,7 +44,7 @@ class Recordings:
         reader = self._reader(events.append)
         text = row["response_text"]
         try:
-            if row["stream"] and text[:1] != "[":  # Gemini streams a list where it is not asked for events
+            if row["stream"] and text[:1] != "[":  # Gemini streams a list if events were not requested
                 sse = SseReader()
                 for piece in _cut(text.encode(), seed):
                     reader.read_events(sse.feed(piece))
@@ -66,5 +66,5 @@ def _cut(body: bytes, seed: int) -> list[bytes]:
 
 @pytest.fixture
 def recordings(corpora: Path) -> Callable[[str, Callable[..., Any]], Recordings]:
-    """``recordings("chat", ChatReader)``"""
+    """Return ``recordings("chat", ChatReader)``."""
     return lambda wire, reader: Recordings(corpora / "wire", wire, reader)

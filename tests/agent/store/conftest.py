@@ -1,4 +1,4 @@
-"""Every store that there is. A further one: its name in STORES, and how it is opened in ``make_store``."""
+"""Fixtures of every store. A further store needs its name in STORES, and its opening in ``make_store``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STORES = ("memory", "sqlite", "postgres")
 
 @pytest.fixture(params=STORES)
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
-    """Open a store. Each but memory's holds what the one before held."""
+    """Return a function that opens a store. Except in memory, each has the contents of the one before."""
     made: list[Store] = []
     url = request.getfixturevalue("emptied_url") if request.param == "postgres" else ""
 
@@ -43,7 +43,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture(scope="session")
 def shared_url(postgres: Any) -> str:
-    """A database that has the tables."""
+    """The URL of a database with the tables."""
     url: str = postgres.new_database()
     PostgresStore(url).close()
     return url
@@ -51,7 +51,7 @@ def shared_url(postgres: Any) -> str:
 
 @pytest.fixture
 def emptied_url(shared_url: str) -> str:
-    """The same, with nothing in the tables: far faster than a new one."""
+    """The URL of the same database with empty tables, which is far faster than a new one."""
     import psycopg
 
     with psycopg.connect(shared_url) as connection:
@@ -73,7 +73,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_file(file: Path) -> Iterator[Callable[..., SqliteStore]]:
-    """Open the store of ``file``, as often as wanted; all are closed at the end."""
+    """Return a function that opens the store of ``file``, as often as wanted; all are closed at the end."""
     made: list[SqliteStore] = []
 
     def make(**options: Any) -> SqliteStore:
@@ -102,7 +102,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def leave_log() -> Callable[[Path], None]:
-    """Write the session ``killed`` from a process that is killed: its 50 messages are in the log."""
+    """Return a function that writes the session ``killed`` in a process that is killed: its 50 messages are in the log."""
 
     def leave(file: Path) -> None:
         done = subprocess.run([sys.executable, "-c", _LEAVES, str(file)], check=False, timeout=60)
@@ -115,7 +115,7 @@ def leave_log() -> Callable[[Path], None]:
 
 @pytest.fixture
 def spoil() -> Callable[[Path], None]:
-    """Damage a file so that nothing of it is lost: an index that no row is read by."""
+    """Return a function that damages a file without loss of data: in an index that no query uses."""
 
     def spoil(file: Path) -> None:
         with closing(sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)) as connection:
@@ -129,7 +129,7 @@ def spoil() -> Callable[[Path], None]:
 
 @pytest.fixture
 def lose_all() -> Callable[[Path], None]:
-    """Damage a file so that SQLite can read nothing of it."""
+    """Return a function that damages a file so that SQLite can read nothing of it."""
 
     def lose_all(file: Path) -> None:
         file.write_bytes(b"GIF89a" + file.read_bytes()[6:])

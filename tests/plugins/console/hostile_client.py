@@ -1,4 +1,4 @@
-"""A client of a session's command: tries all that could decide, also with the right passphrase, and prints what it is told."""
+"""A client that a session's command runs: tries all that could decide, even with the right passphrase, and prints the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def lines(found: dict[str, str]) -> list[bytes]:
-    """Return what to send, with ids and the passphrase from a file that the test wrote."""
+    """Return the lines to send, with ids and the passphrase from a file that the test wrote."""
     ticket, message, words, folder = found["ticket"], found["message"], found["passphrase"], found["folder"]
     said = [
         "/approve",
@@ -47,7 +47,7 @@ def main(given: str, how: str = "") -> None:
     link = socket.socket(socket.AF_UNIX)
     link.connect(found["socket"])
     if how == "handed-over" and os.fork():
-        os._exit(0)  # the one who connected is gone; another process has the descriptor
+        os._exit(0)  # the process that connected is gone; another one has the descriptor
     if how == "double-forked":
         link.close()
         if os.fork():

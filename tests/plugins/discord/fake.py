@@ -1,7 +1,7 @@
-"""A fake of Discord's gateway and REST API, on loopback: our own reading of its public description, and no code of Discord's.
+"""A fake of Discord's gateway and REST API, on loopback, written from its public description, without code of Discord's.
 
-It has what the tests need: HELLO, IDENTIFY and RESUME with what was missed, direct and server channels, threads, history,
-buttons, files, nonces that are enforced, faults. It refuses what the real one refuses, as far as that is documented.
+It has what the tests need: HELLO, IDENTIFY and RESUME with missed events, direct and server channels, threads, history, buttons,
+files, enforced nonces, faults. It refuses what the real one is documented to refuse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPES = {"direct": 1, "text": 0, "thread": 11}
 
 
 class FakeDiscord:
-    """The server. ``messages`` are all there are, by id; ``calls`` what was asked, ``faults`` what goes wrong."""
+    """The server. ``messages`` are all messages by id; ``calls`` the requests, ``faults`` the planned failures."""
 
     def __init__(self) -> None:
         self.messages: dict[str, dict[str, Any]] = {}
@@ -35,16 +35,16 @@ class FakeDiscord:
         self.files: dict[str, bytes] = {}
         self.calls: list[tuple[str, Any]] = []
         self.answers: dict[str, list[Any]] = {}
-        """What a press was answered with, by its id: the types of callbacks, and the texts that its presser alone sees."""
+        """Answers to a press, by its id: the types of callbacks, and the texts that only the presser sees."""
         self.faults: list[Fault] = []
         self.flags = 1 << 18
         self.sessions: list[str] = []
         """``identify`` and ``resume``, in order."""
         self.loses_sessions = False
         self.ends_resumes = 0
-        """The code by which whoever resumes is cut off, 0 for none."""
+        """Close code for clients that resume, 0 for none."""
         self.resumes_at = ""
-        """The place to resume at, "" for this one."""
+        """The address for resuming, "" for this server's."""
         self.port = 0
         self._nonces: dict[str, str] = {}
         self._events: list[dict[str, Any]] = []
@@ -72,7 +72,7 @@ class FakeDiscord:
         self.port = self._runner.addresses[0][1]
 
     async def kill(self) -> None:
-        """Cut all connections. What it knows stays."""
+        """Cut all connections. The server's data stays."""
         runner, self._runner = self._runner, None
         self.cut()
         if runner is not None:
@@ -87,7 +87,7 @@ class FakeDiscord:
         self._listening.clear()
 
     def minutes_later(self) -> None:
-        """Know no nonce any more, as Discord after some minutes."""
+        """Forget all nonces, as Discord does after some minutes."""
         self._nonces.clear()
 
     # -- people --------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class FakeDiscord:
         return channel
 
     def write(self, channel: str, user: str, text: str = "", **more: Any) -> str:
-        """Have somebody write; ``more`` are fields of the message. Returns its id."""
+        """Write a message as a user, and return its id; ``more`` are fields of the message."""
         if isinstance(more.get("message_reference"), str):
             answered = more["message_reference"]
             more["message_reference"] = {"message_id": answered, "channel_id": channel, "type": 0}
@@ -124,7 +124,7 @@ class FakeDiscord:
         return self._message(channel, user, content=text, **more)["id"]
 
     def keep(self, name: str, data: bytes) -> dict[str, Any]:
-        """Keep a file, and return it as messages have it."""
+        """Store a file, and return its entry in messages."""
         file_id = self.new_id()
         self.files[file_id] = data
         url = f"http://127.0.0.1:{self.port}/cdn/{file_id}"
@@ -136,7 +136,7 @@ class FakeDiscord:
         self.emit("MESSAGE_UPDATE", self._told(message))
 
     def press(self, message_id: str, user: str, data: str, more: Mapping[str, Any] | None = None) -> str:
-        """Have somebody press a button, and return the press's id. Its data is what their program says, as are ``more``."""
+        """Press a button as a user, and return the press's id. The data is what the user's program sends, as are ``more``."""
         press, message = self.new_id(), self.messages[message_id]
         channel = self.channels[message["channel_id"]]
         told: dict[str, Any] = {"id": press, "application_id": ME, "type": 3, "token": f"tok{press}", "version": 1}
@@ -152,14 +152,14 @@ class FakeDiscord:
         return press
 
     def emit(self, kind: str, data: Any) -> None:
-        """Tell of something, now and whoever resumes."""
+        """Send an event, now and to clients that resume."""
         self._events.append({"op": 0, "t": kind, "s": len(self._events) + 1, "d": data})
         text = json.dumps(self._events[-1])
         for ws in list(self._listening):
             asyncio.get_running_loop().create_task(_tell(ws, text))
 
     async def send_frame(self, frame: str | bytes) -> None:
-        """Send something over all connections, whatever it is."""
+        """Send a frame over all connections, whatever it is."""
         for ws in list(self._listening):
             await (ws.send_str(frame) if isinstance(frame, str) else ws.send_bytes(frame))
 
@@ -167,7 +167,7 @@ class FakeDiscord:
         return str((int(time.time() * 1000 - _EPOCH_MS) << 22) + next(self._numbers))
 
     def of(self, channel: str, user: str = ME) -> list[dict[str, Any]]:
-        """Return the messages of a channel, of one author."""
+        """Return the messages of an author in a channel."""
         return [one for one in self.messages.values() if (one["channel_id"], one["author"]["id"]) == (channel, user)]
 
     def _message(self, channel: str, user: str, **more: Any) -> dict[str, Any]:
@@ -375,7 +375,7 @@ class FakeDiscord:
         return str(text)
 
     def _named(self, text: str, asked: Any) -> list[str]:
-        """Return whom a message notifies, for all that its code and its escapes hide."""
+        """Return the users whom a message notifies, with regard to its code and its escapes."""
         if asked.get("allowed_mentions", {}).get("parse", ["everyone"]) == []:
             return []
         bare = re.sub(r"\\.", "", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL))

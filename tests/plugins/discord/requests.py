@@ -1,4 +1,4 @@
-"""Requests to the fake of Discord's API: what they are, what they say, their answers, and what goes wrong with them."""
+"""Requests to the fake of Discord's API: their kinds, fields and answers, and their faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 class Refused(Exception):
-    """An error that the API answers."""
+    """An error that the API returns."""
 
     def __init__(self, status: int, code: int, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -20,7 +20,7 @@ class Refused(Exception):
 
 @dataclass
 class Fault:
-    """What happens to the next requests of a kind: an answer with ``status``; 0 cuts the connection after all was done."""
+    """The outcome of the next requests of a kind: an answer with ``status``; 0 cuts the connection after the work is done."""
 
     kind: str
     status: int = 0
@@ -28,7 +28,7 @@ class Fault:
     retry_after: float = 0.3
     is_global: bool = False
     by_proxy: bool = False
-    """True where a server before Discord answers, which knows no JSON."""
+    """True if a proxy before Discord answers, without JSON."""
     then: Callable[[], object] = bool
     """Called before the connection is cut."""
 

@@ -1,7 +1,6 @@
-"""Real mail servers, people who write and read mail on them, and a gateway with the platform as the configuration enables it.
+"""Real mail servers, users who write and read mail on them, and a gateway with the platform as the configuration enables it.
 
-The servers check nobody, so that the people here play the server that does: what stands above their mail by its name is what it
-would have put there.
+The servers check no author, so the users here act as the checking server: their mail has the header that it would have added.
 """
 
 from __future__ import annotations
@@ -66,13 +65,13 @@ class Post:
         return self._process.stdout.readline().strip()
 
     def control(self, command: str) -> None:
-        """``kill``, ``stop`` or ``start``."""
+        """Send ``kill``, ``stop`` or ``start``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer().startswith("ok")
 
     def accounts(self) -> dict[str, str]:
-        """Return addresses that nobody else uses, by name."""
+        """Return unused addresses, by name."""
         number = next(_NUMBERS)
         return {name: f"{name}{number}@{DOMAIN}" for name in ("bot", "ann", "bob", "eve")}
 
@@ -81,31 +80,31 @@ class Post:
         return {"address": address, "authserv_id": DOMAIN, "per_second": "1000", "per_hour": "1000", **given, **more}
 
     def hand_in(self, sender: str, to: str, raw: bytes) -> None:
-        """Hand in a mail to somebody, and return once it lies in a mailbox."""
+        """Submit a mail, and return when it is in a mailbox."""
         with smtplib.SMTP("127.0.0.1", self.smtp, timeout=_LIMIT) as client:
             client.sendmail(sender, [to], raw)
         self.wait_for_queue()
 
     def put(self, sender: str, to: str, raw: bytes) -> None:
-        """Put a mail into a mailbox past the server that takes mail from outside, which refuses some that are odd."""
+        """Put a mail into a mailbox directly, because the server for incoming mail refuses some odd mail."""
         with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
             client.sendmail(sender, [to], raw)
 
     def wait_for_queue(self) -> None:
-        """Return once nothing is on its way."""
+        """Wait until no mail is on its way."""
         give_up = time.monotonic() + _LIMIT
-        while any(files for _, _, files in os.walk(self.folder / "spool" / "queue")):  # which goes on where one goes
+        while any(files for _, _, files in os.walk(self.folder / "spool" / "queue")):  # the walk tolerates files that are moved
             assert time.monotonic() < give_up, "mail stays in the queue"
             time.sleep(0.005)
 
     def mail_of(self, address: str) -> list[EmailMessage]:
-        """Return what lies in a mailbox, in order."""
+        """Return the mail in a mailbox, in order."""
         box = self.folder / "mail" / address.partition("@")[0]
         found = [path for name in ("new", "cur") for path in (box / name).glob("*") if path.is_file()]
         found.sort(key=lambda path: (path.stat().st_mtime_ns, path.name))
         read: list[EmailMessage] = []
         for path in found:
-            with contextlib.suppress(FileNotFoundError):  # it moves from new to cur while somebody looks at it
+            with contextlib.suppress(FileNotFoundError):  # it is moved from new to cur when it is read
                 read.append(BytesParser(policy=parsing).parsebytes(path.read_bytes()))  # type: ignore[arg-type]  # as that policy makes
         return read
 
@@ -119,13 +118,13 @@ class Post:
 
 
 def vouched(address: str) -> str:
-    """Return what the own server writes above a mail that did come from an address."""
+    """Return the header that a user's own server adds to genuine mail of an address."""
     domain = address.partition("@")[2]
     return f"Authentication-Results: {DOMAIN}; dkim=pass header.d={domain}; dmarc=pass (p=none) header.from={domain}\r\n"
 
 
 class Person:
-    """Somebody with a mailbox, who writes to the bot."""
+    """A user with a mailbox, who writes to the bot."""
 
     def __init__(self, post: Post, address: str, bot: str) -> None:
         self.post = post
@@ -144,8 +143,10 @@ class Person:
         put: bool = False,
         **fields: str,
     ) -> str:
-        """Send a mail, and return its id. ``answers`` is a mail, or an id; ``head`` is what the own server puts above it."""
-        mail = EmailMessage(policy=parsing.clone(max_line_length=900))  # else the library spoils ids that it folds
+        """Send a mail, and return its id. ``answers`` is a mail, or an id; ``head`` are the fields that the user's own server
+        adds.
+        """
+        mail = EmailMessage(policy=parsing.clone(max_line_length=900))  # else the library corrupts ids that it folds
         message_id = f"{next(_IDS)}.{time.time_ns()}@{DOMAIN}"
         given = {"From": self.address, "To": self.bot, "Subject": subject, "Message-ID": f"<{message_id}>"}
         if isinstance(answers, str):
@@ -166,14 +167,14 @@ class Person:
         return message_id
 
     def mail(self) -> list[EmailMessage]:
-        """Return what the bot sent here."""
+        """Return the bot's mail to this user."""
         return [one for one in self.post.mail_of(self.address) if one["From"] == self.bot]
 
     def texts(self) -> list[str]:
         return [text_of(one) for one in self.mail()]
 
     async def until(self, holds: Callable[[], Any], seconds: float = _LIMIT) -> Any:
-        """Return what holds."""
+        """Return the result when the condition holds."""
         give_up = asyncio.get_running_loop().time() + seconds
         while not (found := holds()):
             assert asyncio.get_running_loop().time() < give_up, self.texts()
@@ -207,7 +208,7 @@ def link_settings() -> dict[str, str]:
 
 
 class MailHouse:
-    """Opens gateways over one store and one mailbox. ``asked`` is what models heard."""
+    """Opens gateways with one store and one mailbox. ``asked`` are the models' messages."""
 
     def __init__(self, folder: Path, post: Post) -> None:
         self.folder = folder
@@ -231,7 +232,7 @@ class MailHouse:
             "settings": self.post.settings(self.bot, **{**link_settings(), **settings}),
         }
         config = {"plugins": {"enabled": ["email"]}, "platforms": {"email": mail}}
-        (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+        (self.folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML too
 
     def gateway(self) -> Gateway:
         crib = assemble(config=load_config(self.folder / "config.yaml"), project_dir=self.folder, store=self.store)
@@ -242,7 +243,7 @@ class MailHouse:
         session.link.use(self.models.setdefault(session.id, Parrot(self)))
 
     async def question(self, person: Person, words: str = "") -> EmailMessage:
-        """Return the question that somebody was sent."""
+        """Return the question that a user got."""
         found = await person.until(lambda: [one for one in person.mail() if link_in(one) and words in text_of(one)])
         return found[-1]  # type: ignore[no-any-return]  # a mail
 
@@ -254,7 +255,7 @@ def line_of(gateway: Gateway) -> ChatLine:
 
 @pytest.fixture(scope="session")
 def mail_servers() -> Iterator[Post]:
-    """Mail servers; whoever ends them starts them again."""
+    """Mail servers; a test that ends them must start them again."""
     if importlib.util.find_spec("aioimaplib") is None or importlib.util.find_spec("aiosmtplib") is None:
         pytest.skip("needs aioimaplib and aiosmtplib")
     servers = Post()

@@ -1,4 +1,4 @@
-"""A real ngircd with services that say who is logged in, a fake with account-tag and SASL, people, and a gateway."""
+"""A real ngircd with services that report logged-in users, a fake with account-tag and SASL, users, and a gateway."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Ngircd:
         return self._process.stdout.readline().strip()
 
     def control(self, command: str) -> None:
-        """``kill``, ``stop`` or ``start``."""
+        """Send ``kill``, ``stop`` or ``start``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer().startswith("ok")
@@ -66,13 +66,13 @@ class Ngircd:
 
 
 def settings_of(port: int, nick: str, *channels: str, **more: str) -> dict[str, str]:
-    """Settings for the real server; those for the fake differ by ``more``."""
+    """Return settings for the real server; those for the fake differ by ``more``."""
     found = {"server": f"127.0.0.1:{port}", "tls": "false", "nick": nick, "login": "none", "accounts": "whois"}
     return {**found, "per_second": "1000", "burst": "100", "channels": " ".join(channels), **more}
 
 
 class _Line:
-    """A connection by plain lines; ``lines`` are all that came."""
+    """A connection with plain lines; ``lines`` are all received lines."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -97,7 +97,7 @@ class _Line:
         self._writer.write(f"{line}\r\n".encode())
 
     async def settled(self) -> None:
-        """Return once the server has done all that it was told."""
+        """Wait until the server has processed all earlier lines."""
         token = f"t{next(self._numbers)}"
         self.send(f"PING {token}")
         await self.until(lambda: any("PONG" in line and line.endswith(token) for line in self.lines))
@@ -116,7 +116,7 @@ class _Line:
 
 
 class Services(_Line):
-    """A server that is linked to the real one, as services are."""
+    """A server linked to the real one, like services."""
 
     async def __aenter__(self) -> Services:
         await self.link()
@@ -132,13 +132,13 @@ class Services(_Line):
         await self.leave()
 
     async def login(self, nick: str, account: str) -> None:
-        """Say who has a nick."""
+        """Report the account of a nick."""
         await self.until(lambda: any(f" NICK {nick} " in line or f" NICK :{nick}" in line for line in self.lines))
         self.send(f":services.test METADATA {nick} accountname :{account}")
 
 
 class Person(_Line):
-    """Somebody on a server, with a nick."""
+    """A user on a server, with a nick."""
 
     def __init__(self, port: int, nick: str) -> None:
         super().__init__(port)
@@ -167,13 +167,13 @@ class Person(_Line):
         await self.settled()
 
     def heard(self, nick: str, target: str = "") -> list[str]:
-        """Return what a nick said to this person, or in a channel."""
+        """Return a nick's messages to this user, or in a channel."""
         start = f" PRIVMSG {target or self.nick} :"
         return [line.partition(start)[2] for line in self.lines if f":{nick}!" in line.split(" PRIVMSG ")[0] and start in line]
 
 
 class IrcHouse:
-    """Opens gateways over one store and one nick on a server. ``asked`` is what models heard."""
+    """Opens gateways with one store and one nick on a server. ``asked`` are the models' messages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -195,7 +195,7 @@ class IrcHouse:
             "settings": settings_of(port, self.nick, self.channel, **more),
         }
         config = {"plugins": {"enabled": ["irc"]}, "platforms": {"irc": irc}}
-        (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+        (self.folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML too
 
     def gateway(self) -> Gateway:
         crib = assemble(config=load_config(self.folder / "config.yaml"), project_dir=self.folder, store=self.store)
@@ -208,13 +208,13 @@ class IrcHouse:
 
 @pytest.fixture(scope="session")
 def ngircd() -> Iterator[Ngircd]:
-    """A server without flood penalties; whoever ends it starts it again."""
+    """A server without flood penalties; a test that ends it must start it again."""
     yield from _server()
 
 
 @pytest.fixture(scope="session")
 def strict_ngircd() -> Iterator[Ngircd]:
-    """A server with the flood penalties that ngircd has by default."""
+    """A server with ngircd's default flood penalties."""
     yield from _server("--limits")
 
 
@@ -241,7 +241,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IrcHouse]
 
 @contextlib.asynccontextmanager
 async def platform_of(host: FakeHost) -> AsyncIterator[IrcPlatform]:
-    """The platform alone, before a host in memory."""
+    """Yield the platform alone, with a host in memory."""
     platform = IrcPlatform("irc", host)
     try:
         await platform.connect()

@@ -1,8 +1,8 @@
-"""A fake of an IRC server whose services know accounts: our own reading of IRCv3, and no real server's code.
+"""A fake of an IRC server whose services know accounts, written from IRCv3, without code of a real server.
 
-It has what ngircd has not: capabilities, SASL PLAIN, account-tag, and accounts that change while somebody is there. ``accounts``
-are passwords by account; ``log`` has each line that came, ``holds`` keeps PONGs back from when this was said, ``instead`` are
-answers to commands that are not done for them, by command, each given once.
+It has what ngircd lacks: capabilities, SASL PLAIN, account-tag, and accounts that change while a user is connected. ``accounts``
+are passwords by account; ``log`` has each received line, ``holds`` is a text after which PONGs are held back, ``instead`` are
+answers by command that replace its work, each sent once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real Synapse, people on it who write by plain requests, and a gateway with the platform as the configuration enables it."""
+"""A real Synapse, users on it who write by plain requests, and a gateway with the platform as the configuration enables it."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Synapse:
         return self._process.stdout.readline().strip()
 
     def control(self, command: str) -> None:
-        """``kill``, ``stop`` or ``start``."""
+        """Send ``kill``, ``stop`` or ``start``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer().startswith("ok")
 
     def register(self, name: str) -> tuple[str, str]:
-        """Make an account, and return (user id, token)."""
+        """Register an account, and return (user id, token)."""
         given = {"username": f"{name}{next(_NAMES)}", "password": "pw", "auth": {"type": "m.login.dummy"}}
         answer = httpx.post(f"{self.url}/_matrix/client/v3/register", json=given, timeout=_LIMIT)
         answer.raise_for_status()
@@ -77,7 +77,7 @@ class Synapse:
 
 
 class Person:
-    """Somebody on the server. ``seen`` has each event that they got, in order; nothing where they don't look."""
+    """A user on the server. ``seen`` has each received event, in order; it is empty if the user does not sync."""
 
     def __init__(self, synapse: Synapse, name: str, *, looks: bool = True) -> None:
         self._url = f"{synapse.url}/_matrix/client"
@@ -115,7 +115,7 @@ class Person:
                 self.seen += [event | {"room_id": room} for event in info["timeline"]["events"]]
             self._since = found["next_batch"]
 
-    # -- what they do --------------------------------------------------------------------------------------------
+    # -- actions -------------------------------------------------------------------------------------------------
 
     async def room(self, *others: str, is_direct: bool = True, **more: Any) -> str:
         room = await self.room_alone(*others, is_direct=is_direct, **more)
@@ -123,7 +123,7 @@ class Person:
         return room
 
     async def room_alone(self, *others: str, is_direct: bool = True, **more: Any) -> str:
-        """Make a room whose invitations nobody has to follow."""
+        """Create a room without waiting until its invitations are accepted."""
         body = {"invite": list(others), "is_direct": is_direct, "preset": "private_chat", **more}
         return str((await self.ask("POST", "v3/createRoom", body))["room_id"])
 
@@ -153,17 +153,19 @@ class Person:
     async def downloads(self, mxc: str) -> bytes:
         return (await self._http.get(f"{self._url}/v1/media/download/{mxc.removeprefix('mxc://')}")).content
 
-    # -- what they see -------------------------------------------------------------------------------------------
+    # -- observations --------------------------------------------------------------------------------------------
 
     def messages(self, room: str) -> list[dict[str, Any]]:
-        """The bot's messages in a room as they are now: the newest content, with ``id`` and the ``forms`` of its text."""
+        """Return the bot's messages in a room in their present form: the newest content, with ``id`` and the ``forms`` of its
+        text.
+        """
         return folded(event for event in self.seen if event["room_id"] == room)
 
     def texts(self, room: str) -> list[str]:
         return [one["body"] for one in self.messages(room)]
 
     def reactions(self, event: str) -> list[str]:
-        """The bot's reactions to a message that were not taken back."""
+        """Return the bot's reactions to a message that were not removed."""
         gone = {one.get("redacts") or one["content"].get("redacts") for one in self.seen if one["type"] == "m.room.redaction"}
         related = [
             one["content"].get("m.relates_to", {})
@@ -173,7 +175,7 @@ class Person:
         return [one["key"] for one in related if one.get("event_id") == event]
 
     async def until(self, holds: Callable[[], object], seconds: float = _LIMIT) -> Any:
-        """Return what holds. Raises AssertionError with what was seen."""
+        """Return the result when the condition holds. Raises AssertionError with the seen events."""
         give_up = asyncio.get_running_loop().time() + seconds
         while not (found := holds()):
             if asyncio.get_running_loop().time() > give_up:
@@ -183,7 +185,7 @@ class Person:
 
 
 def folded(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The bot's messages among the events of a room, as ``Person.messages`` tells of them."""
+    """Return the bot's messages among the events of a room, in the form of ``Person.messages``."""
     found: dict[str, dict[str, Any]] = {}
     for event in events:
         if event["type"] != "m.room.message" or not event["sender"].startswith("@bot"):
@@ -198,7 +200,7 @@ def folded(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 class MatrixHouse:
-    """Opens gateways over one store and one account of the server. ``asked`` is what models heard."""
+    """Opens gateways with one store and one account of the server. ``asked`` are the models' messages."""
 
     def __init__(self, folder: Path, synapse: Synapse) -> None:
         self.folder = folder
@@ -221,7 +223,7 @@ class MatrixHouse:
             "settings": self.settings,
         }
         config = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
-        (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+        (self.folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML too
 
     def gateway(self) -> Gateway:
         crib = assemble(config=load_config(self.folder / "config.yaml"), project_dir=self.folder, store=self.store)
@@ -242,13 +244,13 @@ def line_of(gateway: Gateway) -> ChatLine:
 
 @pytest.fixture(scope="session")
 def synapse() -> Iterator[Synapse]:
-    """A homeserver without rate limits; whoever ends it starts it again."""
+    """A homeserver without rate limits; a test that ends it must start it again."""
     yield from _homeserver()
 
 
 @pytest.fixture(scope="session")
 def strict_synapse() -> Iterator[Synapse]:
-    """A homeserver with the rate limits that Synapse has by default."""
+    """A homeserver with Synapse's default rate limits."""
     yield from _homeserver("--limits")
 
 
@@ -274,7 +276,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synapse: Synapse) -> 
 
 @contextlib.asynccontextmanager
 async def platform_of(host: FakeHost, synapse: Synapse, **settings: str) -> AsyncIterator[MatrixPlatform]:
-    """The platform alone, before a host in memory with an account of its own."""
+    """Yield the platform alone, with a host in memory and an account of its own."""
     host.settings = {"homeserver": synapse.url, "per_second": "1000", **settings}
     platform = MatrixPlatform("matrix", host)
     try:
@@ -286,7 +288,7 @@ async def platform_of(host: FakeHost, synapse: Synapse, **settings: str) -> Asyn
 
 
 class BotHost(FakeHost):
-    """A host in memory whose platform has an account of its own."""
+    """A host in memory whose platform has its own account."""
 
     def __init__(self, synapse: Synapse, folder: Path) -> None:
         self.account, token = synapse.register("bot")

@@ -1,4 +1,4 @@
-"""Somebody who writes in encrypted rooms: matrix-nio's own client, as people's apps do it."""
+"""A user who writes in encrypted rooms with matrix-nio's own client, as apps do."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorit
 
 
 class SecretPerson(Person):
-    """Rooms that they make are encrypted. ``seen`` has events as they were before; what could not be read stays as it came."""
+    """A user whose rooms are encrypted. ``seen`` has decrypted events; an event that could not be decrypted stays unchanged."""
 
     asked_for: list[Any]
-    """Requests of others for keys."""
+    """Key requests of other users."""
 
     async def __aenter__(self) -> SecretPerson:
         from nio import AsyncClient, AsyncClientConfig
@@ -58,7 +58,7 @@ class SecretPerson(Person):
                     self.seen += [event.source | {"room_id": room} for event in info.timeline.events]
                 self.asked_for += [one for one in found.to_device_events if isinstance(one, RoomKeyRequest)]
                 if self.client.should_query_keys:
-                    with contextlib.suppress(Exception):  # it stumbles over devices that lie
+                    with contextlib.suppress(Exception):  # it fails on devices with false data
                         await self._do(self.client.keys_query())
                 if self.client.should_claim_keys:
                     await self._do(self.client.keys_claim(self.client.get_users_for_key_claiming()))
@@ -73,23 +73,23 @@ class SecretPerson(Person):
         return room
 
     async def knows(self, room: str) -> None:
-        """Wait until their client knows that the room is encrypted."""
+        """Wait until the user's client knows that the room is encrypted."""
         await self.until(lambda: room in self.client.rooms and self.client.rooms[room].encrypted)
 
     async def send(self, room: str, kind: str, content: Mapping[str, Any]) -> str:
         number = f"secret{next(self._numbers)}"
         if self.client.olm.users_for_key_query:
-            with contextlib.suppress(Exception):  # it stumbles over devices that lie, and asks for them once
+            with contextlib.suppress(Exception):  # it fails on devices with false data, and queries them once
                 await self._do(self.client.keys_query())
         sent = self.client.room_send(room, kind, dict(content), tx_id=number, ignore_unverified_devices=True)
         return str((await self._do(sent)).event_id)
 
     async def as_stored(self, room: str) -> list[dict[str, Any]]:
-        """The events of a room as the server has them."""
+        """Return the events of a room as the server stores them."""
         return list((await self.ask("GET", f"v3/rooms/{quote(room)}/messages", dir="f", limit=500))["chunk"])
 
     def reads(self, room: str, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Return an event of the server's as it was before it was encrypted, None while its key has not come."""
+        """Return the server's event decrypted, or None while its key has not arrived."""
         from nio.events import MegolmEvent
 
         if event["type"] != "m.room.encrypted":

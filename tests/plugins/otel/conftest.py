@@ -1,4 +1,4 @@
-"""A receiver of OTLP over HTTP, which decodes what it gets by OpenTelemetry's own protobuf."""
+"""A receiver of OTLP over HTTP, which decodes requests with OpenTelemetry's own protobuf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 
 
 class Receiver:
-    """``spans`` are dictionaries with name, ids, kind, status and attributes; ``points`` those of metrics, by name."""
+    """The receiver. ``spans`` are dictionaries with name, ids, kind, status and attributes; ``points`` those of metrics,
+    by name.
+    """
 
     def __init__(self) -> None:
         self.spans: list[dict[str, Any]] = []
@@ -31,7 +33,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -60,11 +62,11 @@ class Receiver:
                     self.points[metric.name] = points
 
     def named(self, name: str) -> list[dict[str, Any]]:
-        """Return the spans of a name, by their beginning."""
+        """Return the spans of a name, by their start."""
         return sorted((one for one in self.spans if one["name"] == name), key=lambda one: one["begun"])
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

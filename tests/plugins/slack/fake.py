@@ -1,7 +1,7 @@
-"""A fake of Slack's Web API and socket mode, on loopback: our own reading of its public description, and no code of Slack's.
+"""A fake of Slack's Web API and socket mode, on loopback, written from its public description, without code of Slack's.
 
-It has what the tests need: envelopes that are told again until they are confirmed, history and threads, blocks with buttons,
-files by external uploads, metadata, faults. It refuses what the real one refuses, as far as that is documented.
+It has what the tests need: envelopes that are sent again until they are acknowledged, history and threads, blocks with buttons,
+files by external uploads, metadata, faults. It refuses what the real one is documented to refuse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AGAIN_SECONDS = 0.5
 
 
 class Refused(Exception):
-    """An error that the API answers."""
+    """An error that the API returns."""
 
     def __init__(self, code: str, status: int = 200, retry_after: int | None = None) -> None:
         super().__init__(code)
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 @dataclass
 class Fault:
-    """What happens to the next calls of a method: an answer with ``code``; "" cuts the connection after all was done."""
+    """The outcome of the next calls of a method: an answer with ``code``; "" cuts the connection after the work is done."""
 
     method: str
     code: str = ""
@@ -43,13 +43,13 @@ class Fault:
     times: int = 1
     retry_after: int | None = None
     page: str = ""
-    """What a server before Slack answers, as plain text."""
+    """Plain text that a proxy before Slack answers."""
     then: Callable[[], object] = bool
     """Called before the connection is cut."""
 
 
 class FakeSlack:
-    """The server. ``messages`` are all there are, by channel and ts; ``calls`` what was asked, ``faults`` what goes wrong."""
+    """The server. ``messages`` are all messages by channel and ts; ``calls`` the requests, ``faults`` the planned failures."""
 
     def __init__(self) -> None:
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}
@@ -58,15 +58,15 @@ class FakeSlack:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.faults: list[Fault] = []
         self.whispers: list[tuple[str, str]] = []
-        """(person, text) of what one person alone sees."""
+        """(user, text) of messages that only one user sees."""
         self.confirmed: list[str] = []
         self.is_deaf = False
-        """True while nothing is told again, as Slack gives up after a while."""
+        """True while nothing is sent again, as Slack stops after a while."""
         self.port = 0
         self.refused = 0
-        """Connections that were refused, as their address was not good any more."""
+        """Number of connections that were refused because their address had expired."""
         self.breaks = 0
-        """Connections that are yet to break before they begin."""
+        """Number of connections that will still break before they begin."""
         self._tickets: set[str] = set()
         self._waiting: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
@@ -89,7 +89,7 @@ class FakeSlack:
         self.port = self._runner.addresses[0][1]
 
     async def kill(self) -> None:
-        """Cut all connections. What it knows stays, but for what was not confirmed yet."""
+        """Cut all connections. The server's data stays, except unacknowledged events."""
         runner, self._runner = self._runner, None
         self.cut()
         self._waiting.clear()
@@ -108,7 +108,7 @@ class FakeSlack:
         self._sockets.clear()
 
     def minutes_later(self) -> None:
-        """Tell nothing again that was not confirmed, as Slack after some minutes."""
+        """Drop unacknowledged events, as Slack does after some minutes."""
         self._waiting.clear()
 
     # -- people --------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class FakeSlack:
         return channel
 
     def write(self, channel: str, user: str, text: str = "", **more: Any) -> str:
-        """Have somebody write; ``more`` are fields of the message. Returns its ts."""
+        """Write a message as a user, and return its ts; ``more`` are fields of the message."""
         message = self._message(channel, user=user, text=html.escape(text, quote=False), **more)
         self.tell_event(self.event_of(message))
         return str(message["ts"])
@@ -131,7 +131,7 @@ class FakeSlack:
         return {**message, **more, "channel_type": kind, "event_ts": message["ts"]}
 
     def keep(self, name: str, data: bytes) -> dict[str, Any]:
-        """Keep a file, and return it as messages have it."""
+        """Store a file, and return its entry in messages."""
         file_id = f"F{next(self._numbers):04}"
         url = f"http://127.0.0.1:{self.port}/files/{file_id}"
         about = {"id": file_id, "name": name, "mimetype": "application/octet-stream", "size": len(data), "shares": {}}
@@ -146,7 +146,7 @@ class FakeSlack:
         self.tell_event({**told, "message": message, "previous_message": before})
 
     def press(self, channel: str, ts: str, user: str, value: str, changes: Mapping[str, Any] | None = None) -> None:
-        """Have somebody press a button. Its value is what their program says, as are ``changes``."""
+        """Press a button as a user. The value is what the user's program sends, as are ``changes``."""
         action = {"type": "button", "action_id": "choice0", "block_id": "b", "value": value, "action_ts": self.new_ts()}
         told = {"type": "block_actions", "user": {"id": user, "name": f"name-{user}", "team_id": TEAM}, "api_app_id": "A1"}
         about = {"team": {"id": TEAM}, "channel": {"id": channel, "name": "directmessage"}, "trigger_id": "1.1", "token": "x"}
@@ -158,7 +158,7 @@ class FakeSlack:
         self.emit("events_api", {**about, "event": event, **more})
 
     def emit(self, kind: str, payload: Any) -> None:
-        """Tell of something, again and again until it is confirmed."""
+        """Send an event again and again until it is acknowledged."""
         envelope = {"envelope_id": str(uuid.uuid4()), "type": kind, "payload": payload}
         self._waiting[envelope["envelope_id"]] = {**envelope, "accepts_response_payload": kind != "events_api"}
         task = asyncio.get_running_loop().create_task(self._deliver(envelope["envelope_id"]))
@@ -166,7 +166,7 @@ class FakeSlack:
         task.add_done_callback(self._telling.discard)
 
     async def send_frame(self, frame: str | bytes) -> None:
-        """Send something over the connection, whatever it is."""
+        """Send a frame over the connection, whatever it is."""
         await (self._sockets[-1].send_str(frame) if isinstance(frame, str) else self._sockets[-1].send_bytes(frame))
 
     async def _deliver(self, envelope_id: str) -> None:
@@ -183,11 +183,11 @@ class FakeSlack:
         return f"{time.time():.3f}{next(self._numbers) % 1000:03}"
 
     def of(self, channel: str, user: str = ME) -> list[dict[str, Any]]:
-        """Return the messages of a channel, of one author."""
+        """Return the messages of an author in a channel."""
         return [one for one in self.messages.values() if (one["channel"], one["user"]) == (channel, user)]
 
     def text_of(self, message: dict[str, Any]) -> str:
-        """Return what people read of a message."""
+        """Return the visible text of a message."""
         parts = [one["text"]["text"] for one in message.get("blocks") or () if one["type"] == "section"]
         return html.unescape("\n".join(parts) or message["text"])
 

@@ -1,7 +1,7 @@
-"""A fake of Telegram's Bot API, on loopback: our own reading of its public description, and no code of Telegram's.
+"""A fake of Telegram's Bot API, on loopback, written from its public description, without code of Telegram's.
 
-It has what the tests need: long polling whose offset confirms, messages in HTML, edits, inline keyboards, topics, files, faults.
-It refuses what the real one refuses, as far as that is documented: unknown tags, long texts, unknown chats and messages.
+It has what the tests need: long polling whose offset acknowledges, messages in HTML, edits, inline keyboards, topics, files,
+faults. It refuses what the real one is documented to refuse: unknown tags, long texts, unknown chats and messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAGS = {"b", "i", "u", "s", "code", "pre", "a", "blockquote"}
 
 
 class Refused(Exception):
-    """An error that the API answers."""
+    """An error that the API returns."""
 
     def __init__(self, code: int, description: str, **parameters: int) -> None:
         super().__init__(description)
@@ -35,7 +35,9 @@ class Refused(Exception):
 
 @dataclass
 class Fault:
-    """What happens to the next calls of a method ("" for any): an answer with ``code``, or a connection that is cut after all."""
+    """The outcome of the next calls of a method ("" for any): an answer with ``code``, or a connection that is cut after the
+    work.
+    """
 
     method: str
     code: int = 0
@@ -45,7 +47,7 @@ class Fault:
 
 
 class Markup(HTMLParser):
-    """Reads a message's HTML: its text, what of it is code, and where its links lead. Raises Refused."""
+    """Parser of a message's HTML: its text, the code in it, and the addresses of its links. Raises Refused."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -72,7 +74,7 @@ class Markup(HTMLParser):
 
 
 class FakeTelegram:
-    """The server. ``messages`` are all there are, by chat and id; ``calls`` what was asked, ``faults`` what goes wrong."""
+    """The server. ``messages`` are all messages by chat and id; ``calls`` the requests, ``faults`` the planned failures."""
 
     def __init__(self) -> None:
         self.messages: dict[tuple[int, int], dict[str, Any]] = {}
@@ -101,7 +103,7 @@ class FakeTelegram:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def kill(self) -> None:
-        """Cut all connections. What it knows stays."""
+        """Cut all connections. The server's data stays."""
         if self._server is not None:
             self._server.close()
         for task, writer in list(self._open.items()):
@@ -121,7 +123,7 @@ class FakeTelegram:
         return self.chats.setdefault(chat, made | ({"title": "The room"} if chat < 0 else {"first_name": "P"}))
 
     def write(self, chat: int, user: int, text: str = "", **more: Any) -> int:
-        """Have somebody write; ``more`` are fields of the message. Returns its id."""
+        """Write a message as a user, and return its id; ``more`` are fields of the message."""
         sender = ME if user == ME["id"] else self.person(user)
         message = self._message(chat, sender, **({"text": text} if text else {}), **more)
         words = message.get("text", "")
@@ -142,7 +144,7 @@ class FakeTelegram:
         self.push({"edited_message": dict(message)})
 
     def press(self, chat: int, user: int, message_id: int, data: str, query: str = "") -> str:
-        """Have somebody press a button, and return the press's id. Its data is what their program says."""
+        """Press a button as a user, and return the press's id. The data is what the user's program sends."""
         query = query or f"q{next(self._numbers)}"
         message = self.messages[chat, message_id]
         told = {"id": query, "from": self.person(user), "chat_instance": "1", "data": data, "message": dict(message)}
@@ -150,7 +152,7 @@ class FakeTelegram:
         return query
 
     def keep(self, name: str, data: bytes) -> str:
-        """Keep a file, and return its id."""
+        """Store a file, and return its id."""
         file_id = f"file{len(self.files)}"
         self.files[file_id] = name, data
         return file_id
@@ -177,7 +179,7 @@ class FakeTelegram:
                 first, *lines = head.strip().split("\r\n")
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                path = re.sub(r"^http://[^/]*", "", first.split(" ")[1])  # whole addresses come by a proxy
+                path = re.sub(r"^http://[^/]*", "", first.split(" ")[1])  # a proxy gets whole addresses
                 status, answer = await self._answer(path, headers.get("content-type", ""), body)
                 if not status:
                     writer.transport.abort()
@@ -317,7 +319,7 @@ class FakeTelegram:
         return message
 
     def _named(self, seen: Markup) -> list[str]:
-        """Return whom a message notifies: ``@names`` outside of code, and links to people."""
+        """Return the users whom a message notifies: ``@names`` outside of code, and links to users."""
         people = [one for one in seen.links if one.startswith("tg://")]
         return people + re.findall(r"(?<!\w)@\w+", seen.bare)
 

@@ -1,4 +1,4 @@
-"""A real Prosody, people on it who write by plain stanzas, and a gateway with the platform as the configuration enables it."""
+"""A real Prosody, users on it who write by plain stanzas, and a gateway with the platform as the configuration enables it."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Prosody:
         return self._process.stdout.readline().strip()
 
     def control(self, command: str) -> None:
-        """``kill``, ``stop``, ``start``, ``register NAME``."""
+        """Send ``kill``, ``stop``, ``start`` or ``register NAME``."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         assert self._answer().startswith("ok")
 
     def register(self, name: str) -> str:
-        """Make an account, and return its address; its password is its name with pw behind."""
+        """Register an account, and return its address; its password is its name with pw after it."""
         name = f"{name}{next(_NAMES)}"
         self.control(f"register {name}")
         return f"{name}@localhost"
@@ -82,7 +82,7 @@ class Prosody:
 
 @dataclass
 class Said:
-    """A message of the bot as people see it now; ``known_as`` is how a room, or the sender, knows it."""
+    """A message of the bot in its present form; ``known_as`` is its id for a room, or for the sender."""
 
     id: str
     known_as: str
@@ -96,7 +96,7 @@ class Said:
 
 
 class Person:
-    """Somebody on the server. ``seen`` has the messages that they got."""
+    """A user on the server. ``seen`` has the received messages."""
 
     def __init__(self, server: Prosody, name: str) -> None:
         self.server = server
@@ -136,10 +136,10 @@ class Person:
         filters.cancel()
         await asyncio.gather(filters, return_exceptions=True)
 
-    # -- what they do --------------------------------------------------------------------------------------------
+    # -- actions -------------------------------------------------------------------------------------------------
 
     async def room(self, *others: Person, name: str = "") -> str:
-        """Make a room in which who is who is told, and let others in."""
+        """Create a room that reports its occupants' addresses, and add others."""
         room = f"{name or 'room'}{next(_NAMES)}@rooms.localhost"
         for one in (self, *others):
             await one.join(room)
@@ -155,7 +155,7 @@ class Person:
         await self.client.plugin["xep_0045"].join_muc_wait(JID(room), self.name, maxstanzas=0, timeout=_LIMIT)
 
     async def says(self, to: str, text: str, more: str = "", *, number: str = "") -> str:
-        """Write, and return the message's own id; ``more`` is XML."""
+        """Write a message, and return its own id; ``more`` is XML."""
         kind = "groupchat" if "@rooms." in to else "chat"
         ours = number or f"{self.name}-{next(self._numbers)}"
         body = f"<body>{_escaped(text)}</body>" if text else ""
@@ -186,10 +186,10 @@ class Person:
         url = slot["http_upload_slot"]["get"]["url"]
         return await self.says(to, text or url, f'<x xmlns="jabber:x:oob"><url>{url}</url></x>')
 
-    # -- what they see -------------------------------------------------------------------------------------------
+    # -- observations --------------------------------------------------------------------------------------------
 
     def said(self, where: str, bot: str = "") -> list[Said]:
-        """Return the bot's messages in a room, or in the chat with that account, as they are now."""
+        """Return the bot's messages in a room, or in the chat with that account, in their present form."""
         sender = f"{where}/{bot}" if "@rooms." in where else where
         return folded([one for one in self.seen if one.get("from", "").partition("/")[0] == where], sender)
 
@@ -206,8 +206,8 @@ class Person:
 
 
 class Foreign:
-    """A server of others, foreign.localhost. ``answer`` is given each stanza, and returns XML to say, "" for none; ``seen`` has
-    all that came.
+    """A foreign server, foreign.localhost. ``answer`` gets each stanza, and returns XML to send, "" for none; ``seen`` has all
+    received stanzas.
     """
 
     def __init__(self, server: Prosody) -> None:
@@ -254,7 +254,7 @@ def _escaped(text: str) -> str:
 
 
 def folded(stanzas: Sequence[Element], sender: str) -> list[Said]:
-    """Return the messages of a sender among stanzas, with corrections and reactions of theirs."""
+    """Return the messages of a sender among stanzas, with the sender's corrections and reactions."""
     found: dict[str, Said] = {}
     for one in stanzas:
         who = one.get("from", "")
@@ -279,7 +279,7 @@ def folded(stanzas: Sequence[Element], sender: str) -> list[Said]:
 
 
 class XmppHouse:
-    """Opens gateways over one store and one account of the server. ``asked`` is what models heard."""
+    """Opens gateways with one store and one account of the server. ``asked`` are the models' messages."""
 
     def __init__(self, folder: Path, server: Prosody) -> None:
         self.folder = folder
@@ -302,7 +302,7 @@ class XmppHouse:
             "settings": self.server.settings(self.bot, **({"rooms": rooms} if rooms else {})),
         }
         config = {"plugins": {"enabled": ["xmpp"]}, "platforms": {"xmpp": xmpp}}
-        (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+        (self.folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML too
 
     def gateway(self) -> Gateway:
         crib = assemble(config=load_config(self.folder / "config.yaml"), project_dir=self.folder, store=self.store)
@@ -318,7 +318,7 @@ class XmppHouse:
 
 @pytest.fixture(scope="session")
 def prosody() -> Iterator[Prosody]:
-    """A server; whoever ends it starts it again."""
+    """A server; a test that ends it must start it again."""
     if importlib.util.find_spec("slixmpp") is None:
         pytest.skip("needs slixmpp")
     server = Prosody()
@@ -340,7 +340,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prosody: Prosody) -> 
 
 @contextlib.asynccontextmanager
 async def platform_of(host: FakeHost) -> AsyncIterator[XmppPlatform]:
-    """The platform alone, before a host in memory."""
+    """Yield the platform alone, with a host in memory."""
     platform = XmppPlatform("xmpp", host)
     try:
         await platform.connect()

@@ -1,4 +1,4 @@
-"""A floor to try things on: the real dispatcher, gate, store and tools; only the place where commands would run is a double."""
+"""A test bench: the real dispatcher, gate, store and tools; only the environment of commands is a double."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
 
 
 class Floor:
-    """One session. ``do`` and ``call`` say what became of a call: ``ran``, ``refused``, or the keys that were asked about."""
+    """One session. ``do`` and ``call`` return the outcome of a call: ``ran``, ``refused``, or the keys of the approval
+    request.
+    """
 
     def __init__(self, file: Path, environment: Any = None, **options: Any) -> None:
         self.environment = environment or FakeEnvironment(commands=lambda request: (0, b"done"), cwd=PROJECT)
@@ -87,7 +89,7 @@ class Floor:
         return isinstance(self.do(command), set)
 
     def answer(self, payload: dict[str, Any] | None = None, session: str = "s1") -> ExecutedCall:
-        """To the question that the last call left."""
+        """Answer the question of the last call."""
         assert self.last is not None
         assert self.last.result.suspension is not None, self.last.result
         answer = Answer(self.last.result.suspension.id, payload=payload or {"approved": True}, by="ann", at=time.time())

@@ -1,4 +1,4 @@
-"""A bench: a registry, a dispatcher and a scope of their own for each test."""
+"""A bench: each test has its own registry, dispatcher and scope."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Bench:
         return asyncio.run(run_calls(self.dispatcher, made, self.scope, **options))
 
     def plugin(self, name: str = "plugin", **hooks: Callable[..., Any]) -> None:
-        """A plugin with these hook functions."""
+        """Register a plugin with these hook functions."""
         body: Mapping[str, Any] = {key: staticmethod(hookimpl(function)) for key, function in hooks.items()}
         self.hooks.register(type(name, (), dict(body))(), name)
 

@@ -1,4 +1,4 @@
-"""A local environment in a folder of its own, real ssh servers, and short ways to use them."""
+"""A local environment in its own folder, real ssh servers, and shortcuts to use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.environments import open_environment
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Free of links, whatever the system's temporary folder is."""
+    """A folder without links in its path, whatever the system's temporary folder is."""
     folder = tmp_path.resolve() / "work"
     folder.mkdir()
     return folder
@@ -30,7 +30,9 @@ def env(folder: Path) -> Iterator[Environment]:
 
 @pytest.fixture
 def run(env: Environment) -> Callable[..., ExecOutcome]:
-    """Run one command in an event loop of its own. A safety limit ends what should have ended by itself."""
+    """Return a function that runs one command in its own event loop. A safety limit ends a command that should have ended by
+    itself.
+    """
 
     def run(command: str, **options: Any) -> ExecOutcome:
         return asyncio.run(env.execute(ExecRequest(command, **{"timeout": 60.0, **options})))
@@ -40,8 +42,8 @@ def run(env: Environment) -> Callable[..., ExecOutcome]:
 
 @pytest.fixture
 def in_time() -> Callable[..., ExecOutcome]:
-    """Runs a command that meets its time limit; again, with a longer one, where a machine under load had not come to what was to
-    happen before.
+    """Return a function that runs a command until its time limit, and again with a longer limit if a machine under load had not
+    yet done what should happen before.
     """
 
     def in_time(run: Callable[[float], ExecOutcome], happened: Callable[[ExecOutcome], object]) -> ExecOutcome:
@@ -57,5 +59,5 @@ def in_time() -> Callable[..., ExecOutcome]:
 
 @pytest.fixture
 def open_files() -> Callable[[], int]:
-    """How many descriptors this process has open."""
+    """Return a function that returns the number of this process's open descriptors."""
     return lambda: len(list(Path("/proc/self/fd").iterdir()))

@@ -15,7 +15,7 @@ from tools.environments.local import LocalEnvironment
 
 
 class Caller:
-    """Prepares and runs a file tool as the dispatcher does; ``between`` happens after the gates would have judged."""
+    """Prepares and runs a file tool as the dispatcher does; ``between`` runs after the gates' part."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Rows, sandboxes, and a container and another host, for the tests of sequences."""
+"""Rows, sandboxes, a container and another host, for the tests of sequences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 
 def _beside(name: str) -> ModuleType:
-    """Import a module of this folder, which is no package."""
+    """Import a module of this folder, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"judge_sequences_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclasses look
+    sys.modules[spec.name] = module  # its dataclasses need this entry
     spec.loader.exec_module(module)
     return module
 
@@ -27,10 +27,10 @@ _rows, _sandbox, _world, _driver, _elsewhere = map(_beside, ("rows", "sandbox", 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each row to the tests that ask for ``hostile`` or ``ordinary``; `known.txt` names those that don't hold today.
+    """Parametrise the tests with ``hostile`` or ``ordinary`` by rows; `known.txt` names rows that do not hold today.
 
-    Its proof is asked of a row that `proven.txt` does not name as it is now, and of a share of the others. Ordinary rows with a
-    ``check`` and rows in the product's own sandbox (`known.workspace.txt`) run in shares too; `run.py` runs them all.
+    A row is proven again if `proven.txt` does not name its present form, and so is a share of the other rows. Ordinary rows with
+    a ``check`` and rows in the product's own sandbox (`known.workspace.txt`) run in shares too; `run.py` runs them all.
     """
     mode = "workspace" if "contained" in metafunc.fixturenames else "judge"
     if "attack" in metafunc.fixturenames:
@@ -67,7 +67,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def contained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A sandbox like ``sandbox``, whose sessions are contained and keep snapshots themselves."""
+    """A sandbox like ``sandbox``, whose sessions are contained and take snapshots."""
     if why := _sandbox.missing() or _sandbox.missing_nested():
         pytest.skip(f"no sandbox can be made here: {why}")
     if why := _sandbox.refused("workspace"):
@@ -78,7 +78,7 @@ def contained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def proof(hostile: dict[str, Any], sandbox: Any) -> Any:
-    """The sandbox, where the row's harm can be shown on this machine."""
+    """The sandbox, if it can show the row's harm on this machine."""
     if why := hostile.get("unproven"):
         pytest.skip(f"unproven: {why}")
     if program := _sandbox.lacking(hostile):
@@ -88,7 +88,7 @@ def proof(hostile: dict[str, Any], sandbox: Any) -> Any:
 
 @pytest.fixture
 def lacking() -> Callable[[dict[str, Any]], str]:
-    """Returns which program a row needs that is not installed, or ""."""
+    """Return a function that returns the missing program of a row, or ""."""
     function: Callable[[dict[str, Any]], str] = _sandbox.lacking
     return function
 
@@ -101,19 +101,19 @@ def rows() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def docker_home(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A home that containers see under its name here, as a folder that is mounted into each."""
+    """A home that is mounted into each container under the same path."""
     return _elsewhere.Home(tmp_path_factory.mktemp("docker") / "dev", None, _world.WORLD)
 
 
 @pytest.fixture(scope="session")
 def ssh_home(sshd: Any) -> Any:
-    """The home of the account on the other host, which has a file system with this one in common."""
+    """The home of the account on the other host, which shares a file system with this one."""
     return _elsewhere.Home(sshd.folder / "home", sshd, _world.WORLD)
 
 
 @pytest.fixture
 def run_elsewhere(request: pytest.FixtureRequest, config: Callable[[str], Path]) -> Iterator[Callable[..., Any]]:
-    """Runs a row in the backend of that name, in a home that was laid out for it."""
+    """Return a function that runs a row in the backend of that name, in a home prepared for it."""
     homes = []
 
     def run(backend: str, row: dict[str, Any], *, judged: bool) -> Any:

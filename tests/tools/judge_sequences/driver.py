@@ -1,10 +1,9 @@
-"""One sequence of tool calls, from what is given to the harm: judged as a session's, or run as it is.
+"""One sequence of tool calls, from its preparation to the harm: judged like a session's, or run without a judge.
 
 `inside.py` drives it in a sandbox on this machine, `elsewhere.py` in a container and on another host.
 
-A row may have two scripts of bash besides its calls, which run in the project as the person's own: ``later`` is what the person
-does when the session has ended (a hostile row's harm may be done only then), and ``check`` succeeds if an ordinary row's task is
-done.
+A row may have two bash scripts besides its calls, which run in the project as the user's own: ``later`` is what the user does
+after the session (a hostile row may do its harm only then), and ``check`` succeeds if an ordinary row's task is done.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from typing import Any
 
 NO = "no, said the one who was asked"
 COMMAND_LIMIT, HARM_LIMIT, LATER_LIMIT = 15, 6.0, 20
-"""Seconds that one command may take, that harm may take to show when the sequence has run, and that ``later`` may take."""
+"""Time limits in seconds: of one command, of the harm after the sequence, and of ``later``."""
 UNDOS = 20
-"""Turns of a session that are undone at most."""
+"""Limit of turns of a session that are undone."""
 
 
 def _nothing() -> str:
@@ -33,9 +32,9 @@ def _nothing() -> str:
 
 @dataclasses.dataclass
 class Place:
-    """Where a sequence runs. Its folders have the same names here, from where ``given`` is done, as ``account``.
+    """An environment for a sequence. Its folders have the same names on this side, where ``given`` runs as ``account``.
 
-    ``open_environment`` takes the folder to start in; ``wanted`` is what a session is opened with besides.
+    ``open_environment`` gets the folder to start in; ``wanted`` are further options of a session.
     """
 
     home: Path
@@ -49,9 +48,9 @@ class Place:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of one sequence; ``asked`` leaves out the prompts that the sequence itself has answered.
+    """Outcome of one sequence; ``asked`` leaves out approval requests that the sequence itself answered.
 
-    ``undone``: the harm was done, and the person's undo reverted it. ``failed`` is the output of the row's ``check`` if that
+    ``undone``: the harm was done, and the user's undo reverted it. ``failed`` is the output of the row's ``check`` if that
     failed.
     """
 
@@ -65,7 +64,7 @@ class Outcome:
 
 
 class Judged:
-    """A session of the real thing. Whatever it asks is answered no, but where the sequence says otherwise."""
+    """A real session. Each of its approval requests is denied, unless the sequence says otherwise."""
 
     def __init__(self, place: Place, outcome: Outcome) -> None:
         self._place = place
@@ -103,7 +102,7 @@ class Judged:
 
 
 class Unjudged:
-    """The same calls with no judge before them: what they do."""
+    """The same calls without a judge: they show the sequence's effects."""
 
     def __init__(self, place: Place, outcome: Outcome) -> None:
         self._place = place
@@ -144,10 +143,10 @@ class Unjudged:
 
 
 def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: str = "", undo: bool = False) -> Outcome:
-    """Run the calls of a row, judged or as they are, and return the outcome.
+    """Run the calls of a row, with or without a judge, and return the outcome.
 
-    ``settings`` is YAML that is added to the person's configuration first. With ``undo`` the person undoes every turn of the
-    session when it has ended: at once if the row has a script ``later``, else if harm is seen.
+    ``settings`` is YAML that is added to the user's configuration first. With ``undo`` the user undoes every turn of the session
+    after its end: at once if the row has a script ``later``, else if harm is seen.
     """
     outcome = Outcome()
     if given := row.get("given"):
@@ -156,7 +155,7 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
         _configure(place, settings)
     harm = Harm(row.get("harm") or {}, outcome, place)
     session = Judged(place, outcome) if judged else Unjudged(place, outcome)
-    # Unasked it got through in any case; asked about it may still do harm, at once or a little later.
+    # Without an approval request it got through in any case; with one it may still do harm, at once or a little later.
     limit = float(row.get("settle", 0)) if judged else HARM_LIMIT
     try:
         for step in row["calls"]:
@@ -188,7 +187,7 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
 
 
 def _configure(place: Place, settings: str) -> None:
-    """Add settings to the configuration, which the row itself may have laid out, and confirm them if it laid out the state."""
+    """Add settings to the configuration, which the row itself may have written, and confirm them if it wrote the state."""
     from agent.config import load_config, state_dir
     from agent.policy.confirmation import confirm
 
@@ -200,9 +199,9 @@ def _configure(place: Place, settings: str) -> None:
 
 
 def _as_the_person(place: Place, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in the project as the person does, outside the session. It ends with its limit at the latest."""
+    """Run a script in the project as the user does, outside the session, with a time limit."""
     line = ["timeout", "-k", "1", str(LATER_LIMIT), "bash", "-euc", script]
-    with tempfile.TemporaryFile("w+") as output:  # a job of the script's may keep a pipe open
+    with tempfile.TemporaryFile("w+") as output:  # a background job of the script may keep a pipe open
         env = {**os.environ, "HOME": str(place.home)}
         done = subprocess.run(
             line,
@@ -219,7 +218,7 @@ def _as_the_person(place: Place, script: str) -> subprocess.CompletedProcess[str
 
 
 def _undo(place: Place) -> None:
-    """Undo turn after turn with the command, until there is nothing left that can be undone."""
+    """Undo turn after turn with the command, until nothing is left to undo."""
     for _ in range(UNDOS):
         line = ["toolcrib", "undo", "--yes"]
         if subprocess.run(line, cwd=place.project, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode:
@@ -227,7 +226,7 @@ def _undo(place: Place) -> None:
 
 
 def run_given(place: Place, script: str) -> None:
-    """Run a script of bash from here, in the project, as the place's account."""
+    """Run a bash script from this side, in the project, as the backend's account."""
     env = {**os.environ, "HOME": str(place.home)}
     line = ["bash", "-euc", script]
     subprocess.run(
@@ -236,7 +235,7 @@ def run_given(place: Place, script: str) -> None:
 
 
 def _move_clocks(wall: float, monotonic: float) -> None:
-    """Let both clocks of this process be so many seconds further: apart from each other where the wall clock was set."""
+    """Advance both clocks of this process, by different times if the wall clock was set."""
     real_time, real_monotonic, real_clock = time.time, time.monotonic, time.clock_gettime
     time.time = lambda: real_time() + wall
     time.monotonic = lambda: real_monotonic() + monotonic
@@ -244,7 +243,7 @@ def _move_clocks(wall: float, monotonic: float) -> None:
 
 
 class Harm:
-    """The observable by which a sequence's harm is seen."""
+    """Observer of a sequence's harm."""
 
     def __init__(self, kinds: dict[str, Any], outcome: Outcome, place: Place) -> None:
         self._kinds, self._outcome, self._place = kinds, outcome, place

@@ -18,9 +18,9 @@ _LIMIT = 30.0
 
 
 class Home:
-    """A home that a sequence may ruin, laid out anew for each from a copy that was made once.
+    """A home that a sequence may ruin, copied for each sequence from a template that was made once.
 
-    ``server`` is the ssh server whose throw-away account it belongs to; None: it is ours, for containers.
+    ``server`` is the ssh server whose throw-away account owns it; None: it is ours, for containers.
     """
 
     def __init__(self, path: Path, server: Any, script: str) -> None:
@@ -38,12 +38,12 @@ class Home:
         subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
     def renew(self) -> None:
-        """End what a sequence has left running there, and lay the home out again."""
+        """End processes that a sequence left running there, and copy the home again."""
         self.empty()
         self._copy(self._template, self.path)
 
     def empty(self) -> None:
-        """End what still runs there, and remove what is in it."""
+        """End processes that still run there, and delete the home's contents."""
         self._end_processes()
         for entry in self.path.iterdir():
             if entry.is_dir() and not entry.is_symlink():
@@ -52,7 +52,7 @@ class Home:
                 entry.unlink()
 
     def _end_processes(self) -> None:
-        """End those of the account, which exists for these tests only: a container takes its own with it."""
+        """End the processes of the account, which exists only for these tests; a container ends its own."""
         give_up = time.monotonic() + _LIMIT
         while self._server is not None and (left := self._server.pids()):
             assert time.monotonic() < give_up, f"processes of {self.account} do not end: {left}"
@@ -62,13 +62,13 @@ class Home:
             time.sleep(0.01)
 
     def places(self, names: Mapping[str, str]) -> dict[str, str]:
-        """Return where the folders that rows name are, in this home."""
+        """Return this home's folders by the names that rows use."""
         own = {"{home}": "", "{project}": "/project", "{victim}": "/photos", "{public}": "/public", "{www}": "/www"}
         return {**names, **{name: f"{self.path}{below}" for name, below in own.items()}}
 
 
 def place(make: Callable[..., Any], backend: str, home: Home, options: Mapping[str, Any], config: Callable[[str], Path]) -> Any:
-    """Return the Place (``make``) of a backend that is opened with ``options``, configured as a person would configure it."""
+    """Return the Place (``make``) of a backend that is opened with ``options``, configured as a user would configure it."""
     from tools.environments import open_environment
 
     options, wanted = dict(options), {"backend": backend}

@@ -1,7 +1,7 @@
 """Run sequences of tool calls, one after another, as the first process of a sandbox. `sandbox.py` starts it there.
 
-It reads a line of JSON for each sequence and writes one with what came of it. Every sequence runs in a fork of this process, in a
-home of its own; then all that it started is killed, and the home and toolcrib's own code are made anew.
+It reads a line of JSON for each sequence and writes one with the outcome. Every sequence runs in a fork of this process, in its
+own home; then its processes are killed, and the home and toolcrib's own code are restored.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from driver import Place, run_sequence  # type: ignore[import-not-found]  # besi
 from world import HOME, PROJECT, WEB_LOG, OwnCode, make_template, renew, serve_web  # type: ignore[import-not-found]  # as above
 
 SEQUENCE_LIMIT = 300.0
-"""Seconds that one sequence may take."""
+"""Time limit of one sequence in seconds."""
 
 
 # -- the loop of the sandbox's first process --------------------------------------------------------------------------------
 
 
 def in_fork(row: dict[str, Any], **how: Any) -> dict[str, Any]:
-    """Run one sequence in a fork on a terminal of its own, ``how`` as `run_sequence` takes it, and return its outcome."""
+    """Run one sequence in a fork with its own terminal, with the options ``how`` of `run_sequence`, and return its outcome."""
     if any(host in json.dumps(row) for host in ("files.test", "evil.test")):
         serve_web()  # before there is a pipe that it could hold open
     tty, slave = pty.openpty()
@@ -75,7 +75,7 @@ def _take_terminal(slave: int) -> None:
 
 
 def _terminal_reader(fd: int) -> Callable[[], str]:
-    """Return what reads all that the terminal has shown: the parent holds its other side, and passes it on."""
+    """Return a function that returns all of the terminal's output: the parent holds its other side, and passes it on."""
     os.set_blocking(fd, False)
     seen = bytearray()
 
@@ -92,7 +92,7 @@ def _report(writer: int, row: dict[str, Any], how: dict[str, Any], *, tty_text: 
     place = Place(HOME, PROJECT, _open_environment, tty_text=tty_text, web_log=WEB_LOG)
     try:
         outcome = dataclasses.asdict(run_sequence(row, place, **how))
-    except BaseException as error:  # noqa: BLE001 - it is reported whatever it was
+    except BaseException as error:  # noqa: BLE001 - any error is reported
         outcome = {"error": f"{type(error).__name__}: {error} {getattr(error, 'stderr', b'') or ''}"}
     outcome["modules"] = sorted(sys.modules) if row.get("warm") else []
     with os.fdopen(writer, "w") as pipe:
@@ -113,7 +113,7 @@ def _collect(tty: int, reader: int, seen: int) -> str:
                 return said.decode()
             said.extend(data)
         if tty in ready and reader not in ready:
-            time.sleep(0.001)  # where nobody has it open any more it is ready for ever
+            time.sleep(0.001)  # if no process has it open any more, it is always ready
     return ""
 
 
@@ -133,7 +133,7 @@ def preload() -> None:
 
 
 def _make_ready() -> None:
-    """Make here what a process makes at first use: patterns, classes, what the configuration's keys take."""
+    """Make here what a process makes at first use: patterns, classes, types of the configuration's keys."""
     from agent.config import load_config
     from agent.policy.confirmation import unconfirmed
     from toolcrib.contract.regex import Regex
@@ -144,12 +144,12 @@ def _make_ready() -> None:
     examine("touch a; rm -rf x", str(PROJECT), None, NoFiles(), Setting())
     for one in gc.get_objects():
         if isinstance(one, Regex):
-            one.search  # noqa: B018 - the first look at it compiles it
+            one.search  # noqa: B018 - the first access compiles it
         elif isinstance(one, type) and dataclasses.is_dataclass(one):
             dataclasses.fields(one)
     unconfirmed(load_config(), keep=False)
     gc.collect()
-    gc.freeze()  # what is shared stays so
+    gc.freeze()  # shared memory stays shared
 
 
 def main() -> None:

@@ -16,19 +16,21 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("hostile", "ordinary")
-"""Those of this folder. The rows of the kind ``attacks`` are hostile ones of a corpus that is kept elsewhere, see `attacks`."""
+"""Kinds in this folder. Rows of the kind ``attacks`` are hostile ones of an external corpus, see `attacks`."""
 BACKENDS = ("docker", "ssh")
-"""Backends in which rows run besides this machine."""
+"""Backends that rows run on besides this machine."""
 PROVEN = HERE / "proven.txt"
 PROVED_AGAIN = 10
-"""One of so many of the rows that were proven is proven again in each run of the tests."""
+"""One of this many proven rows is proven again in each run of the tests."""
 TASK_LIMIT = 120
-"""Seconds that one command of an ordinary row with a ``check`` may take."""
+"""Time limit in seconds of one command of an ordinary row with a ``check``."""
 SHARES = {
     "judge": {"hostile": 1, "ordinary": 6, "attacks": 12},
     "workspace": {"hostile": 80, "ordinary": 40, "attacks": 12},
 }
-"""Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
+"""Each run of the tests takes one of this many rows in a mode. A session that is only judged runs each row without a
+``check``.
+"""
 PLACES = {
     "{project}": "/home/dev/project",
     "{home}": "/home/dev",
@@ -48,7 +50,7 @@ PLACES = {
 
 @cache
 def rows(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the rows of a kind, by name: ``CLASS/NAME``, the class being the file's name."""
+    """Return the rows of a kind, by name: ``CLASS/NAME``; the class is the file's name."""
     return {name: placed(row, PLACES) for name, row in _unplaced(kind).items()}
 
 
@@ -69,7 +71,7 @@ def _unplaced(kind: str) -> dict[str, dict[str, Any]]:
 def attacks() -> dict[str, dict[str, Any]]:
     """Return the sequences of the corpus in TOOLCRIB_CORPORA as rows, ``attacks/NAME``, or none if it is absent.
 
-    A sequence that must not change the home is compared with what the home was before, but for what toolcrib keeps itself.
+    For a sequence that must not change the home, the home is compared with its earlier state, except toolcrib's own files.
     """
     file = Path(os.environ.get("TOOLCRIB_CORPORA", "/nonexistent"), "attacks/sequences.json")
     found = {}
@@ -92,16 +94,16 @@ _HOME_LISTED = rf"""{{
   sort | xargs -d '\n' sha256sum 2>&1)
 grep -vE '^(display|sandbox|snapshots):' ~/.config/toolcrib/config.yaml || true
 }}"""
-"""A command of bash that lists the files of the home with their digests, and what is unknown in the configuration's file."""
+"""A bash command that lists the files of the home with their digests, and unknown keys in the configuration's file."""
 _COMPARED = "cmp -s /srv/before /srv/after || touch /srv/home-changed"
 
 
 @cache
 def elsewhere(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the rows that run in a container and on another host too, unplaced, by ``BACKEND:CLASS/NAME``.
+    """Return the rows that also run in a container and on another host, unplaced, by ``BACKEND:CLASS/NAME``.
 
-    `elsewhere/KIND.yaml` names rows of ``kind``, ``CLASS/NAME`` or for one backend ``BACKEND:CLASS/NAME``, and has some of its
-    own, whose class is ``elsewhere``.
+    `elsewhere/KIND.yaml` names rows of ``kind``, ``CLASS/NAME`` or for one backend ``BACKEND:CLASS/NAME``, and adds rows with the
+    class ``elsewhere``.
     """
     found: dict[str, dict[str, Any]] = {}
     for entry in _load(HERE / "elsewhere" / f"{kind}.yaml"):
@@ -114,24 +116,26 @@ def elsewhere(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def _load(file: Path) -> Any:
-    """Read a file of rows, by the reader in C where it is there: each process of a test run reads all rows."""
+    """Return the contents of a file of rows, by the reader in C if it is available: each process of a test run reads all rows."""
     return yaml.load(file.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
 
 
 def known_file(mode: str) -> Path:
-    """Return the file that names the rows which do not hold in a mode (a key of `sandbox.MODES`)."""
+    """Return the file that names the rows that do not hold in a mode (a key of `sandbox.MODES`)."""
     return HERE / ("known.txt" if mode == "judge" else f"known.{mode}.txt")
 
 
 def known(mode: str = "judge") -> frozenset[str]:
-    """Names of the rows that do not hold in a mode today."""
+    """Return the names of the rows that do not hold in a mode today."""
     file = known_file(mode)
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
 def digest(name: str) -> str:
-    """Return what a hostile row's proof goes by: all that stands in it, the home it ruins, and what runs it and sees the harm."""
+    """Return the digest that a hostile row's proof depends on: the whole row, the home it ruins, and the code that runs it and
+    sees the harm.
+    """
     row = json.dumps(_unplaced("hostile")[name], sort_keys=True)
     return hashlib.sha256(_proof_is_by() + row.encode()).hexdigest()[:32]
 
@@ -143,14 +147,14 @@ def _proof_is_by() -> bytes:
 
 @cache
 def proven() -> dict[str, str]:
-    """Hostile rows whose harm was seen where no judge is, by name, with the digest that each had then."""
+    """Return the hostile rows whose harm was seen without a judge, by name, each with its digest at that time."""
     lines = PROVEN.read_text("utf-8").splitlines() if PROVEN.exists() else []
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
     return {name: kept for kept, name in pairs}
 
 
 def to_prove() -> dict[str, dict[str, Any]]:
-    """Return the hostile rows that were not proven as they are now, and a share of the others, which stays the same."""
+    """Return the hostile rows whose present form was not proven, and a fixed share of the others."""
     known_proofs = proven()
 
     def wanted(name: str) -> bool:
@@ -183,7 +187,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _step(step: Any) -> dict[str, Any]:
-    """Return a call as {tool, args, answer}; the short form of a terminal's is its command."""
+    """Return a call as {tool, args, answer}; the short form of a terminal's call is its command."""
     if isinstance(step, str):
         return {"tool": "terminal", "args": {"command": step}}
     if "clock" in step or "session" in step:
@@ -194,7 +198,7 @@ def _step(step: Any) -> dict[str, Any]:
 
 
 def placed(value: Any, places: Mapping[str, str]) -> Any:
-    """Return a row with its folders in the place of their names."""
+    """Return a row with its folders in place of their names."""
     match value:
         case str():
             for name, path in places.items():

@@ -26,11 +26,11 @@ PROVEN_HEADER = """\
 # this file; the tests prove what is not in it, or is another row by now, and a share of the rest.
 """
 Result = tuple[str, str, str]
-"""A row's name, its result (held, undone, got through, free, needless, failed, proven, unproven, not proven), and why."""
+"""A row's name, its result (held, undone, got through, free, needless, failed, proven, unproven, not proven), and the reason."""
 
 
 def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result:
-    """Run one row and say what came of it."""
+    """Run one row and return its result."""
     if kind == "proof" and (why := row.get("unproven") or lacking(row)):
         return name, "unproven", str(why)
     try:
@@ -53,7 +53,7 @@ def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result
 
 
 def all_of(kind: str, part: str, jobs: int, mode: str) -> list[Result]:
-    """Run every row of a kind whose name contains ``part``, in so many sandboxes."""
+    """Run every row of a kind whose name contains ``part``, in ``jobs`` sandboxes."""
     chosen = [
         (name, row) for name, row in rows({"plain": "ordinary", "proof": "hostile"}.get(kind, kind)).items() if part in name
     ]
@@ -68,7 +68,7 @@ def all_of(kind: str, part: str, jobs: int, mode: str) -> list[Result]:
 
 
 def write_proven(results: list[Result]) -> None:
-    """Note the rows that are proven now, and leave the others that did not run as they were noted."""
+    """Record the rows that are proven now, and keep the records of rows that did not run."""
     ran = {name for name, _, _ in results}
     kept = {name: noted for name, noted in proven().items() if name in rows("hostile").keys() - ran}
     kept |= {name: digest(name) for name, what, _ in results if what == "proven"}

@@ -1,4 +1,4 @@
-"""Home, web server and installed toolcrib of the sequences in a sandbox: laid out before each, and made anew after it."""
+"""Home, web server and installed toolcrib of the sequences in a sandbox, prepared before each sequence and restored after it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ git init -q .; git add -A; git commit -q -m 'Begin'
 
 
 def make_template() -> None:
-    """Build the home of every sequence once; to be copied."""
+    """Build the template of every sequence's home."""
     places = {"HOME": str(HOME), "PUBLIC": str(PUBLIC), "WWW": str(WWW)}
     subprocess.run(["bash", "-c", WORLD], check=True, env={**os.environ, **places})
     for folder in (HOME, Path("/srv")):
@@ -53,7 +53,7 @@ def make_template() -> None:
 
 
 def renew(*, fill: bool) -> None:
-    """Empty every folder that a sequence can write to, and lay out the world again."""
+    """Empty every folder that a sequence can write to, and prepare the world again."""
     held = _mounted()
     for folder in SCRATCH:
         for entry in folder.iterdir():
@@ -66,7 +66,7 @@ def renew(*, fill: bool) -> None:
 
 
 def _mounted() -> list[Path]:
-    """Return what is mounted here: the interpreter that runs the tests may lie in a folder of its own below ``/tmp``."""
+    """Return the mounts here: the test interpreter may be in its own folder below ``/tmp``."""
     return [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
@@ -74,7 +74,7 @@ def _remove(entry: Path) -> None:
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink(missing_ok=True)
         return
-    entry.chmod(0o700)  # a sequence may have closed it
+    entry.chmod(0o700)  # a sequence may have removed its permissions
     for folder, names, _ in os.walk(entry):
         for inner in (Path(folder, name) for name in names):
             if not inner.is_symlink():
@@ -86,7 +86,7 @@ _Stamp = tuple[int, int, int, int]
 
 
 class OwnCode:
-    """Toolcrib as it is installed here, to be put back after each sequence: files, links and folders."""
+    """The installed toolcrib that is restored after each sequence: files, links and folders."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
@@ -94,7 +94,7 @@ class OwnCode:
         self._kept = {path: self._content(Path(path)) for path in self._stamps}
 
     def _seen(self) -> dict[str, _Stamp]:
-        """Return what is there, a folder before what is in it; compiled modules are made anew where they are missing."""
+        """Return the present files, a folder before its contents; missing compiled modules are compiled again."""
         found: dict[str, _Stamp] = {}
         folders = [str(self._top)]
         while folders:
@@ -117,7 +117,7 @@ class OwnCode:
         return "file", path.read_bytes(), path.stat().st_mode
 
     def restore(self) -> None:
-        """Remove what is new, and write again what was changed or is gone."""
+        """Remove new files, and write changed or missing ones again."""
         seen = self._seen()
         if seen == self._stamps:
             return
@@ -145,7 +145,7 @@ def _stamp(seen: os.stat_result, *, is_folder: bool) -> _Stamp:
 
 
 def serve_web() -> None:
-    """Serve /srv/www in a process of its own, and note each request with its body. The port is open when this returns."""
+    """Serve /srv/www in a child process, and record each request with its body. The port is open when this returns."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -162,7 +162,7 @@ def serve_web() -> None:
         do_POST = do_PUT = do_GET  # noqa: N815 - names that the base class calls
 
         def log_message(self, *args: object) -> None:
-            """Keep the terminal as it is."""
+            """Log nothing, to keep the terminal unchanged."""
 
     server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
     if os.fork() == 0:

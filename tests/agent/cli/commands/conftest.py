@@ -16,7 +16,7 @@ DOCTOR = "from agent.cli import main; import sys; sys.exit(main(['doctor', *sys.
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
-    """``toolcrib doctor`` on a terminal of its own, with more variables."""
+    """Return a function that starts ``toolcrib doctor`` on a terminal of its own, with more variables."""
     made: list[pexpect.spawn] = []
 
     def start(*args: str, **variables: str) -> pexpect.spawn:
@@ -33,9 +33,10 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
 
 @pytest.fixture
 def is_asked() -> Callable[[pexpect.spawn, str], str]:
-    """``is_asked(child, pattern)`` waits until doctor asks for such a repair; it returns what was said from that line on.
+    """Return ``is_asked(child, pattern)``, which waits until doctor offers such a repair and returns the output from that line
+    on.
 
-    What tests beside this one have left at the moment is not ours to repair: to that it says no.
+    It denies repairs of leftovers of tests that run at the same time.
     """
 
     def wait(child: pexpect.spawn, pattern: str) -> str:
@@ -52,7 +53,7 @@ def is_asked() -> Callable[[pexpect.spawn, str], str]:
 
 @pytest.fixture
 def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
-    """``leave(child)``: say no to all that is asked yet; (exit code, what was said until the end)"""
+    """Return ``leave(child)``, which denies the remaining repairs: (exit code, output until the end)."""
 
     def wait(child: pexpect.spawn) -> tuple[int, str]:
         said = ""
@@ -67,7 +68,7 @@ def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
 
 @pytest.fixture
 def plain(config: Callable[[str], Path]) -> Callable[[str], Path]:
-    """Configure no sandbox and no snapshots, for tests of something else. Call it with what else is to be configured."""
+    """Configure no sandbox and no snapshots, for tests of other things. Call it with further configuration."""
 
     def write(text: str) -> Path:
         return config(f"sandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n{text}")

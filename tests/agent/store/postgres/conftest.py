@@ -1,4 +1,4 @@
-"""Stores on a server of the tests' own, and other processes that use them."""
+"""Stores on the tests' own server, and other processes that use them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MAIN = "\nasyncio.run(main(PostgresStore(sys.stdin.readline().strip())))\n"
 
 @pytest.fixture
 def url(postgres: Any) -> str:
-    """An empty database."""
+    """The URL of an empty database."""
     made: str = postgres.new_database()
     return made
 
 
 @pytest.fixture
 def open_store() -> Iterator[Open]:
-    """Open a store, as often as wanted; all are closed at the end."""
+    """Return a function that opens a store, as often as wanted; all are closed at the end."""
     made: list[PostgresStore] = []
 
     def make(url: str, **options: Any) -> PostgresStore:
@@ -51,7 +51,7 @@ def open_store() -> Iterator[Open]:
 
 
 class Other:
-    """Another process, which runs ``code`` with a ``store`` of its own."""
+    """Another process, which runs ``code`` with its own ``store``."""
 
     def __init__(self, running: subprocess.Popen[str]) -> None:
         self.running = running
@@ -66,14 +66,14 @@ class Other:
         self.running.stdin.flush()
 
     def read_to_end(self) -> str:
-        """Return all that it prints until it ends."""
+        """Return all of its output until its end."""
         assert self.running.stdout is not None
         return self.running.stdout.read()
 
 
 @pytest.fixture
 def process(root: Path) -> Callable[[str, str], AbstractContextManager[Other]]:
-    """Start another process with a URL and its code; it is killed at the end, if it still runs."""
+    """Return a function that starts another process with a URL and its code; it is killed at the end, if it still runs."""
 
     @contextmanager
     def start(url: str, code: str) -> Iterator[Other]:

@@ -1,4 +1,4 @@
-"""Every backend that runs shells must pass what is in this folder. One that cannot start fails here, by its name."""
+"""Every backend that runs shells must pass the tests in this folder. One that can't start fails here, by its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "b
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Environment]]:
-    """Opens the backend, in a folder that can be written from both sides."""
+    """Return a function that opens the backend, in a folder that both sides can write to."""
     (tmp_path / "work").mkdir()
     made: list[Environment] = []
     kind, given = "local" if request.param == "bubblewrap" else request.param, BACKENDS[request.param]
@@ -49,7 +49,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(env: Environment) -> Callable[..., ExecOutcome]:
-    """Run one command in an event loop of its own. A safety limit ends what should have ended by itself."""
+    """Return a function that runs one command in its own event loop. A safety limit ends a command that should have ended by
+    itself.
+    """
 
     def run(command: str, **options: Any) -> ExecOutcome:
         return asyncio.run(env.execute(ExecRequest(command, **{"timeout": 120.0, **options})))
@@ -59,7 +61,7 @@ def run(env: Environment) -> Callable[..., ExecOutcome]:
 
 @pytest.fixture
 def says(run: Callable[..., ExecOutcome]) -> Callable[..., str]:
-    """What a command that must succeed prints."""
+    """Return a function that returns the output of a command that must succeed."""
 
     def says(command: str, **options: Any) -> str:
         outcome = run(command, **options)
@@ -70,7 +72,7 @@ def says(run: Callable[..., ExecOutcome]) -> Callable[..., str]:
 
 
 class Sleeper:
-    """Processes that can be told from all others by the number of seconds they sleep."""
+    """Processes that are recognised by the number of seconds they sleep."""
 
     def __init__(self) -> None:
         self.seconds = f"300.{secrets.randbelow(10**12):012}"
@@ -82,7 +84,7 @@ class Sleeper:
             if each.name.isdigit():
                 try:
                     found += each.joinpath("cmdline").read_bytes() == f"sleep\0{self.seconds}\0".encode()
-                except OSError:  # it ended while we looked
+                except OSError:  # it ended in the meantime
                     continue
         return found
 
@@ -94,7 +96,7 @@ def sleeper() -> Sleeper:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits until something is true; fails after a generous time."""
+    """Return a function that waits until a condition is true, and fails after a generous time."""
 
     def eventually(condition: Callable[[], object]) -> None:
         give_up = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""A look at the engine from beside the environments."""
+"""Direct access to the engine, without an environment."""
 
 from __future__ import annotations
 

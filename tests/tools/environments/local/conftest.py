@@ -1,4 +1,4 @@
-"""Environments on this machine in a process of their own, as this account and, if that is root, as an ordinary user too."""
+"""Environments on this machine in their own process, as this account and, if that is root, as an ordinary user too."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ Inside = Callable[..., list[Any]]
 
 
 def _python_for_all() -> str:
-    """Return a Python that an ordinary user can start, also from itself, "" if there is none. setpriv starts what root may."""
+    """Return a Python that an ordinary user can start, also from itself, or "" if there is none. setpriv starts whatever root may
+    start.
+    """
     for path in (os.path.realpath(sys.executable), "/usr/bin/python3"):
         argv = [
             "setpriv",
@@ -72,7 +74,7 @@ def _python_for_all() -> str:
 
 @pytest.fixture(scope="module")
 def public_folder() -> Iterator[Path]:
-    """A folder in none of the folders that a sandbox has for itself."""
+    """A folder outside of the folders that a sandbox replaces."""
     with tempfile.TemporaryDirectory(prefix=".tc-contained-", dir=ROOT) as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -80,7 +82,7 @@ def public_folder() -> Iterator[Path]:
 
 @pytest.fixture(params=["this account", "ordinary user"])
 def inside(request: pytest.FixtureRequest, public_folder: Path) -> Iterator[Inside]:
-    """Runs steps in an environment, in a process with a home of its own."""
+    """Return a function that runs steps in an environment, in a process with its own home."""
     before, python, uid = [], sys.executable, os.geteuid()
     if request.param == "ordinary user":
         if uid != 0 or shutil.which("setpriv") is None:
@@ -108,6 +110,6 @@ def inside(request: pytest.FixtureRequest, public_folder: Path) -> Iterator[Insi
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)  # type: ignore[no-any-return]  # a list, by the program
 
-    inside.home = home  # type: ignore[attr-defined]  # for the tests that look at it from outside
+    inside.home = home  # type: ignore[attr-defined]  # for tests that inspect it from outside
     yield inside
     shutil.rmtree(home)

@@ -1,4 +1,4 @@
-"""Links to the servers, and short ways to use them."""
+"""Links to the servers, and shortcuts to use them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = 60.0
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of our own, with nothing of the person's in it, and no agent."""
+    """A home without the user's files, and without an agent."""
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
@@ -47,7 +47,7 @@ def open_link(sshd: Any) -> Iterator[Callable[..., SshLink]]:
 
 @pytest.fixture
 def opened() -> Iterator[Callable[..., Environment]]:
-    """Environments on servers."""
+    """Return a function that opens environments on servers."""
     made: list[Environment] = []
 
     def opened(server: Any, **options: object) -> Environment:
@@ -61,7 +61,7 @@ def opened() -> Iterator[Callable[..., Environment]]:
 
 @pytest.fixture
 def finish() -> Callable[..., tuple[bytes, bytes, int | None]]:
-    """Feeds a channel and reads it to its end: (stdout, stderr, exit code). Raises ChannelBroken."""
+    """Return a function that feeds a channel and reads it to its end: (stdout, stderr, exit code). Raises ChannelBroken."""
 
     def finish(channel: Channel, data: bytes = b"") -> tuple[bytes, bytes, int | None]:
         said = {"stdout": bytearray(), "stderr": bytearray()}
@@ -88,7 +88,7 @@ def finish() -> Callable[..., tuple[bytes, bytes, int | None]]:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """Where nobody listens, nor anybody else can: it is ours, and only bound."""
+    """A port without a listener that no other process can use: we have bound it."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield int(sock.getsockname()[1])
@@ -96,7 +96,7 @@ def free_port() -> Iterator[int]:
 
 @pytest.fixture
 def chatter() -> Iterator[Callable[[bytes], int]]:
-    """A server on loopback that says something and hangs up; its port."""
+    """Return a function that starts a server on loopback, which sends a text and hangs up; it returns the port."""
     with contextlib.ExitStack() as stack:
 
         def serve(text: bytes) -> int:

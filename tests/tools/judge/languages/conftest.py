@@ -1,4 +1,4 @@
-"""A sink that keeps what it is told, as fixtures: ``read_language``, ``effects``, ``recorder``."""
+"""Fixtures with a sink that records effects: ``read_language``, ``effects``, ``recorder``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.judge.setting import Setting
 
 
 class Recorder:
-    """``said``: tuples of what was told, HOLEs as ``?``; ``taints`` the taints of each one's values joined."""
+    """A sink. ``said``: tuples of the recorded effects, HOLEs as ``?``; ``taints`` the joined taints of each one's values."""
 
     def __init__(self, files: Mapping[str, Seen] | None = None) -> None:
         self.said: list[tuple[str, ...]] = []
@@ -47,7 +47,7 @@ class Recorder:
         return self.files.get(path, Seen("missing"))
 
     def effects(self) -> list[tuple[str, ...]]:
-        """All but files that are read."""
+        """Return all effects except read files."""
         return [said for said in self.said if not (said[0] == "run" and len(said) == 3 and said[1] == "<")]
 
 
@@ -58,7 +58,7 @@ def recorder() -> type[Recorder]:
 
 @pytest.fixture(scope="session")
 def read_language() -> Callable[..., Recorder]:
-    """Reads a source that must be understood; a Recorder of what it told."""
+    """Return a function that reads a source, which must be understood, and returns a Recorder of its effects."""
 
     def record_of(language: str, source: str, *args: str, files: Mapping[str, Seen] | None = None) -> Recorder:
         sink = Recorder(files)
@@ -70,13 +70,13 @@ def read_language() -> Callable[..., Recorder]:
 
 @pytest.fixture(scope="session")
 def effects(read_language: Callable[..., Recorder]) -> Callable[..., list[tuple[str, ...]]]:
-    """The same, as the list of its effects."""
+    """Return the same function for the list of effects."""
     return lambda language, source, *args: read_language(language, source, *args).effects()
 
 
 @pytest.fixture(scope="session")
 def asks() -> Callable[[str, str], list[str]]:
-    """Judges an interpreter that is given a program; the keys of what is found."""
+    """Return a function that judges an interpreter with a program, and returns the keys of the findings."""
     judge = Judge(Setting(home="/home/dev"))
 
     def found(interpreter: str, source: str) -> list[str]:

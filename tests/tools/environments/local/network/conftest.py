@@ -1,4 +1,4 @@
-"""Servers on this machine's loopback, and network namespaces whose only way out is a guard."""
+"""Servers on this machine's loopback, and network namespaces whose only exit is a guard."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ ATTACHED = 'until (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; do sleep 0.02; 
 
 
 class Sandbox:
-    """A guard, and commands that run in fresh namespaces attached to it."""
+    """A guard, and commands that run in new namespaces attached to it."""
 
     def __init__(self, guard: NetworkGuard, said: list[str]) -> None:
         self.guard, self.said = guard, said
 
     def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a bash script in new namespaces, once the guard has joined them."""
+        """Start a bash script in new namespaces, after the guard has joined them."""
         argv = [*NAMESPACE, "bash", "-c", ATTACHED]
         environment = {**os.environ, **self.guard.environment(), **variables, "SCRIPT": script, "GIT_CONFIG_NOSYSTEM": "1"}
         process = subprocess.Popen(
             argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not (first := children.read_text().split()):  # until the namespaces are there
+        while not (first := children.read_text().split()):  # until the namespaces exist
             assert process.poll() is None
             time.sleep(0.005)
         self.guard.join(int(first[0]))
         return process
 
     def run(self, script: str, **variables: str) -> str:
-        """Return what a script printed."""
+        """Return a script's output."""
         with self.start(script, **variables) as process:
             return process.communicate(timeout=120)[0]
 
@@ -55,7 +55,7 @@ def namespaces() -> None:
 
 @pytest.fixture
 def sandbox(namespaces: None) -> Iterator[Callable[..., Sandbox]]:
-    """Make sandboxes with the rules."""
+    """Return a function that makes sandboxes with these rules."""
     with contextlib.ExitStack() as stack:
 
         def make(*allow: str, find: Callable[[], list[str]] | None = None) -> Sandbox:
@@ -86,7 +86,7 @@ def website(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
     site.mkdir()
     (site / "hello").write_text("hello from outside\n")
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: _Handler(*args, directory=str(site)))
-    server.seen = []  # type: ignore[attr-defined]  # of the tests
+    server.seen = []  # type: ignore[attr-defined]  # for the tests
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server
