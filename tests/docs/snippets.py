@@ -4,9 +4,9 @@ A page's blocks run in order, in a folder with a home of its own:
 
 - ``console``: lines that begin with ``$ `` are typed at a terminal; the lines below one must be printed, line by line, in that
   order. ``…`` or ``...`` in a line matches anything. Lines that begin with ``> `` are typed to the command after the lines above
-  them were printed. A comment ``<!-- answers: y, y -->`` before the block has the answers to the command's questions. ``console
-  fails``: a command of the block ends with another exit code than 0. ``console background`` leaves its one command running until
-  the page's end, after its lines were printed.
+  them were printed. A comment ``<!-- answers: y, y -->`` before the block has the answers to the command's questions.
+  ``console fails``: a command of the block ends with another exit code than 0. ``console background`` leaves its one command
+  running until the page's end, after its lines were printed.
 - ``python``, ``yaml`` and other text with ``file=PATH`` after the language: the file is written.
 - ``python`` alone is run as a program that may use ``await`` anywhere; ``<!-- given: CODE -->`` has the code before it. A
   ``text`` block with the word ``output`` after it is the output of the last program.

@@ -250,8 +250,8 @@ class Host(Protocol):
         ...
 
     def names_setting(self, key: str) -> str:
-        """Return a setting as messages name it, with the file and line that set it, such as ``/etc/toolcrib/config.yaml:12:
-        platforms.bells.settings.url``.
+        """Return a setting as messages name it, with the file and line that set it, such as
+        ``/etc/toolcrib/config.yaml:12: platforms.bells.settings.url``.
         """
         ...
 

@@ -24,9 +24,9 @@ class CronJob:
     """A scheduled job. ``owner`` is its creator's ``Principal.key``. ``body`` describes its task as JSON; a store does not read
     it.
 
-    ``next_at`` is when the job is due, in Unix seconds, or None if it is not due. ``version`` counts its changes by people, from
-    1. ``change`` is the store's number of the last of these changes, and grows over all jobs. A claim that moves ``next_at`` does
-    not count as a change.
+    ``next_at`` is when the job is due, in Unix seconds, or None if it is not due. ``version`` counts its changes by people,
+    from 1; ``change`` is the store's number of the last of these changes, and grows over all jobs. A claim that moves ``next_at``
+    does not count as a change.
     """
 
     id: str

@@ -78,7 +78,7 @@ class ToolEntry:
     """What a call may change: see ``Changes``.
 
     In the modes ``plan`` and ``confirm-edits`` a call of the kind ``other`` without effects passes if this is ``nothing`` or
-    ``declared``. The platform trusts a plugin's tool here: the tool could claim the kind ``read`` instead, which permits no less,
+    ``declared``. toolcrib trusts a plugin's tool here: the tool could claim the kind ``read`` instead, which permits no less,
     and a user who enables a plugin trusts its code. With the kind ``edit`` or ``execute`` both values are refused at
     registration.
     """

@@ -321,8 +321,8 @@ class GivesAttributes(Protocol):
         ...
 
     async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
-        """Set the attributes on a regular file, in place of the ACL that it inherited from its folder. Return the names
-        of the rest, each in words such as "its ACL". Raises OSError.
+        """Set the attributes on a regular file, in place of the ACL that it inherited from its folder. Return those
+        that failed, each in words such as "its ACL". Raises OSError.
         """
         ...
 

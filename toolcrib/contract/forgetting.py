@@ -33,7 +33,7 @@ class Forgetting(Protocol):
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
         """Return the ids of the sessions with a stored text, as text or as JSON, that ``says`` returns True for. It checks
-        whole messages with the provider's data in them, calls and their results, questions, posts in chats, and what waits,
+        whole messages with the provider's data in them, calls and their results, questions, posts in chats, and waiting items,
         including mail of the session's chat. It does not check prompts and artifacts. It reads the whole store.
         """
         ...

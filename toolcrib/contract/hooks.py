@@ -9,9 +9,9 @@
 
 An implementation names only the arguments that it wants. A mistyped hook name is refused when the plugin loads.
 
-A new hook is a method of one of the classes below, and the line that calls it: around a run ``await session.call_hook("NAME",
-...)``, around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a function in ``adders`` of
-load_plugins. The checks of plugins, the order of calls and the reference follow the declaration.
+A new hook is a method of one of the classes below, and the line that calls it: around a run
+``await session.call_hook("NAME", ...)``, around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a
+function in ``adders`` of load_plugins. The checks of plugins, the order of calls and the reference follow the declaration.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ class SetupHooks:
     def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:
         """Called before the other setup hooks. ``settings`` are ``plugins.settings.NAME`` of the configuration, as texts;
         ``folder`` is for the plugin's own files, and does not exist yet; ``redact`` removes the secrets known at that time
-        from a text. An exception keeps the plugin from loading: a plugin that must fail closed keeps the exception and raises
-        it in its gate.
+        from a text. An exception keeps the plugin from loading: a plugin that must fail closed catches it, and blocks calls
+        in its gate.
         """
 
     @hookspec
@@ -179,9 +179,9 @@ class SetupHooks:
 
     @hookspec
     def register_slash(self, add: Callable[..., None]) -> None:
-        """Call ``add("sky", function)`` to add the command ``/sky`` to the chat in a terminal. ``add("sky", function,
-        surfaces=["terminal", "chat"], role="owner")`` adds it to a gateway's chats too, for users of that role ("" for every
-        user who may speak).
+        """Call ``add("sky", function)`` to add the command ``/sky`` to the chat in a terminal. With
+        ``surfaces=["terminal", "chat"]`` and ``role="owner"`` it is also added to a gateway's chats, for users of that role
+        ("" for every user who may speak).
 
         The function (sync or async) is called with the text after the command and a RunIdentity, and returns text to show, or
         None. If it raises a ToolcribError, the user sees its message. The first line of its docstring is the command's help.

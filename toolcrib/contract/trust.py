@@ -16,7 +16,7 @@ _OTHER_NAME, _EXPIRED, _NOT_YET = (62, 64), 10, 9
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine: ``localhost``, or a loopback address. Other names are never trusted to be."""
+    """Return whether a host is this machine: ``localhost``, or a loopback address. No other name counts as this machine."""
     import ipaddress
 
     try:

@@ -142,7 +142,7 @@ gets it as ``ctx.resume_input``.
 
 @dataclass(frozen=True, slots=True)
 class SuspendTicket:
-    """A call that waits for an answer (002-30). ``id`` has 128 random bits and is answered once.
+    """Ticket of a call that waits for an answer (002-30). ``id`` has 128 random bits and is answered once.
 
     ``binds`` is a digest of all that the answer will cover. A gate that is asked again compares it, so an answer to one thing
     never covers another. ``response_schema`` is the JSON Schema of the payload that an answer must carry.
