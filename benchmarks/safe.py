@@ -14,8 +14,8 @@ from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
 
 _START, _COMMAND = 50.0, 0.6
-"""Milliseconds of a session's first command, and those that a command takes more than in a plain session. A ratio would say
-little: a process in namespaces of its own takes longer by a constant, beside commands that take a millisecond or a minute.
+"""Bars in milliseconds: for a session's first command, and for a command's extra time over a plain session. A ratio would mean
+little: a process in its own namespaces takes longer by a constant, whether a command takes a millisecond or a minute.
 """
 
 

@@ -32,8 +32,9 @@
         def register_platform(self, add):
             add("bells", Bells)
 
-The platform passes on what arrives and shows what it is given. The gateway decides who may speak and what is answered, and
-handles approvals, order, retries and limits. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
+The platform passes incoming messages to the gateway and shows the gateway's messages. The gateway decides who may speak and
+which messages get an answer, and handles approvals, order, retries and limits. ``toolcrib.testing.PlatformSuite`` has the tests
+that every platform must pass.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A scripted model for long conversations: it works with tools, takes notes on request, and searches for what it has
-forgotten.
+"""A scripted model for long conversations: it works with tools, takes notes on request, and searches for forgotten
+facts.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class WeekModel:
         return f"They worked on several files; {self.prose(self._chance.randint(50, 300))}"
 
     def prose(self, words: int) -> str:
-        """Return ``words`` words, from those that facts use too."""
+        """Return ``words`` words of the vocabulary that facts use too."""
         return " ".join(self._chance.choice(_WORDS) for _ in range(words)) + "."
 
 
