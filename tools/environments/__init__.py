@@ -1,11 +1,12 @@
-"""Environments: where commands run and files lie. Each backend is opened here by name; ``rows`` is the table of ours.
+"""Open environments by name: the backends in which commands run and files are read and written.
 
-``local`` is this machine, as it is or in a sandbox, over ``shell``, the bash that stays. ``docker`` and ``ssh`` share
-``remote``. Built-in backends are imported when first opened; plugins register theirs.
+``rows`` lists the built-in backends. They are imported when first opened; plugins register theirs. ``local`` runs commands on
+this machine, directly or in a sandbox, with the persistent bash of ``shell``. ``docker`` and ``ssh`` build on ``remote``.
 
-The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``,
-``_portable``), processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and
-many at once (``_pace``, ``_workers``, ``_waiter``, ``_spare``). ``own_files`` recognises hard links of toolcrib's own files.
+The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``, ``_portable``),
+processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and concurrency
+(``_pace``,
+``_workers``, ``_waiter``, ``_spare``). ``own_files`` recognises hard links to toolcrib's own files.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from tools.environments.rows import LOCAL, ROWS, Factory, row_of
 __all__ = ["LOCAL", "Factory", "known_environments", "open_environment", "register_environment", "row_of"]
 
 _registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
-"""All factories that were registered, by name: the last one counts."""
+"""All registered factories, by name. The last one wins."""
 _lock = threading.Lock()
 _METHODS = [name for name, member in vars(Environment).items() if callable(member) and not name.startswith("_")]
 
 
 def register_environment(name: str, factory: Factory) -> Callable[[], None]:
-    """Register a backend: ``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
+    """Register a backend that ``factory(**options)`` opens. The latest registration of a name wins, even over a built-in backend.
 
-    Return a function that reverts it, in whatever order others are reverted.
+    Return a function that removes this registration. Registrations can be removed in any order.
     """
     mine = object()
     with _lock:
@@ -46,12 +47,12 @@ def register_environment(name: str, factory: Factory) -> Callable[[], None]:
 
 
 def known_environments() -> list[str]:
-    """The names that ``open_environment`` takes, sorted."""
+    """Return the names that ``open_environment`` accepts, sorted."""
     return sorted({*(row.name for row in ROWS.values() if row.opener), *_registered})
 
 
 def open_environment(name: str, **options: Any) -> Environment:
-    """Raises EnvironmentFailed for an unknown name or options that this kind does not take."""
+    """Open the backend ``name``. Raises EnvironmentFailed for an unknown name and for options that the backend rejects."""
     registered = _registered.get(name)
     if registered is not None:
         factory = registered[-1][1]

@@ -1,4 +1,4 @@
-"""Bounded capture of one output stream: both ends in memory, all of it in a file once it is too long."""
+"""Capture one output stream within bounds: both ends in memory, and the whole stream in a file if it is too long."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from toolcrib.contract.environment import Captured
 _log = logging.getLogger(__name__)
 
 SPILL_LIMIT = 1 << 30
-"""Most bytes of a file. A command that prints without end must not fill the disk: the file keeps this much from the start."""
+"""Maximum size of the file in bytes, so that endless output cannot fill the disk. The file keeps the beginning."""
 
 
 class Capture:
-    """Capture of one stream's chunks; ``finish`` returns what was kept. A file that can't be written costs the file, never the
-    two ends.
-    """
+    """Capture of one stream's chunks. If the file cannot be written, both ends are kept all the same."""
 
     def __init__(self, name: str, keep: int, spill: Path | None, limit: int = SPILL_LIMIT) -> None:
         self._name = name
@@ -53,7 +51,7 @@ class Capture:
             self._cut()
 
     def finish(self) -> Captured:
-        """Return the output that was kept. Closes the file; may be called twice."""
+        """Close the file and return the kept output. May be called twice."""
         if self._file is not None:
             try:
                 os.close(self._file)
@@ -93,13 +91,13 @@ class Capture:
             self._drop(error)
 
     def _drop(self, error: OSError) -> None:
-        """A half-written file would fill the disk and pass for the whole."""
+        """Remove the incomplete file, which would waste disk space and look like the whole output."""
         _log.warning("long output is no longer kept in %s: %s", self._path, error)
         if self._file is not None:
-            with contextlib.suppress(OSError):  # the write's own error has been said
+            with contextlib.suppress(OSError):  # the write error is already logged
                 os.close(self._file)
             self._file = None
         if self._path is not None:
-            with contextlib.suppress(OSError):  # the same
+            with contextlib.suppress(OSError):  # the write error is already logged
                 self._path.unlink()
             self._path = None

@@ -1,4 +1,4 @@
-"""Census of the sessions of all processes: one look serves everybody who asks meanwhile."""
+"""Census of the sessions of all processes. Concurrent callers share one scan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.environments._workers import Workers
 
 
 class Sessions(dict[int, list[Member]]):
-    """The living processes of each session that has any. ``begun`` is when the look began, as ``time.monotonic`` has it."""
+    """The living processes of each session. ``begun`` is the ``time.monotonic`` time at which the scan began."""
 
     begun = 0.0
 
@@ -26,18 +26,20 @@ _Asked: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Sessions]]"
 
 
 def scan_sessions() -> Sessions:
-    """Return the sessions as they are now. It blocks for some milliseconds. Raises OSError where no more files can be opened."""
+    """Scan all processes and return their sessions. Blocks for some milliseconds. Raises OSError if no more files can be
+    opened.
+    """
     sessions = Sessions()
     sessions.begun = time.monotonic()
     seen: set[str] = set()
     for _ in range(_LOOKS):
-        if not _look(sessions, seen):  # else what has ended meanwhile may have forked, and that is on no list yet
+        if not _look(sessions, seen):  # otherwise a process that ended during the scan may have forked an unlisted child
             break
     return sessions
 
 
 def _look(sessions: dict[int, list[Member]], seen: set[str]) -> bool:
-    """Take in those that are not in ``seen``. Whether one ended between the list and the look at it."""
+    """Add the processes that are not in ``seen``. Return True if one of them ended before it could be read."""
     missed = False
     with contextlib.suppress(FileNotFoundError):  # no /proc
         for name in os.listdir("/proc"):  # noqa: PTH208 - names only; a Path object each would triple the cost
@@ -60,7 +62,7 @@ def _look(sessions: dict[int, list[Member]], seen: set[str]) -> bool:
 
 
 class Census:
-    """Safe to use from several threads and event loops at once."""
+    """Shared scans of all sessions. Safe to use from several threads and event loops at once."""
 
     def __init__(self) -> None:
         self._workers = Workers("toolcrib-census", 1)
@@ -69,10 +71,10 @@ class Census:
         self._owner = os.getpid()
 
     async def take(self) -> Sessions:
-        """Return what a look finds that began after this was called. Raises OSError where no more files can be opened."""
+        """Return the sessions from a scan that starts after this call. Raises OSError if no more files can be opened."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sessions] = loop.create_future()
-        if self._owner != os.getpid():  # a fork: nobody who asked before is here
+        if self._owner != os.getpid():  # after a fork the earlier callers do not exist
             self._owner, self._lock, self._asked = os.getpid(), threading.Lock(), []
         with self._lock:
             self._asked.append((loop, future))
@@ -90,7 +92,7 @@ class Census:
         except OSError as error:
             found = error
         for loop, future in asked:
-            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits in it
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits in it
                 loop.call_soon_threadsafe(_tell, future, found)
 
 

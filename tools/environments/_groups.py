@@ -1,4 +1,4 @@
-"""End processes by session and group, so that nothing which a command started is left behind."""
+"""End processes by session and group, so that no process of a command is left behind."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PROC = Path("/proc")
 
 
 def groups_of(session: int) -> set[int]:
-    """The process groups of a session that have a living member. Empty where there is no /proc."""
+    """Return the process groups of a session that have a living member; empty without /proc."""
     found: set[int] = set()
-    with contextlib.suppress(OSError):  # no /proc: the caller still knows the session's first group
+    with contextlib.suppress(OSError):  # without /proc: the caller still knows the session's first group
         for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
             if not name.isdigit():
                 continue
-            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
-                # "pid (name) state ppid pgrp session ..."; the name may itself hold spaces and brackets
+            with contextlib.suppress(OSError, ValueError, IndexError):  # the process ended during the scan
+                # "pid (name) state ppid pgrp session ..."; the name itself may contain spaces and parentheses
                 fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
                 if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
                     found.add(int(fields[2]))
@@ -30,30 +30,30 @@ def groups_of(session: int) -> set[int]:
 
 
 def send(groups: set[int], signal_number: int) -> None:
-    """Send a signal to process groups; those that are gone are skipped."""
+    """Send a signal to process groups. Skip groups that no longer exist."""
     for group in groups:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it ended, or setuid put it out of reach
             os.killpg(group, signal_number)
 
 
 def send_to(pid: int, signal_number: int) -> None:
-    """Send a signal to a process, if it is there."""
+    """Send a signal to a process if it exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # as above
         os.kill(pid, signal_number)
 
 
 def living(session: int, groups: set[int]) -> bool:
-    """Return True if a process of these groups still runs. The session's leader must have been reaped."""
+    """Return True if a process of these groups still runs. The caller must have reaped the session's leader."""
     if not any(_exists(group) for group in groups):
         return False
-    # What answers may be dead and waiting for an init that never reaps, as in many containers.
+    # The members may be zombies under an init that never reaps, as in many containers.
     return bool(groups_of(session)) if (_PROC / "self").exists() else True
 
 
 def left_behind(session: int) -> bool:
     """Return True if the group of a reaped leader still has members.
 
-    A process that has the leader's number now is a stranger: the kernel does not give a number away while a group bears it.
+    A process that now has the leader's number is unrelated: the kernel does not reuse a number that a group still has.
     """
     return _exists(session) and not alive.exists(session)
 
@@ -75,7 +75,7 @@ def _ticks() -> int:
 
 @functools.cache
 def _loadavg() -> int:
-    """Return the descriptor of /proc/loadavg. It stays open, since it is read before each command."""
+    """Return the descriptor of /proc/loadavg. It stays open because it is read before each command."""
     return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -88,7 +88,7 @@ class Member(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A moment by the clock (ticks) and, within one tick, by the last process number that was given."""
+    """A moment, as clock ticks and, within one tick, the last process number that was assigned."""
 
     tick: int
     last_pid: int
@@ -103,20 +103,20 @@ class Moment(NamedTuple):
         return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
 
     def is_before(self, member: Member) -> bool:
-        """Return True if the member was born later. Process numbers grow, and begin anew somewhere above 32,768."""
+        """Return True if the member started later. Process numbers grow, and wrap around somewhere above 32,768."""
         if member.start != self.tick:
             return member.start > self.tick
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
 
     def least_pid(self) -> int:
-        """Return the number that everything born since exceeds, or 0 where numbers may have begun anew meanwhile."""
+        """Return a number below that of every process started since, or 0 if the numbers may have wrapped around."""
         now = Moment.now()
         few = (now.tick - self.tick) / _ticks() * _FORKS < _numbers()
         return self.last_pid if few and now.last_pid >= self.last_pid else 0
 
 
 _FORKS = 20_000
-"""A number of processes that no machine starts in a second."""
+"""More processes than any machine starts in a second."""
 
 
 @functools.cache
@@ -131,7 +131,7 @@ _LOOKS = 3
 
 
 def members(session: int, since: Moment | None = None) -> list[Member]:
-    """The living processes of a session, but perhaps not those from before ``since``, which costs less."""
+    """Return the living processes of a session. With ``since``, older processes may be missing, which makes the scan cheaper."""
     least = 0 if since is None else since.least_pid()
     for _ in range(_LOOKS):
         found, missed = _members(session, least)
@@ -141,7 +141,7 @@ def members(session: int, since: Moment | None = None) -> list[Member]:
 
 
 def _members(session: int, least: int) -> tuple[list[Member], bool]:
-    """The second: one ended between the list and the look at it, and what it forked last is on no list."""
+    """Return the living processes, and True if one ended during the scan: its last child may then be missing."""
     found: list[Member] = []
     missed = False
     with contextlib.suppress(OSError):  # no /proc
@@ -159,13 +159,13 @@ def _members(session: int, least: int) -> tuple[list[Member], bool]:
 
 
 def ignored(pid: int) -> int:
-    """The signals that it ignores, as a mask: bit N - 1 for signal N."""
+    """Return the signals that the process ignores, as a mask: bit N - 1 for signal N."""
     found = _read(f"/proc/{pid}/status").partition(b"SigIgn:")[2].split(maxsplit=1)
     return int(found[0], 16) if found else 0
 
 
 def argv(pid: int) -> bytes:
-    """Return the process's arguments, each ended by a zero byte; b"" where it has ended."""
+    """Return the process's arguments, each followed by a zero byte; b"" if it has ended."""
     return _read(f"/proc/{pid}/cmdline")
 
 

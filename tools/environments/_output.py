@@ -1,4 +1,4 @@
-"""Output of one command: bounded, and shown to observers while the command runs."""
+"""Output of one command: bounded, and passed to observers while the command runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ STREAMS = ("stdout", "stderr")
 
 
 class Output:
-    """Both streams, for as long and as far as ``request`` wants them."""
+    """Both output streams of a command, kept and shown as ``request`` asks."""
 
     def __init__(self, request: ExecRequest) -> None:
         self._kept = {name: Capture(name, request.keep, request.spill) for name in STREAMS}
         self._show = request.on_output
 
     def take(self, stream: str, data: bytes) -> None:
-        """The next chunk."""
+        """Add the next chunk of a stream."""
         self._kept[stream].add(data)
         if self._show is not None:
             try:
                 self._show(stream, data)
-            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
+            except Exception:  # noqa: BLE001 - a faulty observer must not cost the result
                 _log.exception("on_output raised; this command's output is no longer shown while it runs")
                 self._show = None
 
     def finish(self) -> dict[str, Captured]:
-        """Return the output that was kept, by stream. May be called twice."""
+        """Return the kept output by stream. May be called twice."""
         return {name: capture.finish() for name, capture in self._kept.items()}

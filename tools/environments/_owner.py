@@ -1,4 +1,4 @@
-"""Owners of what processes keep outside themselves, so that the next start removes what a killed one left behind."""
+"""Owners of what processes keep outside themselves, so that the next start can remove what a killed process left."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tools import alive
 
 
 def us() -> str:
-    """Return this process's identity: machine, boot, process namespace, number, start."""
+    """Return this process's identity: host, boot, process namespace, process number and start time."""
     return " ".join((*_here(), str(os.getpid()), alive.started(os.getpid()) or ""))
 
 
 def _here() -> tuple[str, str, str]:
     space = "?"
     with contextlib.suppress(OSError):  # not Linux
-        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - a string is wanted
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the result is used as a string
     return socket.gethostname(), alive.boot() or "?", space
 
 
 def is_dead(owner: str) -> bool:
-    """False where that cannot be known from here."""
+    """Return True if the owner has ended; False if it lives or if this process cannot find out."""
     words = owner.split(" ")
     if len(words) != 5:
         return False

@@ -1,4 +1,4 @@
-"""Turns for many commands that begin at once, so that the event loop can do other work between them."""
+"""Turns for many commands that start at once, so that the event loop can do other work in between."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import weakref
 from collections import deque
 
 _SOME = 10
-"""Number of starts in one round of the event loop: each works for a part of a millisecond."""
+"""Number of starts in one round of the event loop. Each takes a fraction of a millisecond."""
 
 
 class _Round:
-    """The starts of one event loop, and those that wait there."""
+    """The starts of one event loop, and the callers that wait for their turn there."""
 
     def __init__(self) -> None:
         self._begun = 0
@@ -30,7 +30,7 @@ class _Round:
         self._begun = 0
         while self._waiting and self._begun < _SOME:
             future = self._waiting.popleft()
-            if not future.done():  # whoever waited was cancelled
+            if not future.done():  # a cancelled caller is done already
                 future.set_result(None)
                 self._begun += 1
         if self._begun:
@@ -42,7 +42,7 @@ _rounds: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = weakref.
 
 
 async def turn() -> None:
-    """Return now, or some rounds later where many asked at once."""
+    """Return at once, or some rounds of the event loop later if many callers ask at the same time."""
     loop = asyncio.get_running_loop()
     with _lock:
         mine = _rounds.setdefault(loop, _Round())

@@ -1,4 +1,4 @@
-"""The state of an environment that another process can go on with: its folder and its exported variables."""
+"""The state of an environment that another process can restore: its folder and its exported variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Runs(Protocol):
 
 
 def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
-    """The variables that programs get, but those that are as ``given`` and those that a shell or a connection makes itself."""
+    """Return the exported variables, without those equal to ``given`` and those that a shell or a connection sets itself."""
     return {
         name: value
         for name, flags in state.attributes.items()
@@ -33,7 +33,7 @@ def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def check(state: PortableState) -> None:
-    """Raises EnvironmentFailed for what no shell can hold."""
+    """Check that a shell can hold the state. Raises EnvironmentFailed if not."""
     if not state.cwd.startswith("/") or "\0" in state.cwd:
         raise EnvironmentFailed(f"the folder {state.cwd!r} of a stored state is not an absolute path: it was not restored")
     for name, value in state.variables.items():
@@ -47,7 +47,7 @@ def gone(cwd: str) -> str:
 
 
 async def told_to_restore(environment: _Runs, state: PortableState) -> None:
-    """Have the session's shell enter the folder and set the variables. Raises EnvironmentFailed."""
+    """Enter the folder and set the variables in the session's shell. Raises EnvironmentFailed."""
     exports = "".join(f" && \\builtin export {name}={driver.quote(value)}" for name, value in state.variables.items())
     outcome = await environment.execute(ExecRequest(f"\\builtin cd -P -- {driver.quote(state.cwd)}{exports}", timeout=_LIMIT))
     if outcome.exit_code or outcome.ended != "exited":

@@ -1,4 +1,4 @@
-"""A request, as a shell can take it."""
+"""Checks of a request before a shell runs it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tools.environments.shell import driver
 
 _LARGEST = 120_000
 _LARGEST_ALL = 1_000_000
-"""Most bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
+"""Maximum bytes of one variable and of all: Linux accepts 131,072 for one, and a little over 2 MB for all."""
 
 
 def command_text(request: ExecRequest) -> str:
-    """The command. Raises EnvironmentFailed for what cannot be passed."""
+    """Return the command of the request. Raises EnvironmentFailed if a shell cannot take it."""
     if "\0" in request.command:
         raise EnvironmentFailed("the command contains a NUL character: write it as an escape, such as printf '\\0'")
     try:
@@ -33,7 +33,7 @@ def command_text(request: ExecRequest) -> str:
 
 
 async def folder_of(request: ExecRequest, cwd: str, resolve: Callable[[str], Awaitable[str]]) -> str:
-    """Return the folder in which the command is to run. ``cwd``: where one runs that names none. Raises EnvironmentFailed."""
+    """Return the folder to run the command in; ``cwd`` is the default if the request names none. Raises EnvironmentFailed."""
     if request.cwd is None:
         return cwd
     try:
@@ -46,11 +46,11 @@ async def folder_of(request: ExecRequest, cwd: str, resolve: Callable[[str], Awa
 
 
 def may_have_run(where: str, error: OSError) -> EnvironmentFailed:
-    """Return the error for a fault of this machine, such as too many open files, that took a command's result."""
+    """Return the error for a fault of this machine, such as too many open files, that lost a command's result."""
     why = error.strerror or str(error)
     return EnvironmentFailed(f"{where} broke ({why}); the command may have run, and may still be running; it was not tried again")
 
 
 def never_run(cwd: str, where: str) -> ExecOutcome:
-    """Return the outcome of a command that was interrupted before it could begin."""
+    """Return the outcome of a command that was interrupted before it started."""
     return ExecOutcome(130, Captured(), Captured(), cwd, 0.0, where, "interrupted")

@@ -1,4 +1,4 @@
-"""A few descriptors that are kept back, for what must be done where no more files can be opened."""
+"""A few reserved descriptors, for work that must succeed even when no more files can be opened."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _FEW = 3
 
 
 class Spare:
-    """Spare descriptors. Safe to use from several threads."""
+    """Reserved descriptors. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: list[int] = []
 
     def hold(self) -> None:
-        """Keep them back from now on, as far as there are any."""
-        with self._lock, contextlib.suppress(OSError):  # there are none now
+        """Reserve the descriptors from now on, or as many as the system gives."""
+        with self._lock, contextlib.suppress(OSError):  # the system has none left
             while len(self._held) < _FEW:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Close the spare descriptors for the length of this context, so that others can open as many."""
+        """Close the reserved descriptors while the context lasts, so that other code can open as many."""
         with self._lock:
             held, self._held = self._held, []
         for fd in held:

@@ -1,4 +1,4 @@
-"""Start work that can be interrupted even where its caller can't be."""
+"""Start processes that can be interrupted even if this process ignores the signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from tools.environments.session_mark import mark
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
-# The second pair is ignored by Python itself, and given back by subprocess only for the first program that it starts.
+# Python itself ignores the second pair, and subprocess restores it only for the first program that it starts.
 _AS_IF_NOTHING = (
     "import os, signal, sys\n"
     f"for number in {[int(each) for each in (*_ENDING, signal.SIGPIPE, signal.SIGXFSZ)]}:\n"
@@ -22,15 +22,17 @@ _AS_IF_NOTHING = (
     "    os.environ['LC_CTYPE'] = sys.argv[1]\n"
     "os.execv(sys.argv[2], sys.argv[3:])\n"
 )
-"""Program that execs another one. LC_CTYPE is given to it apart: Python sets one itself where the locale is C (PEP 538)."""
+"""Program that executes another one. LC_CTYPE is passed separately, because Python sets it in the C locale (PEP 538)."""
 
 
 def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``executable`` with ``argv``, marked as a session's (see session_mark); options as Popen has them. Raises OSError.
+    """Start ``executable`` with ``argv`` and mark the process as a session's (see session_mark). ``options`` go to Popen.
 
-    A script that starts us in the background (``toolcrib run ... &``) has us ignore SIGINT, nohup has us ignore SIGHUP. So would
-    all that we start, and a shell that begins like that can never take it back, nor can its commands be interrupted
-    (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html, 2.11). It would list them as its traps, too.
+    Raises OSError. A script that starts toolcrib in the background (``toolcrib run ... &``) makes it ignore SIGINT, and nohup
+    makes
+    it ignore SIGHUP. Child processes would inherit that; a shell can never undo it, cannot interrupt its commands
+    (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html, 2.11) and would list these signals as its
+    traps.
     """
     if sys.executable and any(signal.getsignal(each) is signal.SIG_IGN for each in _ENDING):
         given = options.get("env")

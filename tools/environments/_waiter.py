@@ -1,4 +1,4 @@
-"""Wait for news or a deadline, whichever comes first."""
+"""Wait for a wake-up or a deadline, whichever is first."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 
 
 class Waiter:
-    """A wait for news, for one coroutine and one event loop at a time."""
+    """A wait for a wake-up, for one coroutine and one event loop at a time."""
 
     def __init__(self) -> None:
         self._told: asyncio.Future[None] | None = None
 
     async def wait(self, deadline: float | None) -> None:
-        """Wait until ``wake`` is called or the deadline (of the loop's clock) passes. An earlier ``wake`` does not count."""
+        """Wait until ``wake`` is called or the deadline (by the loop's clock) passes. A ``wake`` before the wait does not
+        count.
+        """
         loop = asyncio.get_running_loop()
         self._told = loop.create_future()
         timer = None if deadline is None else loop.call_at(deadline, self.wake)
@@ -24,6 +26,6 @@ class Waiter:
                 timer.cancel()
 
     def wake(self) -> None:
-        """Wake the waiting coroutine. Call this in its loop."""
+        """Wake the waiting coroutine. Must be called in its event loop."""
         if self._told is not None and not self._told.done():
             self._told.set_result(None)

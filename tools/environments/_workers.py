@@ -1,4 +1,4 @@
-"""Threads for work that blocks: few, and ended when there is no work."""
+"""Threads for blocking work. They are few, and end when there is no work."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _IDLE = 5.0
-"""Seconds without work after which a thread ends."""
+"""Idle seconds after which a thread ends."""
 
 
 class Workers:
-    """A pool of at most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
+    """A pool of at most ``most`` threads, shared by all event loops of the process. A forked process starts with none."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
@@ -30,7 +30,7 @@ class Workers:
         self._owner = os.getpid()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run ``work``, which raises nothing, as soon as a thread is free. From any thread."""
+        """Run ``work`` as soon as a thread is free. ``work`` must not raise. May be called from any thread."""
         if self._owner != os.getpid():
             self._forget()
         with self._changed:
@@ -42,8 +42,9 @@ class Workers:
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     async def run(self, work: Callable[[], _T], *, drop: Callable[[_T], None] | None = None) -> _T:
-        """Return what ``work`` returns, or raise what it raises. It is done also where whoever waits is cancelled meanwhile:
-        then ``drop`` gets what came of it.
+        """Return what ``work`` returns, or raise what it raises.
+
+        The work finishes even if its waiter is cancelled; ``drop`` then receives the result.
         """
         job = _Job(work, drop)
         self.submit(job.do)
@@ -66,13 +67,13 @@ class Workers:
                 work = self._waiting.popleft()
             try:
                 work()
-            except Exception:  # noqa: BLE001 - it says that it raises nothing; others must not wait for a thread that is gone
+            except Exception:  # noqa: BLE001 - work must not raise; if it does, later work still needs this thread
                 _log.exception("work in the background failed")
-            del work  # what it holds must not live as long as this thread waits
+            del work  # release the objects it refers to while this thread waits
 
 
 class _Job(Generic[_T]):
-    """Work for a thread. It belongs to the event loop that it was made in; its result is either handed over there or dropped."""
+    """Work for a thread. It belongs to the event loop that created it; its result is delivered there or dropped."""
 
     def __init__(self, work: Callable[[], _T], drop: Callable[[_T], None] | None) -> None:
         self._work, self._drop = work, drop
@@ -86,7 +87,7 @@ class _Job(Generic[_T]):
         fault: BaseException | None = None
         try:
             result = self._work()
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - the waiter gets the error
             fault = error
         else:
             with self._lock:
@@ -96,7 +97,7 @@ class _Job(Generic[_T]):
         if wanted:
             try:
                 self._loop.call_soon_threadsafe(self._tell, fault)
-            except RuntimeError:  # the loop is closed: nobody waits there any more
+            except RuntimeError:  # the loop is closed, so no coroutine waits there
                 wanted = False
         if not wanted:
             self.forget()
@@ -109,13 +110,13 @@ class _Job(Generic[_T]):
             return
         with self._lock:
             result = self._results.pop() if self._results else None
-        self.done.set_result(result)  # type: ignore[arg-type]  # without a fault there is one
+        self.done.set_result(result)  # type: ignore[arg-type]  # without a fault there is a result
 
     def give_up(self) -> bool:
-        """Give up the wait. Return True if there is a result that ``forget`` must drop."""
+        """Cancel the wait. Return True if there is a result that ``forget`` must drop."""
         with self._lock:
             self._given_up = True
-            if self.done.done() and not self.done.cancelled() and self.done.exception() is None:  # in the same moment
+            if self.done.done() and not self.done.cancelled() and self.done.exception() is None:  # delivered at the same moment
                 self._results.append(self.done.result())
             return bool(self._results)
 

@@ -1,4 +1,4 @@
-"""A container that a session has in a backend, as people list and end it."""
+"""A session's container in a backend, as the user lists and stops it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OurContainer:
-    """A container of toolcrib's. ``since`` is when it was started last, in Unix seconds. ``owner_lives`` is None where that
-    can't be known.
+    """A container that toolcrib made. ``since``: its last start in Unix seconds. ``owner_lives``: None if unknown.
 
-    ``in_use``: something runs in it beside what keeps it up.
+    ``in_use``: a process runs in it besides the one that keeps it alive.
     """
 
     name: str
@@ -30,5 +29,5 @@ class OurContainer:
         return self.owner_lives is False and not self.kept
 
     def idle_for(self, seconds: float) -> bool:
-        """Return True if it is kept, nobody works in it, and it was not started within the last ``seconds``."""
+        """Return True if the container is kept, not in use, and was started at least ``seconds`` ago."""
         return self.kept and not self.in_use and time.time() - self.since >= seconds

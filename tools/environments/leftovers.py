@@ -1,5 +1,6 @@
-"""Leftovers: folders ``toolcrib-PID-*`` of processes that were killed, ``toolcrib-kept-*`` after a week, and processes that talk
-through such a folder. Nobody needs them any more.
+"""Find and remove what killed processes left: folders ``toolcrib-PID-*``, and processes that use a FIFO in such a folder.
+
+Folders ``toolcrib-kept-*`` are removed after a week.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from toolcrib.contract.regex import Regex
 from tools import alive
 
 _OWNED = Regex(r"/toolcrib-(\d+)-[^/]+/")
-_MEMORY = "/dev/shm"  # noqa: S108 - looked at, and what is ours in it is private
+_MEMORY = "/dev/shm"  # noqa: S108 - only listed; toolcrib's folders in it are private
 KEPT_SECONDS = 7 * 86_400.0
-"""How long a person may look at what a result that was too long names."""
+"""Seconds for which the files of over-long results are kept for the user."""
 
 
 def left_behind(bases: Sequence[str] | None = None) -> list[Path]:
-    """Private folders of dead processes of this user, in ``bases`` or wherever there may be some; and those in which people
-    were told paths, once they are older than ``KEPT_SECONDS``.
+    """Return private folders of this user's dead processes, in ``bases`` or in all usual places.
+
+    Folders with files named in results are included when they are older than ``KEPT_SECONDS``.
     """
     found = []
     oldest = time.time() - KEPT_SECONDS
     for base in dict.fromkeys(bases or (_MEMORY, tempfile.gettempdir())):
         for folder in sorted(Path(base).glob("toolcrib-*-*")):
             owner = folder.name.split("-")[1]
-            with contextlib.suppress(OSError):  # gone meanwhile, or not ours to look at
+            with contextlib.suppress(OSError):  # deleted meanwhile, or another user's
                 about = folder.lstat()
                 over = about.st_mtime < oldest if owner == "kept" else owner.isdigit() and not alive.exists(int(owner))
                 if over and about.st_uid == os.geteuid():
@@ -49,20 +51,20 @@ def remove(folder: Path) -> None:
 
 @functools.cache
 def sweep(base: str) -> None:
-    """Once a process: remove those in ``base``."""
+    """Remove leftover folders in ``base``, once per process."""
     for folder in left_behind([base]):
         remove(folder)
 
 
 class LeftProcess(NamedTuple):
-    """A process of a command whose toolcrib has ended. ``start`` is as alive.started gives it."""
+    """A process of a command whose toolcrib has ended. ``start`` is as alive.started returns it."""
 
     pid: int
     start: str
     program: str
 
     def end(self) -> bool:
-        """Kill it, and nothing else that has its number by now. Return False where it had ended."""
+        """Kill the process, and no other process with its number. Return False if it had ended."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:
@@ -79,13 +81,13 @@ class LeftProcess(NamedTuple):
 
 
 def processes_left() -> list[LeftProcess]:
-    """Return processes of this user that have a FIFO of a dead process's private folder open: its shells, and what they ran.
+    """Return this user's processes that have a FIFO in a dead process's private folder open: its shells and their commands.
 
-    Empty where there is no /proc.
+    Empty without /proc.
     """
     found = []
     for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
-        with contextlib.suppress(OSError):  # it ended while we looked, or may not be looked at
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is not accessible
             if process.stat().st_uid == os.geteuid() and _is_left(process / "fd"):
                 start = alive.started(int(process.name))
                 program = os.fsdecode((process / "comm").read_bytes()).strip()

@@ -1,10 +1,10 @@
-"""A docker engine: a container for each session, hardened unless told otherwise.
+"""The docker backend: one container for each session, hardened by default.
 
-``environment`` is the whole; ``options`` say what the container is made of and ``mounts`` which folders it may see, ``link``
-makes and ends it with ``patience`` for its engine, ``engine`` says why one does not answer, ``kept`` is about one that was
-there before, ``channel`` is one process in it, ``watch`` ends what a toolcrib that was killed leaves behind and
-``removal`` what an engine would not remove at the end; ``admin`` is for people who list and end containers, ``person`` takes
-one inside.
+``environment`` is the backend itself; ``options`` and ``mounts`` define the container and the folders that it sees. ``link``
+creates
+and removes it, ``patience`` limits the waits for its engine, ``engine`` explains why an engine does not answer, ``kept`` checks a
+reused container, and ``channel`` is one process in it. ``watch`` cleans up after a killed toolcrib, ``removal`` retries failed
+removals. ``admin`` lists and stops containers for the user, ``person`` opens a shell in one for the user.
 """
 
 from tools.environments.docker.environment import DockerEnvironment, open_docker

@@ -1,4 +1,4 @@
-"""Our containers of a docker engine, for people: which there are, whose they are, and their end."""
+"""List, stop and remove toolcrib's containers in a docker engine, for the user."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _KEEP = "toolcrib.keep"
 
 
 def engine_of(host: str) -> str:
-    """The address that an empty one means."""
+    """Return the engine's address; for an empty one $DOCKER_HOST or the default."""
     return host or os.environ.get("DOCKER_HOST", "") or DEFAULT_ENGINE
 
 
 def containers(host: str = "") -> list[OurContainer]:
-    """Return toolcrib's containers there, of all processes, the newest first. Raises EnvironmentFailed."""
+    """Return toolcrib's containers in the engine, of all processes, newest first. Raises EnvironmentFailed."""
     with client_of(host) as client:
         found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
         return [_read(each, host) for each in found]
 
 
 def images(host: str) -> tuple[str, ...]:
-    """Return the names of the images there, sorted. Raises EnvironmentFailed."""
+    """Return the names of the engine's images, sorted. Raises EnvironmentFailed."""
     with client_of(host) as client:
         return tuple(sorted({tag for image in client.images.list() for tag in image.tags}))
 
 
 def stop(container: OurContainer) -> str:
-    """Return a report of how the container was stopped. It is removed unless it is kept for later. Raises EnvironmentFailed."""
+    """Stop a kept container or remove any other, and return which of the two happened. Raises EnvironmentFailed."""
     with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         found = client.containers.get(container.name)
         if container.kept:
@@ -53,7 +53,7 @@ def stop(container: OurContainer) -> str:
 
 
 def remove(container: OurContainer) -> None:
-    """Raises EnvironmentFailed."""
+    """Remove the container. Raises EnvironmentFailed."""
     with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         client.containers.get(container.name).remove(force=True, v=True)
 
@@ -80,7 +80,7 @@ def _read(container: Any, host: str) -> OurContainer:
 
 
 def _seconds(stamp: str) -> float:
-    """Return the Unix time of a stamp such as ``2026-01-31T12:00:00.123456789Z``; 0 for one that stands for never."""
+    """Return the Unix time of a stamp such as ``2026-01-31T12:00:00.123456789Z``; 0 for a stamp that means never."""
     with contextlib.suppress(ValueError):
         then = datetime.fromisoformat(f"{stamp.partition('.')[0].removesuffix('Z')}+00:00").timestamp()
         return max(0.0, then)
@@ -96,7 +96,7 @@ def _not_found() -> type[Exception]:
 
 @contextlib.contextmanager
 def client_of(host: str) -> Iterator[docker.DockerClient]:
-    """A way to the engine for a moment; quick to see that nobody is at home. Raises EnvironmentFailed."""
+    """Open a short-lived client of the engine; fail fast if no engine answers. Raises EnvironmentFailed."""
     address = engine_of(host)
     try:
         import docker

@@ -1,4 +1,4 @@
-"""A process in a container, and its streams as the engine multiplexes them over one socket."""
+"""A process in a container, with its streams as the engine multiplexes them over one socket."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _HEADER = 8
 
 
 class DockerChannel:
-    """A process in a container. ``left`` holds the socket's owner, which would close it when collected. ``code`` asks the
-    engine how the process ended.
+    """A process in a container. ``left`` keeps the socket's owner alive, which would close the socket when collected. ``code``
+    asks the engine for the exit code.
     """
 
     def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None]) -> None:
@@ -46,7 +46,9 @@ class DockerChannel:
         return found
 
     def _next(self) -> tuple[Stream, bytes] | None:
-        """Return the next message of a stream, or None where it is incomplete: each has a header, and may arrive in parts."""
+        """Return the next data of a stream, or None if more must arrive first. Each message has a header and may arrive in
+        parts.
+        """
         if not self._due:
             header = self._buffer[self._at : self._at + _HEADER]
             if len(header) < _HEADER:
@@ -68,7 +70,7 @@ class DockerChannel:
             raise ChannelBroken(f"the connection to the docker engine broke: {error.strerror or error}") from error
 
     def close_input(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # the process has ended already
             self._sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -76,6 +78,6 @@ class DockerChannel:
             return
         self._closed = True
         for each in (self._sock, self._left):
-            with contextlib.suppress(OSError):  # broken already
+            with contextlib.suppress(OSError):  # the connection is lost already
                 getattr(each, "close", lambda: None)()
         self._left = None

@@ -24,7 +24,7 @@ _CAUSES = (
         "did it just end? Where it is not started again, see its log (journalctl -u docker)",
     ),
 )
-"""(text of an error, its meaning, advice)"""
+"""(text in the error, its meaning, advice)"""
 _FIXES = (
     (("unable to find user",), "set user to UID:GID, or to a name that the image has"),
     (("network ", "not found"), "set network to none, or to one that `docker network ls` lists"),
@@ -37,7 +37,7 @@ _FIXES = (
 
 
 def refused(what: str, said: str) -> EnvironmentFailed:
-    """The engine answers, and says no."""
+    """Return the error for a request that the engine rejected."""
     fix = next((f": {fix}" for signs, fix in _FIXES if all(sign in said.lower() for sign in signs)), "")
     return EnvironmentFailed(f"cannot {what} the container: the docker engine says: {said}{fix}")
 

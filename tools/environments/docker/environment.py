@@ -1,4 +1,4 @@
-"""A container of a docker engine: one for each session, hardened unless told otherwise."""
+"""The docker environment: one container for each session, hardened by default."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["DockerEnvironment", "open_docker"]
 
 
 class DockerEnvironment(RemoteEnvironment):
-    """See RemoteEnvironment for how commands are run, and Options for what its container may do.
+    """A container as an environment. See RemoteEnvironment for how commands run, and Options for what the container may do.
 
-    ``where`` is ``docker:NAME``. The container is made at the first use. Where it is removed or replaced, or the engine is
-    restarted, a call that runs fails and says so; the next one starts the container again or makes another, and says that.
+    ``where`` is ``docker:NAME``. The container is created at first use. If it is removed or replaced, or the engine restarts, the
+    running call fails and reports it. The next call starts the container again or creates another, and reports that.
     """
 
     def __init__(self, options: Options, cwd: str, own: OwnFiles = NONE) -> None:
         self._mounts, self._own = options.mounts, own
         self._container = DockerLink(options)
-        super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+        super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - a path in the container
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         try:
             return await super().execute(request)
-        except GivenUp:  # raised only before anything is run
+        except GivenUp:  # raised only before a command starts
             return never_run(request.cwd or self.cwd, self.identity)
 
     def interrupt(self) -> None:
@@ -46,19 +46,19 @@ class DockerEnvironment(RemoteEnvironment):
         return f"{self._container.news()} {super()._said()}".strip()
 
     async def resolve(self, path: str) -> str:
-        """Return the path that ``path`` leads to. A hard link in a mount, of one of our own files, leads to that."""
+        """Return the path that ``path`` leads to. A hard link in a mount to one of toolcrib's own files leads to that file."""
         found = await super().resolve(path)
         here = self._here(found)
         return found if not here or (name := self._own.leads_to(here)) == here else name
 
     def _here(self, path: str) -> str:
-        """Return the path on this machine of what is mounted at ``path``, "" if nothing is."""
+        """Return the path on this machine of what is mounted at ``path``, or ""."""
         over = [mount for mount in self._mounts if path == mount.target or path.startswith(f"{mount.target}/")]
         mount = max(over, key=lambda each: len(each.target), default=None)
         return "" if mount is None else f"{mount.source}{path[len(mount.target) :]}"
 
     def holder(self, path: str) -> str:
-        """Return the holder of this file: a folder that outlives the container, or the container."""
+        """Return what holds this file: a folder that outlives the container, or the container."""
         return f"docker mount {here}" if (here := self._here(path)) else self.identity
 
 
@@ -73,8 +73,10 @@ def open_docker(
     own: OwnFiles = NONE,
     **options: Any,
 ) -> DockerEnvironment:
-    """Open a docker environment. ``cwd`` is the project's folder here, which the container sees at the same path. For the rest
-    see Options. Raises EnvironmentFailed for options that cannot be had or would hand this machine over.
+    """Open a docker environment. ``cwd`` is the project's folder; the container sees it at the same path. For the rest see
+    Options.
+
+    Raises EnvironmentFailed for options that are unavailable or would give the container control of this machine.
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
     return DockerEnvironment(made, made.workdir, own)

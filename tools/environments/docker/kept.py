@@ -1,4 +1,4 @@
-"""A container that was kept: whether what was only in its memory is still there."""
+"""Checks whether a kept container lost its processes and in-memory files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _NEVER = "0001-"
-"""Beginning of the engine's moments that have not come."""
-# What a restart takes away remembers whether one of us was there since: /dev/shm, else /tmp.
+"""Beginning of the timestamps with which the engine means "never"."""
+# A file that a restart deletes marks the last use: in /dev/shm, or in /tmp.
 _SEEN = """
 for d in /dev/shm /tmp; do
   f=$d/.toolcrib-seen; t=; IFS= read -r t <"$f"
@@ -21,10 +21,9 @@ exit 1
 
 
 def started_again(container: Container) -> str:
-    """Return a notice if the container was stopped since one of us used it last, whoever started it; else "". It only looks at
-    a running container.
+    """Return a notice if the container was stopped and started again since its last use by toolcrib; else "".
 
-    Raises what the engine's client raises.
+    Only for a running container. Raises what the engine's client raises.
     """
     state = container.attrs["State"]
     if str(state.get("FinishedAt", _NEVER)).startswith(_NEVER):

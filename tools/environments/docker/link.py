@@ -1,4 +1,4 @@
-"""The way into a container: its engine, its making, its end."""
+"""The connection to a container: its engine, its creation and its removal."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _TIMEOUT = 30
-"""Seconds that the engine has for an answer."""
+"""Seconds that the engine has to answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""PATH of commands where the image sets none."""
+"""PATH of commands if the image sets none."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
 _HALTED = 2.0
 _GRACE = 0.5
 _LEAVING = 2.0
-"""Seconds for whoever leaves, where the engine hangs."""
+"""Seconds that closing may take if the engine hangs."""
 _LAST = 5.0
-"""Seconds for what is still begun while somebody leaves."""
+"""Seconds for work that starts while the environment is closing."""
 _FEW = 16
-"""Number of processes with which a shell may fail to start."""
+"""Limit of processes below which a shell may fail to start."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
-"""Exit codes of a container whose first process could not be started; one that had a shell ends with others."""
+"""Exit codes of a container whose first process could not start. With a working shell the exit code differs."""
 
 
 class DockerLink:
-    """Link to a container. ``epoch`` grows with each container. Safe to use from several threads."""
+    """Link to a container. ``epoch`` grows with each start of a container. Safe to use from several threads."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -87,9 +87,7 @@ class DockerLink:
         return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
 
     def _knock(self) -> None:
-        """Connect to the engine's socket and close it: docker-py leaves a socket open where no engine answers. Raises
-        OSError.
-        """
+        """Connect to the engine's socket and close it, because docker-py leaks a socket if no engine answers. Raises OSError."""
         if self._address.startswith("unix://"):
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(_TIMEOUT)
@@ -111,7 +109,7 @@ class DockerLink:
             raise unanswered(self._address, error) from error
 
     def _ready(self) -> Container:
-        """A container that runs."""
+        """Return the running container. Start or create it if needed."""
         import docker
 
         if self._closed:
@@ -150,14 +148,14 @@ class DockerLink:
             if self.options.keep == "reuse":
                 with self._explained("look into"):
                     said = kept.started_again(container)
-                self._news = self._news or ("" if self.epoch else said)  # later the epoch says it
+                self._news = self._news or ("" if self.epoch else said)  # a later start is reported through the epoch
             self.epoch += 1
             self._started = started
         return container
 
     def news(self) -> str:
-        """Return, once, what a session that continues in a kept container must know of it; "" where there is nothing."""
-        said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
+        """Return, once, what the session must know about a reused container; "" if there is nothing."""
+        said, self._news = self._news, ""  # without the lock, which a call that waits for the engine holds
         return said
 
     def _made(self, client: docker.DockerClient) -> Container:
@@ -170,10 +168,10 @@ class DockerLink:
             except docker.errors.APIError as error:
                 if "Range of CPUs" not in str(error.explanation):
                     raise
-                return client.containers.create(**{**wanted, "nano_cpus": 0})  # it has no more than that
+                return client.containers.create(**{**wanted, "nano_cpus": 0})  # the machine has fewer CPUs
         except Exception as error:
             refused = isinstance(error, docker.errors.APIError) and error.is_client_error()
-            if not refused and self.options.keep == "remove":  # it may be there all the same, or come yet
+            if not refused and self.options.keep == "remove":  # the engine may have created it all the same, or may yet do so
                 removals.add(wanted["name"], self.options.host, may_come=True)
             raise
 
@@ -185,21 +183,21 @@ class DockerLink:
     # -- channels ------------------------------------------------------------------------------------------------
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
-        """Raises GivenUp too."""
+        """Start a process in the container and return its channel. Raises GivenUp too."""
         return self._patiently(lambda: self._open(argv))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        try:  # also where the wait that hangs is only just given up, and nobody knows of it yet
+        try:  # also if the hanging wait has only just been cancelled
             return self._patience.wait(work, _LAST if self._leaves else None)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """End all waits for the engine; one that is well has answered by then."""
+        """Cancel all waits for the engine after a short grace, in which a healthy engine answers."""
         self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
-        """The end is near: an engine that hangs is not waited for."""
+        """Prepare to close: stop waiting for an engine that hangs."""
         self._leaves = True
         self._patience.give_up()
 
@@ -223,7 +221,7 @@ class DockerLink:
             try:
                 self._knock()
                 said = api.exec_inspect(made)
-            except Exception:  # noqa: BLE001 - whatever the engine's client raises: it does not say how it ended
+            except Exception:  # noqa: BLE001 - the engine's client may raise anything: the exit code is then unknown
                 return None
             return None if said["Running"] else said["ExitCode"]
 
@@ -231,7 +229,7 @@ class DockerLink:
 
     @contextlib.contextmanager
     def _a_shell(self) -> Iterator[None]:
-        """Explain why no shell can be opened since the container has ended. Raises EnvironmentFailed."""
+        """Explain why no shell can start if the container has ended. Raises EnvironmentFailed."""
         import docker
 
         try:
@@ -244,7 +242,7 @@ class DockerLink:
             raise
 
     def variables(self) -> Mapping[str, str]:
-        """Raises GivenUp too."""
+        """Return the variables of the image and the options. Raises GivenUp too."""
         return self._patiently(self._variables)
 
     def _variables(self) -> Mapping[str, str]:
@@ -281,7 +279,7 @@ class DockerLink:
             return ""
         give_up = time.monotonic() + _REMOVAL
         try:
-            while time.monotonic() < give_up:  # it may be on its way out, and yet seem to run
+            while time.monotonic() < give_up:  # a container that is being removed may still seem to run
                 self._knock()
                 container.reload()
                 time.sleep(_REMOVAL / 5)
@@ -317,7 +315,7 @@ class DockerLink:
 
         container = self._container
         if container is not None:
-            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # it is lost, then
+            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # then it counts as lost
                 self._knock()
                 container.reload()
                 return _pause(container) if container.status == "paused" else ""
@@ -334,8 +332,11 @@ class DockerLink:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _let_go(self, container: Container) -> None:
-        """Removes it, unless it is kept. Where the engine is away, or does not do so, it is asked again until it does; when we
-        are gone, by the watchdog, which also ends what runs in a container that is kept; later by the next start of toolcrib.
+        """Remove the container, unless it is kept.
+
+        If the engine is away or fails, ``removals`` retries. After this process ends, the watchdog does it and also ends what
+        runs in a
+        kept container; the next start of toolcrib does it last.
         """
         import docker
         import requests
@@ -353,14 +354,14 @@ class DockerLink:
             watchdog.leave(str(container.id))
 
     def release_connections(self) -> None:
-        """The client makes new connections when it is used again."""
+        """Close the client's connections. The client opens new ones when used again."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
 
     def close(self) -> None:
         self._closed = True
-        with contextlib.suppress(TimeoutError, GivenUp):  # it goes on; if we end before, the watchdog does it
+        with contextlib.suppress(TimeoutError, GivenUp):  # the work continues; if this process ends first, the watchdog does it
             self._patience.wait(self._close, self._limit)
 
     def _close(self) -> None:
@@ -378,12 +379,12 @@ def _pause(container: Container) -> str:
 
 
 def _reap(client: docker.DockerClient) -> None:
-    """Remove what dead processes left behind, except containers that are kept."""
+    """Remove the containers of dead processes, except kept ones."""
     import docker
 
-    # Sparse: without a question for each, of which one may be gone by then.
+    # Sparse: no request for each container, which may be gone by then.
     for container in client.containers.list(all=True, filters={"label": OWNER}, sparse=True):
         labels = container.attrs.get("Labels") or {}
         if labels.get("toolcrib.keep") != "reuse" and _owner.is_dead(labels.get(OWNER, "")):
-            with contextlib.suppress(docker.errors.APIError):  # somebody was faster
+            with contextlib.suppress(docker.errors.APIError):  # another process removed it first
                 container.remove(force=True, v=True)

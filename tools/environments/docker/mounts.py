@@ -13,20 +13,20 @@ from toolcrib.contract.errors import EnvironmentFailed
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Folders that can only be mounted read-only."""
 _NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/root", "/run", "/sys", "/var")
-"""Folders that can't be mounted, nor anything in them, except where people keep their files:"""
+"""Folders that cannot be mounted, nor anything in them, except these folders of user files:"""
 _ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
-"""Folders that hold everybody's sockets and files: only folders in them can be mounted."""
+"""Folders shared by all users: only folders inside them can be mounted."""
 _KEYS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".netrc", ".git-credentials", ".pgpass", ".password-store"}
 )
 _SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
-"""Folders of settings in a home."""
+"""Folders in a home that hold settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount: ``source`` here, free of links, is ``target`` in the container."""
+    """A mount: ``source`` on this machine, with links resolved, appears as ``target`` in the container."""
 
     source: str
     target: str
@@ -34,7 +34,7 @@ class Mount:
 
 
 def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Mount:
-    """Parse ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
+    """Parse ``HERE[:THERE][:ro|rw]``, read-only by default. Raises EnvironmentFailed."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
     if not 1 <= len(parts) <= 2 or not parts[0]:
@@ -47,12 +47,13 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
 def check_mount(
     mount: Mount, protected: Sequence[str] = (), host: str = "", *, instead: str = "Mount a folder of the project instead"
 ) -> Mount:
-    """Check a folder. ``host`` is the engine's address, ``instead`` says what to do where it may not be mounted. Raises
-    EnvironmentFailed for what would hand this machine, its keys or our own settings to the container.
+    """Return the mount if it is allowed. ``host``: the engine's address. ``instead``: advice for a refusal.
+
+    Raises EnvironmentFailed for a folder that would expose this machine, its keys or toolcrib's settings to the container.
     """
     source = mount.source
     try:
-        about = os.stat(source)  # noqa: PTH116 - a string is what there is
+        about = os.stat(source)  # noqa: PTH116 - the path is a string
     except OSError as error:
         raise EnvironmentFailed(f"{source} cannot be mounted: {error.strerror}. Make it, or take it out of mounts") from error
     if stat.S_ISSOCK(about.st_mode):
@@ -97,7 +98,7 @@ def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
 
 
 def _sockets(host: str) -> list[str]:
-    """The engine's, and the agent that holds our keys."""
+    """Return the sockets of the engine and of the agent that holds the user's keys."""
     addresses = (host, os.environ.get("DOCKER_HOST", ""))
     paths = [each.removeprefix("unix://") for each in addresses if each.startswith("unix://")]
     return [os.path.realpath(each) for each in (*paths, os.environ.get("SSH_AUTH_SOCK", "")) if each]

@@ -26,10 +26,10 @@ _KEEP = ("remove", "reuse")
 class Options:
     """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
 
-    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
-    that we own the files that commands write to the project. ``keep`` decides what happens to the container at the end:
-    ``remove`` it, or ``reuse`` it: the next session with the same ``session`` name and options continues in it. ``host`` is the
-    engine's address.
+    ``network``: ``none`` or the name of a network of the engine. ``user``: ``UID:GID`` or a name in the image; by default the
+    current
+    user, who then owns the files that commands write to the project. ``keep``: ``remove`` the container at the end, or ``reuse``
+    it in the next session with the same ``session`` name and options. ``host``: the engine's address.
     """
 
     image: str
@@ -79,7 +79,7 @@ class Options:
             made = cls(
                 image=image,
                 session=session or secrets.token_hex(6),
-                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - the container's own
+                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - a path in the container
                 mounts=tuple(read),
                 **options,
             )
@@ -95,7 +95,7 @@ class Options:
 
     @property
     def key(self) -> str:
-        """A digest of the options; equal options have equal keys."""
+        """A digest of the options. Equal options have equal keys."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def create(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Options:
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges:true"],
             "read_only": self.read_only,
-            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - the container's own
+            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - a path in the container
             "mem_limit": memory,
             "memswap_limit": memory,
             "nano_cpus": int(self.cpus * 1e9),

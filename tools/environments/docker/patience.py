@@ -1,4 +1,4 @@
-"""Run calls of the engine's client, which block for half a minute where an engine was restarted, so that a caller can give up."""
+"""Calls of the engine's client that a caller can cancel. They block for half a minute when an engine was restarted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Result = TypeVar("Result")
 
 
 class GivenUp(EnvironmentFailed):
-    """The wait was interrupted, and nothing was run."""
+    """The wait was interrupted before anything ran."""
 
 
 class Patience:
-    """Waits for the engine that can be given up. Safe to use from several threads at once."""
+    """Waits for the engine that can be cancelled. Safe to use from several threads at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class Patience:
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
-        """Run ``work`` in a thread of its own and return or raise as it does. A result that nobody waits for any more is
+        """Run ``work`` in its own thread, and return or raise what it does. A result that arrives after a cancelled wait is
         closed.
 
         Raises GivenUp; TimeoutError after ``limit`` seconds.
@@ -50,7 +50,7 @@ class Patience:
         fault: BaseException | None = None
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - the waiter gets the error
             fault = error
         with self._lock:
             self._at_work -= 1
@@ -74,7 +74,7 @@ class Patience:
 
     @property
     def hangs(self) -> bool:
-        """True while work goes on that nobody waits for any more."""
+        """True while work runs whose wait was cancelled."""
         with self._lock:
             return self._at_work > len(self._waited_for)
 

@@ -1,4 +1,4 @@
-"""A person's own shell in a container: their terminal, handed through."""
+"""A shell in a container for the user, connected to their terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> in
 
         def fit(*_: object) -> None:
             size = shutil.get_terminal_size()
-            with contextlib.suppress(Exception):  # whatever the engine's client raises: a wrong width hurts nobody
+            with contextlib.suppress(Exception):  # the engine's client may raise anything; a wrong width does no harm
                 client.api.exec_resize(made, height=size.lines, width=size.columns)
 
         with contextlib.closing(held), _raw(sys.stdin.fileno()), _on_resize(fit):
@@ -44,7 +44,7 @@ def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> in
 
 
 def _pump(sock: Any, source: int, target: int) -> None:
-    """Copy data both ways, until the shell over there ends."""
+    """Copy data both ways until the shell in the container ends."""
     poll = select.poll()
     for fd in (sock.fileno(), source):
         poll.register(fd, select.POLLIN)
@@ -72,7 +72,7 @@ def _raw(fd: int) -> Iterator[None]:
         return
     before = termios.tcgetattr(fd)
     try:
-        tty.setraw(fd, termios.TCSADRAIN)  # what was typed ahead counts
+        tty.setraw(fd, termios.TCSADRAIN)  # keep what was typed ahead
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)

@@ -1,4 +1,4 @@
-"""Remove containers that could not be removed when their environments were closed, as soon as their engine lets us."""
+"""Retry the removal of containers that could not be removed when their environments were closed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools.environments.docker.admin import client_of, engine_of
 from tools.environments.docker.watch import watchdog
 
 _FIRST, _LATER = 0.5, 15.0
-"""Seconds between two attempts, at first and in the end."""
+"""Seconds between two attempts, at first and later."""
 _SOUGHT = 60.0
-"""Seconds for which an engine may still make a container after nobody waits for its answer."""
+"""Seconds for which an engine may still create a container after the wait for its answer ended."""
 
 
 @dataclass(slots=True)
 class _Doomed:
-    """A container, by its id or name. ``sought``: the moment until which it may still come into being."""
+    """A container, by its id or name. ``sought``: the moment until which the engine may still create it."""
 
     container: str
     engine: str
@@ -26,8 +26,9 @@ class _Doomed:
 
 
 class Removals:
-    """Containers of this process that are to be removed. A thread tries again while there are any; where this process ends
-    before, its watchdog does so, or the next start of toolcrib. Safe to use from several threads.
+    """Containers that this process must still remove. A thread retries while there are any.
+
+    If this process ends first, its watchdog removes them, or the next start of toolcrib. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
@@ -36,10 +37,10 @@ class Removals:
         self._thread: threading.Thread | None = None
 
     def add(self, container: str, host: str, *, may_come: bool = False) -> None:
-        """Have a container removed. ``may_come``: the engine was asked to make it, and did not answer."""
+        """Remove a container in the background. ``may_come``: the engine was asked to create it and did not answer."""
         with self._lock:
             self._left.append(_Doomed(container, engine_of(host), time.monotonic() + _SOUGHT if may_come else 0.0))
-            if self._thread is None or not self._thread.is_alive():  # as in a fork
+            if self._thread is None or not self._thread.is_alive():  # as after a fork
                 self._thread = threading.Thread(target=self._work, name="docker-removal", daemon=True)
                 self._thread.start()
 
@@ -62,7 +63,7 @@ class Removals:
 
 
 def _removed(doomed: _Doomed) -> bool:
-    """Return True if the container is gone for good."""
+    """Return True if the container is gone and cannot appear any more."""
     import docker
 
     try:
@@ -70,7 +71,7 @@ def _removed(doomed: _Doomed) -> bool:
             client.containers.get(doomed.container).remove(force=True, v=True)
     except docker.errors.NotFound:
         return time.monotonic() >= doomed.sought
-    except EnvironmentFailed:  # it is away, or can't do so now
+    except EnvironmentFailed:  # the engine is away, or cannot remove it now
         return False
     return True
 

@@ -1,6 +1,7 @@
-"""Watchdog process that removes our containers at once when this process is killed and can remove nothing itself.
+"""Watchdog process that removes this process's containers when this process is killed.
 
-Where it is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and remote/left.
+If the watchdog is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and
+remote/left.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     import docker
 
 _PATIENCE = 60.0
-"""Seconds that the engine has to answer again, if it does not when this process is killed."""
+"""Seconds that the engine has to answer, if it does not when this process is killed."""
 _PASSED = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "HOME", "PATH")
-# Nothing is imported before it is needed: it waits as long as we run.
+# The child lives as long as this process, so it imports modules only when needed.
 _CHILD = """import sys
 path, known = sys.stdin.readline()[:-1], {}
 for line in sys.stdin:
@@ -37,7 +38,7 @@ if known:
 
 
 class ContainerWatchdog:
-    """A small process that waits for the end of a pipe which only we hold. One for all containers, while there are any."""
+    """A small process that waits for the end of a pipe that only this process holds open. One serves all containers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,9 +47,9 @@ class ContainerWatchdog:
         self._owner = 0
 
     def enter(self, container: str, host: str, keep: str, folder: str = "") -> None:
-        """A container's id. Where ``keep`` is not ``remove``, only what ``folder`` there tells of is ended."""
+        """Watch a container by its id. Unless ``keep`` is ``remove``, only the processes listed in its ``folder`` are ended."""
         with self._lock:
-            if self._owner != os.getpid():  # first, or a copy of whoever was: what that has is not ours
+            if self._owner != os.getpid():  # the first use, or a fork: the parent's watchdog is not ours
                 self._owner, self._known, self._process = os.getpid(), {}, None
             self._known[container] = (host, keep, folder)
             if self._process is None or self._process.poll() is not None:
@@ -65,7 +66,7 @@ class ContainerWatchdog:
                 process.communicate()
 
     def _start(self) -> None:
-        with contextlib.suppress(OSError):  # no more processes: the containers themselves will say so
+        with contextlib.suppress(OSError):  # no more processes; using the container will report the same
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _CHILD],
                 cwd="/",
@@ -83,7 +84,7 @@ class ContainerWatchdog:
 
     def _say(self, *words: str) -> None:
         if self._process is not None and self._process.stdin is not None and self._owner == os.getpid():
-            with contextlib.suppress(OSError):  # somebody killed it; the next container starts another
+            with contextlib.suppress(OSError):  # the watchdog was killed; the next container starts another
                 self._process.stdin.write("\t".join(words) + "\n")
                 self._process.stdin.flush()
 
@@ -99,7 +100,7 @@ def end(known: dict[str, list[str]]) -> None:
             try:
                 with contextlib.closing(docker.DockerClient(host) if host else docker.from_env()) as client:
                     _end(client, container, keep, folder)
-            except docker.errors.APIError:  # it is gone already, or stopped
+            except docker.errors.APIError:  # the container is gone or stopped already
                 del known[container]
             except (docker.errors.DockerException, requests.RequestException, OSError):
                 time.sleep(1)

@@ -1,11 +1,12 @@
 """Program that makes a sandbox and runs a command as its first process.
 
-Its words are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in ``python -I -S`` and needs no package.
-``SETTINGS`` are the fields of ``LaunchPlan``, as NAME=VALUE with commas between. It prints the first process's number on its
-standard output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
+Its arguments are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in ``python -I -S`` and needs no package.
+``SETTINGS`` are the fields of ``LaunchPlan`` as NAME=VALUE, separated by commas. It prints the first process's number on its
+standard output and stays that process's parent. If the sandbox cannot be made, it prints the reason on its standard error.
 
-Other words change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, and the first is the folder
-that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths empty.
+Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, the first of which is the
+folder that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths
+empty.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _SET_PDEATHSIG, _SET_SECCOMP, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1
 _HERE = -100
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "driver", "mtrr", "dynamic_debug", "pressure")
-"""Parts of /proc that root could change the machine by; they are read-only in the sandbox."""
+"""Parts of /proc through which root could change the machine. They are read-only in the sandbox."""
 _RESERVED = 300
-"""Process numbers that the kernel gives out only once."""
+"""Process numbers that the kernel assigns only once."""
 
 
 def check(result: int, what: str) -> int:
@@ -52,13 +53,13 @@ def mount(source: str, path: str, kind: str, flags: int, data: str = "") -> None
 
 
 def clone(path: str, *, tree: bool = True) -> int:
-    """Return a descriptor of a copy of the mounts at ``path``, which is not attached yet. Raises OSError."""
+    """Return a descriptor of a detached copy of the mounts at ``path``. Raises OSError."""
     flags = _CLONE_TREE | (_RECURSIVE if tree else 0)
     return check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), f"open_tree {path}")
 
 
 def set_attributes(fd: int, path: str, add: int, *, clear: int = 0, tree: bool = True) -> None:
-    """Change the attributes of the mount at ``path``, or of ``fd`` if that is "", with all below it. Raises OSError."""
+    """Change the attributes of the mount at ``path``, or of ``fd`` if that is "", with all mounts below it. Raises OSError."""
     wanted = (ctypes.c_uint64 * 4)(add, clear, 0, 0)
     flags = (_RECURSIVE if tree else 0) | (0 if path else _EMPTY_PATH)
     check(_libc.syscall(_MOUNT_SETATTR, fd, os.fsencode(path), flags, wanted, ctypes.c_size_t(32)), f"mount_setattr {path}")
@@ -71,11 +72,12 @@ def attach(fd: int, path: str) -> None:
 
 
 class LaunchPlan:
-    """The sandbox that is wanted.
+    """The requested sandbox.
 
     ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
     ``network``: 1 for this machine's network. ``processes`` and ``memory`` (bytes) are limits, 0 for none. ``person``: 1 if the
-    command is a person's shell, which ends with the program that started it. ``filter``: the program of the seccomp filter, in
+    command is the user's own shell, which ends with the program that started it. ``filter``: the program of the seccomp filter,
+    in
     hexadecimal digits, "" for none.
     """
 
@@ -90,7 +92,7 @@ class LaunchPlan:
 
 
 def main(argv: list[str]) -> int:
-    """Make the sandbox, and wait for the end of its first process. Return its exit code."""
+    """Make the sandbox, wait for its first process to end, and return the exit code."""
     end = argv.index("--")
     plan, command = LaunchPlan(argv[1], argv[2:end]), argv[end + 1 :]
     try:
@@ -103,10 +105,10 @@ def main(argv: list[str]) -> int:
         return 125
     if not plan.is_persons:
         os.write(1, b"%d\n" % child)
-        for fd in range(3):  # their end tells that the first process has ended
+        for fd in range(3):  # closed, so that the readers see the end of the first process
             os.close(fd)
     else:
-        _libc.signal(2, ctypes.c_void_p(1))  # SIGINT is for the person's shell
+        _libc.signal(2, ctypes.c_void_p(1))  # SIGINT is for the user's shell
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) & 0xFF
 
@@ -116,7 +118,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         if plan.is_persons:
             check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
         _build(plan)
-        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib takes long to import; the folder that is open still is below the mounts
+        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib is slow to import; the current folder still lies below the mounts
         _limit(plan)
         for number in (13, 25):  # SIGPIPE and SIGXFSZ, which Python ignores
             _libc.signal(number, ctypes.c_void_p(0))
@@ -125,7 +127,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         if plan.is_read_only:
             _restrict()
         _refuse_calls(plan.filter)
-        os.execvp(command[0], command)  # noqa: S606 - it is the command itself that is wanted
+        os.execvp(command[0], command)  # noqa: S606 - runs the command itself
     except OSError as error:
         sys.stderr.write(f"{error.strerror or error}\n")
         sys.stderr.flush()
@@ -134,13 +136,13 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
 
 
 def grant(pid: str, words: list[str]) -> None:
-    """Make a folder writable in a sandbox that runs. Raises OSError."""
+    """Make a folder writable in a running sandbox. Raises OSError."""
     mounts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
     path = mounts[0][1]
     outside = os.stat(path)  # noqa: PTH116 - as below
     try:
         tree = clone(path)
-    except OSError:  # only root may; an ordinary user takes the sandbox's own mount of the folder, which is read-only
+    except OSError:  # only root may; other users take the sandbox's own read-only mount of the folder
         tree = -1
     _join(pid)
     if tree < 0:
@@ -157,14 +159,14 @@ def grant(pid: str, words: list[str]) -> None:
 
 
 def link(pid: str, words: list[str]) -> None:
-    """Mount symbolic links over files in a sandbox that runs. Raises OSError."""
+    """Mount symbolic links over files in a running sandbox. Raises OSError."""
     _join(pid)
     for path, source in zip(words[::2], words[1::2], strict=True):
         _link(path, source)
 
 
 def hide(pid: str, paths: list[str]) -> None:
-    """Make paths empty in a sandbox that runs. Raises OSError."""
+    """Make paths empty in a running sandbox. Raises OSError."""
     _join(pid)
     for path in paths:
         _hide(path, -1, is_folder=os.path.isdir(path))  # noqa: PTH112 - as above
@@ -189,7 +191,7 @@ def _link(path: str, source: str) -> None:
 
 
 def _hide(path: str, null: int, *, is_folder: bool) -> None:
-    """Put an empty folder over ``path``, or an empty file: ``null``, or a copy of the sandbox's own if that is -1."""
+    """Mount an empty folder or file over ``path``. The file is ``null``, or if that is -1 a copy of the sandbox's /dev/null."""
     _point(path, is_folder=is_folder)
     if is_folder:
         mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
@@ -203,12 +205,12 @@ def _unshare(plan: LaunchPlan) -> None:
     if plan.ids:
         user, group = plan.ids.split(":")
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - pathlib takes as long to import as all else here
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - pathlib takes as long to import as everything else here
                 file.write(text)
 
 
 def _build(plan: LaunchPlan) -> None:
-    mount("", "/", "", _REC | _PRIVATE)  # what is mounted on this machine later does not appear in the sandbox
+    mount("", "/", "", _REC | _PRIVATE)  # later mounts on this machine do not appear in the sandbox
     trees = {path: clone(source) for kind, path, source in plan.mounts if kind in ("bind", "ro") and source}
     trees |= {path: clone("/dev/null") for kind, path, source in plan.mounts if kind == "hide" and source == "file"}
     trees |= {path: _cache(path, source) for kind, path, source in plan.mounts if kind == "cache"}
@@ -229,7 +231,7 @@ def _build(plan: LaunchPlan) -> None:
         for kind, path, source in plan.mounts:
             if kind == "link":
                 _link(path, source)
-    except OSError:  # the kernel can mount no link, or git has just replaced the file
+    except OSError:  # the kernel cannot mount links, or git has just replaced the file
         os.write(1, b"unlinked\n")
     if plan.is_read_only:
         set_attributes(_HERE, "/dev", _ATTR_RDONLY, tree=False)
@@ -238,7 +240,7 @@ def _build(plan: LaunchPlan) -> None:
 
 
 def _put(kind: str, path: str, tree: int) -> None:
-    """Mount ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
+    """Mount ``tree`` at ``path``; -1 stands for what the sandbox has at ``path`` already."""
     tree = clone(path) if tree < 0 else tree
     set_attributes(
         tree, "", _ATTR_RDONLY if kind == "hide" else _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0)
@@ -248,7 +250,7 @@ def _put(kind: str, path: str, tree: int) -> None:
 
 
 def _point(path: str, *, is_folder: bool) -> None:
-    """Make a mount point in the sandbox's own temporary folders. Elsewhere it exists, and the disk can't be written."""
+    """Create a mount point in the sandbox's temporary folders. Elsewhere it exists already, and the disk is read-only."""
     if os.path.lexists(path):
         return
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
@@ -262,7 +264,7 @@ def _cache(path: str, private: str) -> int:
     if not any(sign in path + private for sign in ",:\\"):
         try:
             mount("overlay", upper, "overlay", _NOSUID | _NODEV, f"lowerdir={path},upperdir={upper},workdir={work},userxattr")
-        except OSError:  # such as a file system that can't be part of one
+        except OSError:  # such as a file system that cannot be part of an overlay
             return clone(upper)
     return clone(upper)
 
@@ -270,11 +272,11 @@ def _cache(path: str, private: str) -> int:
 def _mount_proc(plan: LaunchPlan) -> None:
     mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     release = tuple(int("".join(filter(str.isdigit, part)) or "0") for part in os.uname().release.split(".")[:2])
-    if plan.processes and release >= (6, 14):  # before, the limit would be the whole machine's
+    if plan.processes and release >= (6, 14):  # in older kernels the limit would apply to the whole machine
         try:
             with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
                 file.write(str(plan.processes + _RESERVED))
-        except OSError:  # RLIMIT_NPROC holds all but root, and toolcrib counts too
+        except OSError:  # RLIMIT_NPROC limits all users but root, and counts toolcrib's processes too
             pass
     for name in _COVERED:
         if os.path.lexists(f"/proc/{name}"):
@@ -282,7 +284,7 @@ def _mount_proc(plan: LaunchPlan) -> None:
 
 
 def _temporary(paths: list[str], size: str) -> dict[str, int]:
-    """Mount /dev/shm. Return copies of empty folders for other paths, which share its file system and the limit of its size."""
+    """Mount /dev/shm. Return copies of empty folders for ``paths``, which share its file system and its size limit."""
     shared = "/dev/shm"  # noqa: S108 - the sandbox's own
     mount("tmpfs", shared, "tmpfs", _NOSUID | _NODEV, f"{size}mode=0755")
     trees = {}
@@ -297,7 +299,7 @@ def _temporary(paths: list[str], size: str) -> dict[str, int]:
 def _mount_dev(devices: dict[str, int]) -> None:
     mount("tmpfs", "/dev", "tmpfs", _NOSUID, "mode=0755")
     for name, tree in devices.items():
-        set_attributes(tree, "", _ATTR_RDONLY)  # closes its mode and times to root; what is written to a device is none of a disk
+        set_attributes(tree, "", _ATTR_RDONLY)  # protects its mode and times from root; devices stay writable
         _point(f"/dev/{name}", is_folder=False)
         attach(tree, f"/dev/{name}")
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
@@ -323,7 +325,7 @@ def _limit(plan: LaunchPlan) -> None:
 
 
 def _drop_privileges() -> None:
-    """Drop all capabilities, so that no program gets any again: also root's, whose bounding set would give them back."""
+    """Drop all capabilities, so that no program regains any. Root would regain them from the bounding set."""
     check(_libc.prctl(_CAP_AMBIENT, 4, 0, 0, 0), "prctl")
     capability = 0
     while _libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:
@@ -335,14 +337,16 @@ def _drop_privileges() -> None:
 
 
 def _leave_keyring() -> None:
-    """Take an empty session keyring: no namespace closes the keys of the login session."""
+    """Join an empty session keyring, because no namespace hides the keys of the login session."""
     if _libc.syscall(_KEYCTL.get(os.uname().machine, -1), 1, None) < 0 and ctypes.get_errno() not in (1, 38):
-        check(-1, "keyctl")  # 1 and 38: the kernel has no keys, or a filter closes them to commands as well
+        check(-1, "keyctl")  # 1 and 38: the kernel has no keys, or a filter blocks them for commands too
 
 
 def _restrict() -> None:
-    """Close by Landlock, as far as this kernel can, what no namespace closes: abstract sockets, which belong to the network, and
-    root's mounts in a namespace that it makes itself, such as a writable one of the machine's control groups.
+    """Use Landlock, as far as this kernel supports it, to block what no namespace blocks.
+
+    That is abstract sockets, which belong to the network, and mounts by root in a new namespace, such as a writable mount of the
+    machine's control groups.
     """
     version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     handled, scoped = 0 if os.geteuid() or version < 2 else _REFER, _ABSTRACT_SOCKETS if version >= 6 else 0
@@ -350,7 +354,7 @@ def _restrict() -> None:
         return
     wanted = (ctypes.c_uint64 * 3)(handled, 0, scoped)
     rules = check(_libc.syscall(_CREATE_RULESET, wanted, ctypes.c_size_t(24 if scoped else 8), 0), "Landlock")
-    if handled:  # a domain that handles any right about files may not mount, and may move files only as a rule allows
+    if handled:  # a domain that handles any file right may not mount, and may move files only as a rule allows
         root = os.open("/", os.O_PATH | os.O_CLOEXEC)
         rule = ctypes.create_string_buffer(handled.to_bytes(8, sys.byteorder) + root.to_bytes(4, sys.byteorder), 12)
         check(_libc.syscall(_ADD_RULE, rules, 1, rule, 0), "Landlock")
@@ -363,12 +367,12 @@ def _refuse_calls(program: bytes) -> None:
     """Install the filter of system calls that system_calls.py describes."""
     if program:
         buffer = ctypes.create_string_buffer(program, len(program))
-        given = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog of little-endian machines
+        given = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog on little-endian machines
         check(_libc.prctl(_SET_SECCOMP, 2, given, 0, 0), "seccomp")
 
 
 def run(argv: list[str]) -> int:
-    """Do what the words after the program's name say. Return the exit code, 125 if it can't be done."""
+    """Run the action that the arguments name. Return the exit code, 125 if the action fails."""
     changes = {"grant": grant, "link": link, "hide": hide}
     if argv[1] not in changes:
         return main(argv)

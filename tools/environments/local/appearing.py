@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 _PAUSE = 1.0
-"""Seconds between two looks at this machine's sockets."""
+"""Seconds between two scans of this machine's sockets."""
 _SETTLED_NS = 100_000_000
-"""A folder that changed so shortly ago may change again at the same time of change."""
+"""A folder changed more recently than this may change again with the same timestamp."""
 _Mark = list[tuple[int, int, int]]
 
 
 class AppearingPaths:
-    """Finds which of ``paths`` show something in a sandbox.
+    """Finds which of ``paths`` are visible in a sandbox.
 
-    ``sockets`` returns further paths. It is slow on a busy machine, so it is called once a second at most.
+    ``sockets`` returns further paths. It is slow on a busy machine, so it is called at most once a second.
     """
 
     def __init__(self, paths: Sequence[str], sockets: Callable[[], Sequence[str]]) -> None:
@@ -30,7 +30,7 @@ class AppearingPaths:
         self._look_again = 0.0
 
     def found(self, view: str) -> list[str]:
-        """Return the paths that show something below ``view``, the sandbox's root folder as it is seen from here."""
+        """Return the paths that show contents below ``view``, the sandbox's root folder as this process sees it."""
         found: list[str] = []
         mark = _mark(self._folders)
         if mark != self._quiet:
@@ -63,7 +63,7 @@ def _shown(paths: Iterable[str], view: str) -> list[str]:
 
 
 def _is_open(path: str, view: str) -> bool:
-    """Return whether a path is the same file in the sandbox as here, so what it shows may come later."""
+    """Return True if a path is the same file inside and outside, so that contents may appear later."""
     try:
         return os.path.samestat(os.lstat(path), os.lstat(view + path))
     except OSError:
@@ -71,12 +71,12 @@ def _is_open(path: str, view: str) -> bool:
 
 
 def _shows(path: str) -> bool:
-    """Return whether a path holds anything that a command could read, follow or connect to."""
+    """Return True if a path holds anything that a command could read, follow or connect to."""
     try:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             with os.scandir(path) as entries:
                 return any(True for _ in entries)
         return stat.S_ISSOCK(found.st_mode) or stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
-    except OSError:  # it does not exist, or is closed to this account
+    except OSError:  # it does not exist, or this account may not read it
         return False

@@ -1,4 +1,4 @@
-"""Extended attributes and access control lists of files, which a new file in a file's place would not have."""
+"""Extended attributes and access control lists of files, which a replacement file would lose."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ _ACL = "system.posix_acl_access"
 
 
 def read(path: str) -> dict[str, bytes | None]:
-    """Return a file's extended attributes, its ACL among them, by name; None for one that may not be read. Links are not
-    followed.
-    """
+    """Return a file's extended attributes by name, its ACL included; None for an unreadable one. Links are not followed."""
     found: dict[str, bytes | None] = {}
     for name in _names(path):
         try:
@@ -23,11 +21,11 @@ def read(path: str) -> dict[str, bytes | None]:
 
 
 def give(fd: int, wanted: Mapping[str, bytes | None]) -> list[str]:
-    """Give an open file these attributes. Return what it could not be given, in words."""
+    """Set attributes on an open file. Return descriptions of those that could not be set."""
     if not wanted and not _names(fd):
         return []
     lost = [name for name, value in wanted.items() if not _has(fd, name, value)]
-    if _ACL not in wanted and _ACL in _names(fd):  # by its folder's default
+    if _ACL not in wanted and _ACL in _names(fd):  # inherited from the folder's default ACL
         with contextlib.suppress(OSError):  # only the owner may
             os.removexattr(fd, _ACL)
     return [("its ACL" if name == _ACL else f"its extended attribute {name}") for name in lost]
@@ -38,12 +36,15 @@ def _names(file: str | int) -> list[str]:
         return []
     try:
         return os.listxattr(file, follow_symlinks=isinstance(file, int))
-    except OSError:  # its file system has none
+    except OSError:  # its file system has no attributes
         return []
 
 
 def _has(fd: int, name: str, value: bytes | None) -> bool:
-    """Give the file an attribute, unless it has it: some are the system's to give. Return True if it has it then."""
+    """Set an attribute if the file does not have it yet, and return True if the file has it afterwards.
+
+    The system sets some attributes itself.
+    """
     if value is None:
         return False
     try:

@@ -33,7 +33,7 @@ from tools.environments.local.system_calls import filter_program
 from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.launcher import LocalLauncher, is_supported
 
-if TYPE_CHECKING:  # only sandboxes with hosts need it
+if TYPE_CHECKING:  # only needed for sandboxes with hosts
     from tools.environments.local.network import DeniedHost, NetworkGuard
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ class _WithOutside(LocalEnvironment):
 
     _beyond: LocalEnvironment | None = None
     _inside_only: Collection[str] = ()
-    """Names of variables that commands have in the sandbox alone."""
+    """Names of variables that commands get only in the sandbox."""
 
     def outside(self) -> Environment:
         """See HasOutside."""
@@ -67,14 +67,16 @@ class _WithOutside(LocalEnvironment):
 class SandboxedEnvironment(_WithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
-    In the mode ``workspace`` only ``writable`` folders and the one it starts in can be written, and ``masked`` paths are empty.
-    In the mode ``own`` the disk is as it is but for ``masked`` and ``closed`` paths. ``network``: this machine's. ``hosts``: the
-    only hosts that commands reach, with those of package managers; None: no network, or this machine's.
-    ``processes`` and ``memory_mb`` limit what may run at once. Raises EnvironmentFailed if no sandbox can be made; commands never
-    run without one. ``kind`` is its name in results.
+    In the mode ``workspace`` only the ``writable`` folders and the start folder can be written, and ``masked`` paths are empty.
+    In the mode ``own`` the disk is as it is, except for ``masked`` and ``closed`` paths. ``network``: use this machine's network.
+    ``hosts``: the only hosts that commands reach, besides those of package managers; None: no network, or this machine's.
 
-    Files are seen as commands see them: masked paths are empty, and read-only files refuse to be written (OSError, EROFS). /tmp
-    is the sandbox's own and is deleted with it.
+    ``processes`` and ``memory_mb`` limit what runs at the same time. Raises EnvironmentFailed if no sandbox can be made; commands
+    never run without one. ``kind`` is its name in results.
+
+    File operations see what commands see: masked paths are empty, and read-only files cannot be written (OSError, EROFS). The
+    sandbox
+    has its own /tmp, which is deleted with it.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class SandboxedEnvironment(_WithOutside):
         return self._plan.containment()
 
     async def allow_writing(self, folder: str) -> None:
-        """Make a folder writable from now on, also in the shell that runs, whose state is kept. Raises EnvironmentFailed."""
+        """Make a folder writable from now on, also in the running shell, which keeps its state. Raises EnvironmentFailed."""
         path = plan.existing_folder(folder, "the writable folder")
         if any(is_within(path, one) for one in self.containment().writable):
             return
@@ -161,13 +163,14 @@ class SandboxedEnvironment(_WithOutside):
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
         self._sandbox = Sandbox(root, self._plan, self._kind, self._reach)
-        if self._plan.mode == "workspace" and self._kind == "local:workspace":  # older settings keep what they meant
+        if self._plan.mode == "workspace" and self._kind == "local:workspace":  # older settings keep their meaning
             self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
 
     def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
-        """Return the result of ``look`` at the sandbox's root folder. A file that is not found in a sandbox that was ending is
-        looked for in the next; ``again``: ``look`` reports a missing file by its result too, not only by an error.
+        """Return the result of ``look`` at the sandbox's root folder. If the sandbox ends meanwhile, look again in the next one.
+
+        ``again``: ``look`` can report a missing file in its result, not only by an error.
         """
         self._open()
         assert self._sandbox is not None  # noqa: S101 - _open made it
@@ -191,7 +194,7 @@ class SandboxedEnvironment(_WithOutside):
         )
 
     async def _up(self) -> None:
-        """Start the sandbox if it is not up, and mask what appeared since: in another thread. Raises EnvironmentFailed."""
+        """Start the sandbox if needed, and mask newly appeared paths, in another thread. Raises EnvironmentFailed."""
         self._open()
         assert self._sandbox is not None  # noqa: S101 - _open made it
         if not self._sandbox.is_up():
@@ -237,16 +240,16 @@ class SandboxedEnvironment(_WithOutside):
         return await super().health()
 
     def person_argv(self) -> list[str]:
-        """Return the command line that starts a shell for a person, in a sandbox like this one."""
+        """Return the command line that starts a shell for the user in a sandbox like this one."""
         self._plan = self._plan.prepare()
         return self._plan.argv(["bash"], person=True)
 
     def person_network(self) -> NetworkGuard | None:
-        """Return the network that a person's shell joins, None without ``hosts``. It serves one sandbox at a time."""
+        """Return the network that the user's shell joins, None without ``hosts``. It serves one sandbox at a time."""
         return self._reach
 
     async def close(self) -> None:
-        if self._guard is not None and self._sandbox is not None:  # copies of configurations go with the shells
+        if self._guard is not None and self._sandbox is not None:  # copies of configurations end with the shells
             await _starters.run(self._sandbox.close)
             await _starters.run(partial(self._guard.after, last=True))
         await super().close()
@@ -348,10 +351,11 @@ class SandboxedEnvironment(_WithOutside):
 
 
 class LandlockedEnvironment(_WithOutside):
-    """An environment on this machine whose commands can't reach ``masked`` paths or change ``closed`` ones, by Landlock.
+    """An environment on this machine whose commands cannot reach ``masked`` paths or change ``closed`` ones, by Landlock.
 
-    It is for machines without user namespaces. File tools are not held back, and connecting to sockets is not stopped.
-    ``network``, ``hosts``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
+    It is for machines without user namespaces. It restricts neither file tools nor connections to sockets. ``network``,
+    ``hosts``,
+    ``processes`` and ``memory_mb`` need namespaces and are ignored.
     """
 
     def __init__(
@@ -383,7 +387,7 @@ class LandlockedEnvironment(_WithOutside):
         return LocalLauncher(root, self.identity, self.person_argv()[:-1])
 
     def person_argv(self) -> list[str]:
-        """Return the command line that starts a shell for a person, as closed as this one."""
+        """Return the command line that starts a shell for the user with the same restrictions."""
         return landlock.argv([*self._plan.masked], [*self._plan.closed], filter_program(), ["bash"])
 
 

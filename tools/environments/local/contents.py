@@ -1,4 +1,4 @@
-"""Contents of files on this machine, by descriptors: read, written anew in the file's place, or over what is in it."""
+"""Contents of files on this machine, by descriptors: read, write to a new file, or overwrite in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def read_all(fd: int, limit: int | None = None) -> bytes:
-    """Read an open file from where it stands, at most ``limit`` bytes of it. Raises OSError."""
+    """Read an open file from its current position, at most ``limit`` bytes. Raises OSError."""
     parts: list[bytes] = []
     left = limit
     while left is None or left > 0:
@@ -34,7 +34,7 @@ def read_all(fd: int, limit: int | None = None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that a written file is to have: those of the ``old`` one, unless others are wanted."""
+    """Metadata of the written file: that of the ``old`` file, unless the caller sets other values."""
 
     old: os.stat_result | None
     mode: int | None
@@ -42,12 +42,16 @@ class Facts:
     attributes: Mapping[str, bytes | None]
 
     def give(self, fd: int) -> list[str]:
-        """Return what could not be given. The owner comes first: changing it clears setuid bits. An ACL changes the mode."""
+        """Apply the metadata and return what could not be set.
+
+        The owner is set first, because a change of owner clears setuid bits. An ACL changes the mode, so the mode comes after
+        it.
+        """
         old, lost = self.old, []
         if old is not None:
             found = os.fstat(fd)
             if (old.st_uid, old.st_gid) != (found.st_uid, found.st_gid):
-                with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
+                with contextlib.suppress(PermissionError):  # only root may; for other users the writer owns the file
                     os.fchown(fd, old.st_uid, old.st_gid)
             lost = attributes.give(fd, self.attributes)
         wanted = self.mode if self.mode is not None else None if old is None else stat.S_IMODE(old.st_mode)
@@ -62,9 +66,7 @@ class Facts:
 
 
 def write_anew(parent: int, name: str, data: bytes, facts: Facts) -> list[str]:
-    """Write a new file and put it in the place of ``name`` in the folder ``parent``. Return what the old one had and the new one
-    could not be given. Raises OSError.
-    """
+    """Write a new file and rename it to ``name`` in the folder ``parent``. Return the metadata that was lost. Raises OSError."""
     temporary = beside(name)
     private = facts.old is not None or facts.mode is not None
     fd = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
@@ -76,17 +78,18 @@ def write_anew(parent: int, name: str, data: bytes, facts: Facts) -> list[str]:
             os.close(fd)
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
+        with contextlib.suppress(OSError):  # raise the first error
             os.unlink(temporary, dir_fd=parent)
         raise
     return lost
 
 
 def write_in_place(parent: int, name: str, fd: int, data: bytes, facts: Facts) -> list[str]:
-    """Overwrite the open file ``name`` of the folder ``parent``, which gets its room first. Where that fails, what was in it is
-    put back, with the time of its last change. Return what it could not be given. Raises OSError.
+    """Overwrite the open file ``name`` of the folder ``parent``, and return the metadata that was lost. Raises OSError.
 
-    Both contents lie beside it meanwhile: a process that is killed leaves it half written.
+    Space is allocated first. If writing fails, the old content and modification time are restored. Both contents are stored
+    beside
+    the file meanwhile, because a killed process leaves it half written.
     """
     found = os.fstat(fd)
     before = read_all(fd)
@@ -111,8 +114,9 @@ def write_in_place(parent: int, name: str, fd: int, data: bytes, facts: Facts) -
 
 @contextmanager
 def _both_beside(parent: int, name: str, before: bytes, data: bytes) -> Iterator[list[str]]:
-    """Keep both contents in files beside ``name``, until it is whole again. A reason that is put into the yielded list leaves
-    them there, and is what is raised.
+    """Keep both contents in files beside ``name`` while it is overwritten.
+
+    If the caller adds a reason to the yielded list, the files stay and the error gives that reason.
     """
     new, why = beside(name), list[str]()
     try:
@@ -131,7 +135,7 @@ def _both_beside(parent: int, name: str, before: bytes, data: bytes) -> Iterator
         raise
     finally:
         for each in () if why else (new, f"{new}{OLD}"):
-            with contextlib.suppress(FileNotFoundError):  # there was no room for it
+            with contextlib.suppress(FileNotFoundError):  # there was no space for it
                 os.unlink(each, dir_fd=parent)
 
 
@@ -151,12 +155,12 @@ def _sync(fd: int) -> None:
     try:
         os.fsync(fd)
     except OSError as error:
-        if error.errno not in _CANNOT_SYNC:  # some file systems have nothing to do there
+        if error.errno not in _CANNOT_SYNC:  # some file systems do not support it
             raise
 
 
 def _sync_folder(parent: int) -> None:
-    """Make new names in a folder last. Some can be written to and not read, and then it is up to the file system."""
+    """Flush new names in a folder to disk. A folder that is writable but not readable is left to the file system."""
     try:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     except PermissionError:

@@ -41,7 +41,7 @@ from tools.environments.shell.launcher import Launcher, LocalLauncher, is_suppor
 from tools.environments.shell.snapshot import first_state
 from tools.environments.shell.watchdog import watchdog
 
-if TYPE_CHECKING:  # what runs commands loads with the first one: a model is asked before
+if TYPE_CHECKING:  # code that runs commands loads with the first command, after the model is asked
     from tools.environments.local.oneshot import LocalOneShot
     from tools.environments.shell.pool import ShellPool
 
@@ -54,7 +54,8 @@ def open_local(
     sandbox: str = "none",
     **options: Any,
 ) -> Environment:
-    """Open the local backend. ``sandbox`` is ``none``, or a mode of SandboxedEnvironment, whose ``options`` it takes.
+    """Open the local backend. ``sandbox`` is ``none`` or a mode of SandboxedEnvironment, which takes the ``options``.
+
     ``bubblewrap`` is an old name of ``workspace``. Raises EnvironmentFailed.
     """
     if sandbox != "none":
@@ -77,20 +78,23 @@ _WELL = "command echo well"
 
 
 class LocalEnvironment:
-    """``cwd`` is where the first command starts (default: this process's own); ``pass_env`` names variables that commands
-    may see beyond the usual ones, ``env`` gives them some. Hard links of ``own`` files are followed as symbolic links are. Safe
-    to use from several threads and event loops at once.
+    """The local environment without a sandbox. Safe to use from several threads and event loops at once.
 
-    Commands are read by one bash that stays: folder, variables, functions, aliases, options (all but ``set -e``, which is over
-    with the command that set it), traps, umask and positional parameters carry over. A call that comes while another runs gets
-    a copy of that shell, and what it changes there is not carried over; nor is the folder of a request that names a ``cwd``.
-    A command that ends the shell (``exit``, ``set -e``) takes its state into a new one; after one that kills or replaces it
-    (``kill -9 $$``, ``exec``) the state is that from before, and the outcome's ``notice`` says so. Where bash is missing each
-    command gets a shell of its own, and only the folder carries over.
+    ``cwd`` is the start folder (default: this process's current folder). ``pass_env`` names extra variables that commands may
+    see,
+    ``env`` sets variables. Hard links to ``own`` files are followed like symbolic links.
 
-    Where the folder is gone, one call fails, says so, and moves the session to the nearest folder above that exists: a command
-    never runs elsewhere than where it was judged. What was left running in the background lives on until ``close``, or until
-    nobody has the environment any more.
+    One persistent bash reads the commands: folder, variables, functions, aliases, options (except ``set -e``, which ends with its
+    command), traps, umask and positional parameters carry over. A concurrent call runs in a copy of that shell, and its changes
+    do
+    not carry over; nor does the folder of a request with its own ``cwd``. If a command ends the shell (``exit``, ``set -e``), a
+    new
+    shell continues with its state. If a command kills or replaces it (``kill -9 $$``, ``exec``), the earlier state is restored
+    and
+    the outcome's ``notice`` reports that. Without bash each command gets its own shell, and only the folder carries over.
+
+    If the folder is gone, one call fails, reports that, and moves the session to the nearest existing parent folder: a command
+    only runs in the folder that was judged. Background processes live until ``close``, or until the environment is dropped.
     """
 
     matches_hard_links = True
@@ -123,7 +127,7 @@ class LocalEnvironment:
 
     @property
     def identity(self) -> str:
-        """The environment's name: ``local``; ``local:sh`` where bash is missing and commands run in sh."""
+        """The environment's name: ``local``, or ``local:sh`` if commands run in sh because bash is missing."""
         return self._one.where if self._one is not None else "local"
 
     @property
@@ -163,7 +167,7 @@ class LocalEnvironment:
 
     @property
     def search_path(self) -> str:
-        """PATH as commands get it."""
+        """The PATH of commands."""
         return self._variables()["PATH"]
 
     # -- commands ------------------------------------------------------------------------------------------------
@@ -178,7 +182,9 @@ class LocalEnvironment:
             raise may_have_run(self.identity, error) from error
 
     def _require_folder(self, place: LocalOneShot | ShellPool, cwd: str) -> None:
-        """Raises where ``cwd`` is not there, and moves the session where that was its own."""
+        """Raises EnvironmentFailed if ``cwd`` does not exist. If it is the session's folder, the session moves to a parent
+        folder.
+        """
         if self._is_folder(cwd):
             return
         if cwd != place.cwd:
@@ -209,7 +215,7 @@ class LocalEnvironment:
     async def shell_state(self) -> ShellState | None:
         if self._one is not None:
             return None
-        if self._pool is None:  # judging alone starts nothing
+        if self._pool is None:  # judging alone starts no shell
             self._first = self._first or first_state(self._variables())
             return self._first
         return await self._pool.state()
@@ -220,19 +226,19 @@ class LocalEnvironment:
             return self._one.release_idle()
         try:
             return self._pool is None or await self._pool.release_idle()
-        except OSError:  # no more files can be opened, as it takes to look who is there
+        except OSError:  # no more files can be opened for the check
             return False
 
     rest = old_name(release_idle, "rest")
 
     async def portable_state(self) -> PortableState:
-        """See Portable. Without what the shell got from this process, whose own variables may have changed since."""
+        """See Portable. Leaves out variables inherited from this process, whose own may have changed since."""
         if self._pool is None:
             return PortableState(self.cwd, dict(self._restored))
         return PortableState(self.cwd, exported(await self._pool.state(), self._inherited))
 
     async def restore_state(self, state: PortableState) -> None:
-        """See Portable. Nothing is started where nothing was."""
+        """See Portable. Does not start a shell if none runs."""
         check(state)
         if not self._is_folder(state.cwd):
             raise EnvironmentFailed(gone(state.cwd))
@@ -301,15 +307,15 @@ class LocalEnvironment:
         return files.write(path, data, mode, mtime_ns=mtime_ns, own=self._own)
 
     async def delete_file(self, path: str) -> None:
-        """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        """Delete a file. ``path`` is resolved, as for ``write_file``. Raises IsADirectoryError for a folder."""
         files.delete(path)
 
     def holder(self, path: str) -> str:
-        """Return the holder of this file: this machine, whichever shell runs commands."""
+        """Return the holder of this file: this machine, for every kind of shell."""
         return "local"
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
+        """Change the owner of a regular file. ``path`` is resolved, as for ``write_file``."""
         files.give(path, uid, gid)
 
     async def attributes(self, path: str) -> Mapping[str, bytes | None]:
@@ -317,11 +323,11 @@ class LocalEnvironment:
         return files.attributes_of(path)
 
     async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
-        """See GivesAttributes. ``path`` is resolved, as for ``write_file``; a regular file."""
+        """See GivesAttributes. ``path`` is a resolved regular file."""
         return files.give_attributes(path, attributes)
 
     async def delete_folder(self, path: str) -> None:
-        """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
+        """Delete an empty folder. ``path`` is resolved, as for ``write_file``."""
         files.delete_folder(path)
 
     async def list_dir(self, path: str) -> list[FileInfo]:

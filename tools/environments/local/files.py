@@ -1,7 +1,7 @@
-"""Files on this machine, opened so that what was judged is what is touched.
+"""Files on this machine, opened so that a call touches the same file that was judged.
 
-Paths come resolved. The folders on the way are opened one by one and a link among them is refused, so that a link which
-was put there after the path was judged leads nowhere.
+Callers pass resolved paths. Each folder on the way is opened in turn and must not be a link. A link that was created after the
+path was judged therefore leads nowhere.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
-    """Return the absolute path, free of links. A hard link of one of our ``own`` files leads to that."""
+    """Return the absolute path with links resolved. A hard link to one of toolcrib's ``own`` files leads to that file."""
     _check_text(path)
     return own.leads_to(os.path.realpath(Path(cwd, os.path.expanduser(path))))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
 
 def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
-    """Resolve ``path`` in another root, where a link's absolute target begins too. ``inside``: return the path seen from
-    here.
+    """Resolve ``path`` below another root, to which absolute link targets are relative too.
+
+    ``inside``: return the path as this process sees it, with the root in front.
     """
     _check_text(path)
     left = [part for part in str(Path(cwd, os.path.expanduser(path))).split("/") if part][::-1]  # noqa: PTH111 - as above
@@ -46,8 +47,8 @@ def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> st
             continue
         here = "/" + "/".join([*found, part])
         try:
-            target = os.readlink(root + here)  # noqa: PTH115 - a string is wanted
-        except OSError:  # no link, or nothing there
+            target = os.readlink(root + here)  # noqa: PTH115 - the result is used as a string
+        except OSError:  # not a link, or missing
             found.append(part)
             continue
         links += 1
@@ -61,7 +62,7 @@ def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> st
 
 
 def info(path: str, root: str = "/") -> FileInfo | None:
-    """Return a file's facts, or None where there is none. In another root a link on the way is refused (OSError)."""
+    """Return a file's metadata, or None if it does not exist. Below another root, a link on the way raises OSError."""
     _check_text(path)
     try:
         if root == "/":
@@ -80,7 +81,7 @@ def list_dir(path: str, root: str = "/") -> list[FileInfo]:
         found: list[FileInfo] = []
         with os.scandir(fd) as entries:
             for entry in sorted(entries, key=lambda each: each.name):
-                with contextlib.suppress(FileNotFoundError):  # it went away while we looked
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     found.append(_info(f"{path.rstrip('/')}/{entry.name}", entry.stat(follow_symlinks=False)))
         return found
     finally:
@@ -88,9 +89,9 @@ def list_dir(path: str, root: str = "/") -> list[FileInfo]:
 
 
 def read(path: str, limit: int | None, root: str = "/", *, own: OwnFiles = NONE) -> bytes:
-    """Read a file, at most ``limit`` bytes of it. Raises OSError, also if it is another name of one of our ``own`` files."""
+    """Read a file, at most ``limit`` bytes. Raises OSError, also if it is another name of one of toolcrib's ``own`` files."""
     with _folder_of(path, root) as (parent, name):
-        # Non-blocking, or a FIFO nobody writes to would hold us here.
+        # Non-blocking, because opening a FIFO without a writer would hang.
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
         _require_regular(os.fstat(fd), path, own)
@@ -100,10 +101,10 @@ def read(path: str, limit: int | None, root: str = "/", *, own: OwnFiles = NONE)
 def write(
     path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns: int | None = None, own: OwnFiles = NONE
 ) -> list[str]:
-    """Replace or create a file at once. Return what the old one had and could not be kept, in words. Raises OSError, also if
-    it is another name of one of our ``own`` files.
+    """Replace or create a file atomically. Return descriptions of the metadata that was lost.
 
-    A file that has other names (hard links) is written in place, since a new file would leave them with the old content.
+    Raises OSError, also if the file is another name of one of toolcrib's ``own`` files. A file with other names (hard links) is
+    written in place, because a new file would leave the other names with the old content.
     """
     with _folder_of(path, root, create=True) as (parent, name):
         old = _stat_at(parent, name)
@@ -118,7 +119,7 @@ def write(
             if old is not None and old.st_nlink > 1:
                 try:
                     return _in_place(parent, name, path, data, facts, own)
-                except PermissionError:  # it may not be read, so that it could not be put back
+                except PermissionError:  # it is not readable, so its content could not be restored
                     lost = ["its other names (hard links), which keep the old content,"]
             return [*lost, *write_anew(parent, name, data, facts)]
         except OSError as error:
@@ -155,7 +156,7 @@ def give(path: str, uid: int, gid: int, root: str = "/") -> None:
             found = os.fstat(fd)
             _require_regular(found, path)
             os.fchown(fd, uid, gid)
-            os.fchmod(fd, stat.S_IMODE(found.st_mode))  # a change of the owner clears setuid bits
+            os.fchmod(fd, stat.S_IMODE(found.st_mode))  # a change of owner clears setuid bits
         finally:
             os.close(fd)
 
@@ -168,14 +169,14 @@ def attributes_of(path: str, root: str = "/") -> dict[str, bytes | None]:
 
 
 def give_attributes(path: str, wanted: Mapping[str, bytes], root: str = "/") -> list[str]:
-    """Give a regular file extended attributes. Return what it could not be given, in words. Raises OSError."""
+    """Set extended attributes on a regular file. Return descriptions of those that could not be set. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
         try:
             found = os.fstat(fd)
             _require_regular(found, path)
             lost = attributes.give(fd, wanted)
-            if os.fstat(fd).st_mode != found.st_mode:  # by an ACL, or the end of one that the folder gave
+            if os.fstat(fd).st_mode != found.st_mode:  # changed by an ACL, or by removing one inherited from the folder
                 os.fchmod(fd, stat.S_IMODE(found.st_mode))
             return lost
         finally:
@@ -191,18 +192,18 @@ def delete_folder(path: str, root: str = "/") -> None:
         os.rmdir(name, dir_fd=parent)
 
 
-# -- the way there -------------------------------------------------------------------------------------------------
+# -- opening folders -----------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """Return a descriptor of the folder that holds ``path``, and its last name. Raises OSError; a link on the way is ELOOP."""
+    """Return a descriptor of the folder that holds ``path``, and the last name. Raises OSError, ELOOP for a link on the way."""
     _check_text(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:
         raise OSError(errno.EINVAL, "not a resolved path: ask the environment to resolve it first", path)
     *folders, name = [part for part in parts if part not in ("", ".")] or ["."]
-    fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)  # a sandbox's is reached by a link of the kernel's
+    fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)  # a sandbox's root is reached through a kernel link
     try:
         for folder in folders:
             try:
@@ -210,7 +211,7 @@ def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[
             except FileNotFoundError:
                 if not create:
                     raise
-                with contextlib.suppress(FileExistsError):  # somebody was faster
+                with contextlib.suppress(FileExistsError):  # another process created it
                     os.mkdir(folder, dir_fd=fd)
                 deeper = _open(folder, _FOLDER, fd, path)
             os.close(fd)
@@ -219,7 +220,7 @@ def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[
     except OSError as error:
         if error.filename == path or error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror, path) from error  # names the whole path, not its last part
+        raise OSError(error.errno, error.strerror, path) from error  # with the whole path instead of its last part
     finally:
         os.close(fd)
 
@@ -232,7 +233,7 @@ def _open(name: str, flags: int, parent: int, path: str) -> int:
             found = _stat_at(parent, name)
             if found is not None and stat.S_ISLNK(found.st_mode):
                 raise _link(path) from error
-        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+        if error.errno == errno.ENXIO:  # a socket, or a missing device
             raise _not_regular(path) from error
         raise
 

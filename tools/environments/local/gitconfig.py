@@ -1,4 +1,4 @@
-"""Configuration files of git: what runs nothing of a change is merged, read by git itself."""
+"""Configuration files of git: merge the harmless settings of a change, as git itself reads them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tools.judge.folders import under
 
 MOST_BYTES = 1_000_000
 _MOST_KEYS = 40
-"""Settings that are merged one by one; with more of them beside a refused one, none is."""
+"""Maximum number of settings that are merged one by one. If more accompany a refused one, none is merged."""
 _LIMIT = 20
-"""Seconds that git has for one answer."""
+"""Seconds that git has to answer."""
 
 _HARMLESS: Sequence[str] = (
     *("branch.*.remote", "branch.*.merge", "branch.*.rebase", "branch.*.pushremote", "branch.*.description"),
@@ -34,7 +34,7 @@ _HARMLESS: Sequence[str] = (
     *("diff.renames", "diff.renamelimit", "diff.algorithm", "diff.colormoved", "diff.submodule", "diff.mnemonicprefix"),
     *("commit.verbose", "commit.cleanup", "status.*", "color.*", "advice.*", "log.date", "tag.sort", "gc.auto", "i18n.*"),
 )
-"""Settings that run nothing and send git nowhere else. All others are refused: git gets new ones with each version."""
+"""Settings that run no program and do not redirect git. All others are refused, because each git version adds new ones."""
 
 _ADDRESSES = (
     "remote.*.url",
@@ -47,7 +47,7 @@ _ADDRESSES = (
 
 
 class GitPlace(NamedTuple):
-    """A git folder, the writable folder that it is in, and the path of the program git."""
+    """A git folder, the writable folder that contains it, and the path of the program git."""
 
     folder: str
     root: str
@@ -55,9 +55,9 @@ class GitPlace(NamedTuple):
 
 
 def merge(ours: bytes, base: bytes, now: bytes, place: GitPlace) -> tuple[bytes, list[str]]:
-    """Merge the changes from ``base`` to ``now`` that run nothing into ``ours``; return the text and the keys of the others.
+    """Merge the harmless changes from ``base`` to ``now`` into ``ours``. Return the text and the keys of the other changes.
 
-    If git can't read ``now``, nothing is merged.
+    If git cannot read ``now``, nothing is merged.
     """
     old, new = read(base, place.git), read(now, place.git)
     if new is None or old is None:
@@ -81,14 +81,17 @@ def _is_harmless(key: str, values: Sequence[str | None], place: GitPlace) -> boo
     if fnmatchcase(key, "submodule.*.update"):
         return not any((value or "").startswith("!") for value in values)
     if key == "core.worktree":
-        # a folder of the project may be a link to elsewhere later, and only submodules need the setting
+        # a folder of the project may become a link later, and only submodules need this setting
         found = [os.path.realpath(os.path.join(place.folder, value or "")) for value in values]  # noqa: PTH118 - strings
         return "/modules/" in place.folder and all(under(path, place.root) for path in found)
     return True
 
 
 def read(text: bytes, git: str) -> dict[str, list[str | None]] | None:
-    """Return the values of a configuration by key, as git reads it; a key without ``=`` has None. None if git can't read it."""
+    """Return the values of a configuration by key, as git reads it, or None if git cannot read it.
+
+    A key without ``=`` has the value None.
+    """
     if not text:
         return {}
     listed = _config(git, ["--file", "-", "--no-includes", "--list", "-z"], text)
@@ -102,7 +105,7 @@ def read(text: bytes, git: str) -> dict[str, list[str | None]] | None:
 
 
 def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]], git: str) -> bytes | None:
-    """Return the text with these values; None if git can't write them, or changed anything else."""
+    """Return the text with these values, or None if git cannot write them or changes anything else."""
     before = read(text, git)
     with tempfile.TemporaryDirectory(prefix="toolcrib-git-") as folder:
         file = Path(folder, "config")
@@ -121,7 +124,7 @@ def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]], git: str) -> 
 
 
 def _config(git: str, args: Sequence[str], text: bytes = b"") -> bytes | None:
-    """Return what ``git config`` prints, None if it fails. It reads no other configuration."""
+    """Return the output of ``git config``, or None if it fails. It reads no other configuration."""
     env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/"}
     try:
         ran = subprocess.run(
