@@ -1,5 +1,6 @@
-"""Names of the two files that lie beside a file while it is overwritten in place, and stay there if that is cut off: one with
-the new content, one with the old. Backends make them so, and an undo knows an edit that was cut off by them.
+"""Names of the two files beside a file that is being overwritten in place: one with the new content, one with the old.
+
+They remain if the write is interrupted. Backends create them, and an undo recognises an interrupted edit by them.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from collections.abc import Iterable
 from toolcrib.contract.regex import Regex
 
 OLD = ".old"
-"""End of the name of the file with the old content; without it, it is the name of the one with the new content."""
+"""Suffix of the file with the old content. Without it, the name is that of the file with the new content."""
 _MOST = 200
 _LEAST = 40
-"""Bytes of a file's name that are kept, and the fewest characters of one that a backend may keep."""
+"""Maximum bytes to keep of a file's name, and the minimum number of characters that a backend may keep."""
 _BESIDE = Regex(r"\.(?P<head>.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def beside(name: str) -> str:
-    """Return a new name for a file's new content, in the same folder: at its most as long as file systems allow."""
+    """Return a new name for a file's new content in the same folder, short enough for all file systems."""
     while len(os.fsencode(name)) > _MOST:
         name = name[:-1]
     return f".{name}.{secrets.token_hex(6)}.tmp"
 
 
 def beside_of(name: str, names: Iterable[str]) -> list[str]:
-    """Return those of ``names`` that hold a new content of the file ``name``, with an old one beside it."""
+    """Return those of ``names`` that hold a new content of the file ``name`` and have the old one beside them."""
     known = set(names)
     return [each for each in sorted(known) if f"{each}{OLD}" in known and _is_beside(name, each)]
 

@@ -1,4 +1,4 @@
-"""Names of toolcrib's own files, by device and inode: a hard link of one leads to it, as a symbolic link would."""
+"""Recognise toolcrib's own files by device and inode: a hard link to one leads to it, as a symbolic link would."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from typing import Protocol, runtime_checkable
 from toolcrib.contract.namedtuple import NamedTuple
 
 MOST_FILES = 200_000
-"""Own files and folders that are compared. When there are more, each file with several names counts as one of them."""
+"""Maximum number of own files and folders to compare. Beyond it, each file with several names counts as one of them."""
 _SETTLED = 2_000_000_000
-"""Nanoseconds after which a change of a folder certainly shows in its time of change."""
+"""Nanoseconds after which a change of a folder is certain to show in its timestamp."""
 _TICK = 20_000_000
-"""Nanoseconds that the kernel's time of change may lag behind the clock."""
+"""Nanoseconds by which the kernel's timestamp may lag behind the clock."""
 _PAUSE, _LONGEST = 20, 5.0
-"""The folders of installed code are not checked again for 20 times as long as the check took, at most these seconds, unless the
-file in question was changed or linked since."""
+"""Folders of installed code are checked again after 20 times the check's duration, at most after this many seconds.
+
+They are checked at once if the file in question was changed or linked since.
+"""
 
 _Inode = tuple[int, int]
 
 
 @runtime_checkable
 class MatchesHardLinks(Protocol):
-    """An environment whose ``resolve`` takes a shell pattern too, and returns the own file that a match is another name of."""
+    """An environment whose ``resolve`` also takes a shell pattern, and returns the own file that a match is another name of."""
 
     matches_hard_links: bool
 
@@ -38,7 +40,7 @@ class MatchesHardLinks(Protocol):
 class OwnFiles:
     """The files of toolcrib that tools must not change: ``kept`` (settings, keys, state) and ``code`` (installed code).
 
-    Both are absolute paths of files, and of folders with all that is in them. Thread-safe.
+    Both are absolute paths of files and of whole folders. Thread-safe.
     """
 
     def __init__(self, kept: Sequence[str] = (), code: Sequence[str] = ()) -> None:
@@ -50,9 +52,10 @@ class OwnFiles:
         self._trees = (_tree(tuple(kept), 0), _tree(tuple(code), _PAUSE))
 
     def leads_to(self, path: str, found: os.stat_result | None = None, root: str = "") -> str:
-        """Return the own file's name if ``path`` (absolute, free of links) is another name of that file, else ``path``.
+        """Return the own file's name if ``path`` (absolute, links resolved) is another name of that file, else ``path``.
 
-        ``found``: the facts of the opened file; if None, they are looked up in the folder ``root``. Raises nothing.
+        ``found``: the stat result of the opened file; if None, the path is looked up below the folder ``root``. Raises
+        nothing.
         """
         if not self._roots:
             return path
@@ -66,7 +69,7 @@ class OwnFiles:
         return next(filter(None, (tree.name_of(found) for tree in self._trees)), path)
 
     def _of_pattern(self, path: str, root: str) -> str:
-        """Return the kept file that a shell pattern matches by another name. ``FOLDER/**`` may match each that has one."""
+        """Return the kept file that a shell pattern matches under another name. ``FOLDER/**`` may match every such file."""
         if not any(sign in path for sign in "*?["):
             return path
         kept = self._trees[0]
@@ -74,7 +77,7 @@ class OwnFiles:
             return kept.linked() or path
         # Path.glob takes no absolute pattern
         for match in itertools.islice(glob.iglob(root + path, include_hidden=True), MOST_FILES):  # noqa: PTH207 - see above
-            with contextlib.suppress(OSError):  # it went away meanwhile
+            with contextlib.suppress(OSError):  # deleted meanwhile
                 found = os.lstat(match)
                 if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and (name := kept.name_of(found)):
                     return name
@@ -120,7 +123,7 @@ class _Tree:
             if self._is_full:
                 return self._roots[0]
         for path in paths:
-            with contextlib.suppress(OSError):  # it went away meanwhile
+            with contextlib.suppress(OSError):  # deleted meanwhile
                 if os.lstat(path).st_nlink > 1:
                     return path
         return ""
@@ -130,7 +133,7 @@ class _Tree:
         waiting, left = list(self._roots), MOST_FILES
         while waiting and left >= 0:
             at = waiting.pop()
-            with contextlib.suppress(OSError):  # it is gone, or closed to this account
+            with contextlib.suppress(OSError):  # it is gone, or this account cannot read it
                 found = os.lstat(at)
                 if at not in folders and stat.S_ISREG(found.st_mode):
                     folders[at] = _Folder(0, 0, {(found.st_dev, found.st_ino): ""}, ())
@@ -145,10 +148,11 @@ class _Tree:
 
 
 def _read(at: str, about: os.stat_result, most: int, *, each: bool) -> _Folder:
-    """Read a folder, and at most about ``most`` files of it. Raises OSError.
+    """Read a folder, and at most about ``most`` of its files. Raises OSError.
 
-    ``each``: look at each file. Else the folder's own list counts, which is ten times as fast; in it, overlay file systems may
-    give files other numbers.
+    ``each``: read the metadata of each file. Otherwise the folder's list is used, which is ten times as fast, but gives other
+    inode
+    numbers on overlay file systems.
     """
     read, files, folders = time.time_ns(), dict[_Inode, str](), list[str]()
     with os.scandir(at) as entries:
@@ -160,7 +164,7 @@ def _read(at: str, about: os.stat_result, most: int, *, each: bool) -> _Folder:
             elif not each:
                 files[about.st_dev, entry.inode()] = entry.name
             else:
-                with contextlib.suppress(FileNotFoundError):  # it went away meanwhile
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     found = entry.stat(follow_symlinks=False)
                     files[found.st_dev, found.st_ino] = entry.name
     return _Folder(about.st_mtime_ns, read, files, folders)

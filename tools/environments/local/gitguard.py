@@ -1,7 +1,7 @@
-"""Settings of git that run programs: what a sandboxed command changes in them does not reach the user's git.
+"""Guard git settings that run programs: a sandboxed command's changes to them do not reach the user's git.
 
-A git folder is known by its shape, not by its name: a folder with HEAD and objects, or HEAD and commondir. These of its files
-make git run something or look elsewhere: ``config``, ``config.worktree``, ``commondir``, and what is in ``hooks``.
+A git folder is recognised by its contents: HEAD and objects, or HEAD and commondir. These files in it make git run something or
+read from elsewhere: ``config``, ``config.worktree``, ``commondir``, and the files in ``hooks``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.environments.local.programs import program
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
-"""Age in nanoseconds from which a folder's time tells every change: clocks of file systems are coarse."""
+"""Age in nanoseconds from which a folder's timestamp reveals every change: clocks of file systems are coarse."""
 _MANY = 1_000
 """Maximum number of folders for which every check walks the whole tree."""
 _SHARE = 30
@@ -33,11 +33,14 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class GitGuard:
     """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
-    Call ``note`` before a command unless an earlier one still runs, as its changes are not the user's. Call ``put_back`` after
-    each command. With a folder ``copies`` the configurations of ``.git`` in the folders themselves, which the sandbox pins, get
-    private copies there. ``links`` names those that are not mounted yet: the sandbox mounts a link to the copy over the
-    configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is
-    not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
+    Call ``note`` before a command unless an earlier one still runs, because its changes are not the user's. Call ``put_back``
+    after
+    each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which the sandbox pins, gets
+    a private copy
+    there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link to the copy over the configuration and
+    reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is not merged.
+    ``inner``
+    is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
     """
 
     def __init__(self, folders: Sequence[str], copies: str = "", inner: str = "") -> None:
@@ -52,7 +55,9 @@ class GitGuard:
         self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
-        """Return pairs of a configuration and its private copy, of those whose link is not mounted. The link lies beside it."""
+        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link lies beside the
+        copy.
+        """
         return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
 
     def mounted(self, config: str) -> None:
@@ -65,14 +70,14 @@ class GitGuard:
             copy.is_mounted = False
 
     def is_as_noted(self) -> bool:
-        """Return whether nothing changed since the last ``note`` or ``put_back``, as far as a quick look tells."""
-        if any(copy.inode == 0 for copy in self._links.values()):  # taken away
+        """Return True if a quick check finds no change since the last ``note`` or ``put_back``."""
+        if any(copy.inode == 0 for copy in self._links.values()):  # a command removed the copy
             return False
         found = self._git_folders()
         return found == list(self._noted) and all(_mark(path, self._links) == self._marks[path] is not None for path in found)
 
     def accept_current(self) -> None:
-        """Take the git folders as they are for what the user wants."""
+        """Record the current state of the git folders as the user's."""
         noted, self._noted = self._noted, {}
         pinned = {f"{folder}/.git" for folder in self._folders}
         for path in self._git_folders():
@@ -87,14 +92,14 @@ class GitGuard:
                         self._link(f"{path}/{name}", text, _inode(folder, name))
 
     def _link(self, config: str, text: bytes, inode: int) -> None:
-        """Make the copy of a configuration; anew if the user's git replaced the file, which unmounts the link."""
+        """Make the copy of a configuration, or a new one if the user's git replaced the file, which unmounts the link."""
         if config in self._links and self._links[config].inode == inode:
             return
-        # Commands see where the link leads, and what a person agrees to is bound to that: it is the same in every process.
+        # Commands see the link's target, and approvals are bound to it, so the name is the same in every process.
         made = f"git-{hashlib.sha256(os.fsencode(config)).hexdigest()[:16]}"
         try:
             Path(self._copies, made).mkdir(mode=0o700)
-        except FileExistsError:  # commands can write to the folder of the copies too, but not guess the next name
+        except FileExistsError:  # commands can write to the folder of the copies too, but cannot guess the next name
             made = f"git-{secrets.token_hex(8)}"
             Path(self._copies, made).mkdir(mode=0o700)
         folder = os.open(Path(self._copies, made), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -106,9 +111,9 @@ class GitGuard:
         self._links[config] = _Copy(f"{self._copies}/{made}/config", text, inode)
 
     def put_back(self, *, last: bool = False) -> list[str]:
-        """Keep the changes since ``note`` that run nothing, revert the others, and return what was reverted: ``PATH: what``.
+        """Keep the harmless changes since ``note``, revert the others, and return what was reverted: ``PATH: what``.
 
-        ``last``: no command follows, so all folders are looked at, however many there are.
+        ``last``: no command follows, so all folders are checked, however many there are.
         """
         self._walk_again = 0 if last else self._walk_again
         found = self._git_folders()
@@ -118,7 +123,7 @@ class GitGuard:
             before = noted.get(path) or _Noted()
             if path in noted:
                 self._noted[path] = before
-            with contextlib.suppress(OSError), self._opened(path) as folder:  # as above; the next look finds it changed
+            with contextlib.suppress(OSError), self._opened(path) as folder:  # as above; the next check finds the change
                 reverted += [f"{path}/{what}" for what in self._revert(folder, path, before, found)]
                 self._marks[path] = _mark(path, self._links)
                 self._noted[path] = _Noted(folder)
@@ -142,13 +147,13 @@ class GitGuard:
         for name in _disabled(folder, noted):
             yield f"hooks/{name}" if name else "hooks"
 
-    # -- where they are ------------------------------------------------------------------------------------------------
+    # -- finding git folders -------------------------------------------------------------------------------------------
 
     def _git_folders(self) -> list[str]:
-        """Return the git folders in an order that stays.
+        """Return the git folders in a stable order.
 
-        A walk lists a folder again only if its entries changed. Over many folders it takes long all the same: then the result of
-        the last walk is used for a while.
+        A walk lists only changed folders again. With many folders that still takes long, so the last result is reused for a
+        while.
         """
         begun = time.thread_time()
         if len(self._seen) > _MANY and time.monotonic() < self._walk_again:
@@ -164,7 +169,7 @@ class GitGuard:
                 known = self._seen.get(path)
                 if known is None or known[0] != mark:
                     known = (mark, *_entries_of(path))
-            except OSError:  # gone, or not for this user: then it is not for their git either
+            except OSError:  # gone, or unreadable for this user, whose git cannot read it either
                 continue
             if now - facts.st_ctime_ns > _SETTLED_NS:
                 seen[path] = known
@@ -196,7 +201,7 @@ class GitGuard:
 
 @dataclass(slots=True)
 class _Copy:
-    """The private copy of a configuration. ``text`` is what the guard last wrote to it, ``inode`` the configuration's number."""
+    """The private copy of a configuration. ``text``: what the guard wrote to it last; ``inode``: the configuration's inode."""
 
     path: str
     text: bytes
@@ -205,7 +210,7 @@ class _Copy:
 
 
 class _Noted:
-    """A git folder as it was noted; without ``folder`` a new one, in which nothing was wanted."""
+    """A git folder as it was noted. Without ``folder`` it is a new one, in which nothing is accepted."""
 
     def __init__(self, folder: int | None = None) -> None:
         self.texts: dict[str, bytes | None] = dict.fromkeys((*_CONFIGS, "commondir"))
@@ -216,10 +221,10 @@ class _Noted:
 
 
 def _mark(path: str, links: Mapping[str, _Copy]) -> object:
-    """Return what differs after any change of the files that are guarded, None if they are too new for that."""
+    """Return a value that differs after any change of the guarded files, or None if they changed too recently to be sure."""
     copies = [links[config].path for name in _CONFIGS if (config := f"{path}/{name}") in links]
     paths = [f"{path}/{name}" for name in (*_CONFIGS, "commondir", "hooks")] + copies
-    with contextlib.suppress(OSError), os.scandir(f"{path}/hooks") as hooks:  # a link, or none
+    with contextlib.suppress(OSError), os.scandir(f"{path}/hooks") as hooks:  # a link, or missing
         paths += sorted(hook.path for hook in hooks if not hook.name.endswith(".sample"))
     marks = [_facts(each) for each in paths]
     newest = max(changed for _, changed in marks)
@@ -247,7 +252,7 @@ def _entries_of(path: str) -> tuple[list[str], bool]:
 # -- files in a git folder, by its descriptor --------------------------------------------------------------------------
 
 _OTHER = b"\0"
-"""Stands for what is no text: a link, a folder, a file that is too large or can't be read. Nothing equals it."""
+"""Stands for anything but a readable plain file: a link, a folder, a file that is too large. Nothing equals it."""
 
 
 def _read(folder: int, name: str) -> bytes | None:
@@ -267,7 +272,7 @@ def _read(folder: int, name: str) -> bytes | None:
 
 
 def _replace(folder: int, name: str, text: bytes | None) -> None:
-    """Give a file this content, whatever stands there; None removes it."""
+    """Replace a file or anything else of that name with this content; None removes it."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.rename(name, f"{name}.{time.time_ns()}", src_dir_fd=folder, dst_dir_fd=folder)
@@ -278,7 +283,7 @@ def _replace(folder: int, name: str, text: bytes | None) -> None:
     made = f".{name}.{time.time_ns()}"
     file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o644, dir_fd=folder)
     try:
-        with contextlib.suppress(OSError):  # it may be new; else it keeps its mode
+        with contextlib.suppress(OSError):  # a new file has no mode to keep
             os.fchmod(file, stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) & 0o666)
         while text:
             text = text[os.write(file, text) :]
@@ -288,14 +293,14 @@ def _replace(folder: int, name: str, text: bytes | None) -> None:
 
 
 def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> list[str]:
-    """Revert what runs programs in a configuration itself. Return the keys."""
+    """Revert settings that run programs in a configuration that has no copy. Return their keys."""
     now = _read(folder, name)
     if now == base and now != _OTHER:
         return []
     if now == _OTHER or base == _OTHER:
         _replace(folder, name, base)
         return ["all of it, as it is no plain file"]
-    if now is None:  # fewer settings than the user wanted
+    if now is None:  # the user's settings would be lost
         _replace(folder, name, base)
         return ["its removal"]
     text, refused = merge(base or b"", base or b"", now, place)
@@ -305,13 +310,13 @@ def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> 
 
 
 def _merge_copy(folder: int, name: str, copy: _Copy, place: GitPlace) -> list[str]:
-    """Merge what runs nothing from a private copy into the configuration, and give the copy its text. Return the other keys."""
+    """Merge the harmless settings of a private copy into the configuration, and update the copy. Return the other keys."""
     ours = _read(folder, name)
     if ours is None or ours == _OTHER:
         return []
     try:
         where = os.open(Path(copy.path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # a command took it away: there will be another
+    except OSError:  # a command removed it: the next check makes another
         copy.inode = 0
         return ["all of it, as its private copy is gone"]
     try:
@@ -331,7 +336,7 @@ def _merge_copy(folder: int, name: str, copy: _Copy, place: GitPlace) -> list[st
 
 
 def _overwrite(folder: int, name: str, text: bytes) -> None:
-    """Write a file in place: a rename over it would unmount the link that the sandbox has there."""
+    """Write a file in place, because a rename would unmount the sandbox's link over it."""
     file = os.open(name, os.O_WRONLY | _FLAGS, dir_fd=folder)
     try:
         os.pwrite(file, text, 0)
@@ -348,7 +353,7 @@ def _inode(folder: int, name: str) -> int:
 
 
 def _hooks(folder: int) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the hooks that git would run, with a mark that changes with each of them. "" stands for ``hooks`` that is a link."""
+    """Yield each hook that git would run, with a mark that changes with it. "" stands for ``hooks`` as a link."""
     try:
         hooks = os.open("hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
@@ -369,7 +374,7 @@ def _hooks(folder: int) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _disabled(folder: int, noted: _Noted) -> Iterator[str]:
-    """Take from new and changed hooks what makes git run them: the execute permission, or the link. Yield their names."""
+    """Disable new and changed hooks by removing the execute permission, or the link. Yield their names."""
     for name, mark in list(_hooks(folder)):
         if noted.hooks.get(name) == mark:
             continue
@@ -389,7 +394,7 @@ def _disabled(folder: int, noted: _Noted) -> Iterator[str]:
                 finally:
                     os.close(file)
             else:
-                continue  # a folder: git runs none
+                continue  # a folder, which git does not run
         finally:
             os.close(hooks)
         yield name

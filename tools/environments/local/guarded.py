@@ -1,4 +1,4 @@
-"""The guard of git's configuration, in step with a sandbox that runs."""
+"""The guard of git's configuration, synchronised with a running sandbox."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GuardedSandbox:
         self._keeper = 0
 
     def is_as_noted(self) -> bool:
-        """Return whether there is nothing to do before or after a command. Takes little time."""
+        """Return True if there is nothing to do before or after a command. Fast."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -46,7 +46,7 @@ class GuardedSandbox:
                     self._guard.mounted(config)
 
     def before(self) -> None:
-        """Prepare for a command: note what the user's git has, and mount links to private copies where they are missing."""
+        """Prepare for a command: note the state of the user's git, and mount missing links to private copies."""
         with self._lock:
             if self._keeper != self._sandbox.keeper:
                 self._guard.unmounted()
@@ -64,7 +64,7 @@ class GuardedSandbox:
         return self._guard.links()
 
     def _is_idle(self) -> bool:
-        """Return whether nothing runs in the sandbox. What has just ended may be in the kernel's list for a moment."""
+        """Return True if nothing runs in the sandbox. The kernel may list a process for a moment after its end."""
         for _ in range(_LOOKS):
             if self._sandbox.is_idle():
                 return True
@@ -76,7 +76,7 @@ class GuardedSandbox:
         return f"{self._sandbox.inner}{copy[len(self._sandbox.root) : -len('config')]}link"
 
     def after(self, *, last: bool = False) -> str:
-        """Put back what would run programs. Return the sentence about it, "" if nothing was. ``last``: the sandbox has ended."""
+        """Revert changes that would run programs. Return a sentence about them, or "". ``last``: the sandbox has ended."""
         with self._lock:
             reverted = self._guard.put_back(last=last) if self._is_noted else []
         if not reverted:

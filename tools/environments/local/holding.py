@@ -1,4 +1,4 @@
-"""Check of which sandbox mode this machine supports, why it supports no stronger one, and how to get it."""
+"""Detect which sandbox mode this machine supports, why no stronger one, and how to get it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _USER_NAMESPACES = (
     ("kernel.apparmor_restrict_unprivileged_userns", "0"),
     ("user.max_user_namespaces", ""),
 )
-"""Settings of the kernel that forbid user namespaces, and the value of each that does not; "" stands for any above 0."""
+"""Kernel settings that forbid user namespaces, each with the value that allows them; "" stands for any above 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxHolding:
-    """The mode that holds here. ``why_not_more`` and ``fix`` are "" if it is the mode that was wanted.
+    """The mode that works on this machine. ``why_not_more`` and ``fix`` are "" if it is the requested mode.
 
-    ``by``: ``namespaces``, or ``landlock``, which does not close sockets; "" for the mode ``none``.
+    ``by``: ``namespaces``, or ``landlock``, which does not block sockets; "" for the mode ``none``.
     """
 
     mode: Mode
@@ -40,7 +40,7 @@ class SandboxHolding:
 
 
 def sandbox_here(wanted: Mode) -> SandboxHolding:
-    """Return the strongest mode up to ``wanted`` that this machine can hold. It is tried once a process."""
+    """Return the strongest mode up to ``wanted`` that works on this machine. It is tried once per process."""
     if wanted == "none":
         return SandboxHolding("none")
     if not is_supported():
@@ -61,7 +61,7 @@ def sandbox_here(wanted: Mode) -> SandboxHolding:
 
 @functools.cache
 def _fault() -> str:
-    """Return why no sandbox can be made here, "" if one can."""
+    """Return the reason why this machine can make no sandbox, "" if it can."""
     try:
         argv = SandboxPlan().argv(["true"], person=True)
         done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
@@ -72,7 +72,7 @@ def _fault() -> str:
 
 
 def how_to_get_more(why: str) -> str:
-    """Return what lets this machine make a sandbox, by the settings of its kernel. ``why`` is what failed."""
+    """Return how to change this machine so that it can make a sandbox. ``why``: the error of the attempt."""
     for name, good in _USER_NAMESPACES:
         with contextlib.suppress(OSError):  # this kernel has no such setting
             found = Path("/proc/sys", name.replace(".", "/")).read_text().strip()

@@ -1,4 +1,4 @@
-"""Keys that lie elsewhere than in folders of keys: behind links, and in settings that builds need."""
+"""Find keys outside the usual folders: behind links, and in settings that builds need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIXED = (
     *("~/.npmrc", "~/.yarnrc.yml", "~/.config/pip/pip.conf", "~/.pip/pip.conf", "~/.m2/settings.xml", "~/.bundle/config"),
     *("~/.gradle/gradle.properties", "~/.config/composer/auth.json", "~/.nuget/NuGet/NuGet.Config", "~/.condarc"),
 )
-"""Settings that builds need, and in which their programs keep passwords too."""
+"""Settings that builds need, and in which programs store passwords too."""
 _LOGINS = (
     (Regex(r"(?im)^(.*(?:auth|password|passwd|token|secret)\w*[\"']?\s*[=:][ \t]*).+$"), r"\1"),
     (Regex(r"(?i)(<(?:password|passphrase|token|secret)>)[^<]*"), r"\1"),
@@ -27,8 +27,9 @@ _SIZE = 262_144
 
 
 def keys_elsewhere(masked: Sequence[str]) -> list[str]:
-    """Return the keys of this account that links in the ``masked`` folders lead to, and those that settings of ssh and git name:
-    absolute paths that exist, in the home folder, with links resolved.
+    """Return the files of keys to which links in the ``masked`` folders lead, and those that ssh's and git's settings name.
+
+    They are existing absolute paths in the home folder, with links resolved.
     """
     home = os.path.realpath(Path.home())
     found = {os.path.realpath(Path(path).expanduser()) for path in (*_linked(masked), *_named())}
@@ -37,7 +38,7 @@ def keys_elsewhere(masked: Sequence[str]) -> list[str]:
 
 def _linked(masked: Sequence[str]) -> Iterator[str]:
     for folder in masked:
-        with contextlib.suppress(OSError), os.scandir(Path(folder).expanduser()) as entries:  # a file, or absent
+        with contextlib.suppress(OSError), os.scandir(Path(folder).expanduser()) as entries:  # a file, or missing
             yield from (entry.path for entry in entries if entry.is_symlink())
 
 
@@ -48,8 +49,9 @@ def _named() -> Iterator[str]:
 
 
 def without_logins() -> Iterator[tuple[str, str]]:
-    """Yield the path of each file of settings with a password in it, and its text without that. Hiding the whole file would make
-    package managers use another index than the user's.
+    """Yield the path of each settings file with a password, and its text without the password.
+
+    Hiding the whole file would make package managers use another index than the user's.
     """
     for path in _MIXED:
         text = blank = _text(path)

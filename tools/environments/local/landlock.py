@@ -1,8 +1,8 @@
 """Landlock: a process denies itself and its children access to files, without namespaces.
 
-It allows paths and closes all others. To close a folder, everything beside it and beside each folder above it is allowed. No
-file can be created in those parent folders. Names of closed files can still be listed, and sockets can be connected to.
-A seccomp filter is installed as well: see system_calls.py.
+It can only allow paths; all others are closed. To close a folder, everything beside it and beside each of its parents is allowed.
+No file can be created in those parent folders. Names of closed files can still be listed, and connections to sockets stay
+possible. A seccomp filter is installed as well: see system_calls.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ASK_VERSION = 1
 _BENEATH = 1
 _WRITES_FILE, _READS_FILE, _READS_FOLDER, _EXECUTES = 2, 4, 8, 1
 _BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-"""All rights about files that a version of Landlock knows."""
+"""All file rights that a version of Landlock knows."""
 _LATEST = (1 << 16) - 1
 _OF_FILES = _EXECUTES | _WRITES_FILE | _READS_FILE | 1 << 14 | 1 << 15
 _SET_NO_NEW_PRIVS, _SET_SECCOMP = 38, 22
@@ -32,7 +32,8 @@ def version() -> int:
 
 
 def argv(hidden: list[str], closed: list[str], program: bytes, command: list[str]) -> list[str]:
-    """Return the command line that runs ``command`` without access to ``hidden`` paths, and unable to change ``closed`` ones.
+    """Return the command line that runs ``command`` without access to ``hidden`` and without the right to change ``closed``
+    paths.
 
     ``program``: the seccomp filter, b"" for none.
     """
@@ -41,16 +42,16 @@ def argv(hidden: list[str], closed: list[str], program: bytes, command: list[str
 
 
 def main(words: list[str]) -> None:
-    """Close the paths to this process and become the command. Raises OSError."""
+    """Close the paths to this process and execute the command. Raises OSError."""
     end = words.index("--")
     kinds = dict(zip(words[2:end:2], words[1:end:2], strict=True))
     restrict([path for path, kind in kinds.items() if kind == "hide"], [path for path, kind in kinds.items() if kind == "close"])
     _refuse_calls(bytes.fromhex(words[0].removeprefix("filter=")))
-    os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606 - it is the command itself that is wanted
+    os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606 - runs the command itself
 
 
 def restrict(hidden: list[str], closed: list[str]) -> None:
-    """Close the paths to this process and all that it starts. They are absolute, links resolved. Raises OSError."""
+    """Close the paths to this process and its children. They are absolute, with links resolved. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     rights = _BY_VERSION.get(version(), _LATEST)
     handled = ctypes.c_uint64(rights)
@@ -59,9 +60,9 @@ def restrict(hidden: list[str], closed: list[str]) -> None:
     for path, allowed in [("/", _READS_FOLDER), *_allowed("/", set(hidden), set(closed), rights, reads)]:
         try:
             fd = os.open(path, _O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # it is gone, or closed to this account anyway
+        except OSError:  # it is gone, or this account cannot open it anyway
             continue
-        folder = os.path.isdir(path)  # noqa: PTH112 - pathlib takes as long to import as all else here
+        folder = os.path.isdir(path)  # noqa: PTH112 - pathlib takes as long to import as everything else here
         rule = ctypes.create_string_buffer(
             (allowed if folder else allowed & _OF_FILES & rights).to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder), 12
         )
@@ -80,7 +81,7 @@ def _refuse_calls(program: bytes) -> None:
 
 
 def _allowed(folder: str, hidden: set[str], closed: set[str], rights: int, reads: int) -> list[tuple[str, int]]:
-    """Return what is allowed below a folder that holds some of the paths, each with its rights."""
+    """Return the allowed paths below a folder that contains some of the given paths, each with its rights."""
     found: list[tuple[str, int]] = []
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -1,7 +1,7 @@
-"""Looks at what runs in sandboxes, so that one that reaches a limit is ended and its user learns why.
+"""Monitor of running sandboxes: end one that reaches a limit, and report the reason to its user.
 
-The kernel limits the number of processes and the memory of each. An ordinary user can't limit their total memory, and a fork bomb
-keeps trying to fork at the limit.
+The kernel limits the number of processes and the memory of each. An ordinary user cannot limit their total memory, and a fork
+bomb keeps trying to fork at the limit.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Limited(Protocol):
     """Something that runs processes within limits."""
 
     def look_at_limits(self) -> None:
-        """End what runs if it is at a limit."""
+        """End the processes if they are at a limit."""
         ...
 
 
 class _Watch:
-    """A thread that looks at all sandboxes of this process once a second, while there are any."""
+    """A thread that checks all sandboxes of this process once a second while there are any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class _Watch:
             time.sleep(_PAUSE)
 
     def _looks(self) -> bool:
-        """Look at each once; False if there are none. No reference to one is left: it ends when its owner drops it."""
+        """Check each sandbox once; return False if there are none. Keeps no reference, so a dropped sandbox can be collected."""
         with self._lock:
             found = list(self._limited)
             if not found:
@@ -64,10 +64,10 @@ watch, forget = _watch.add, _watch.remove
 
 
 def usage(proc: str) -> tuple[int, int]:
-    """Return the number of threads and the bytes of memory of all processes that a /proc shows."""
+    """Return the number of threads and the bytes of memory of all processes in a /proc."""
     threads = pages = 0
     with contextlib.suppress(OSError):  # the sandbox has ended
-        for name in os.listdir(proc):  # noqa: PTH208 - names are wanted, once a second
+        for name in os.listdir(proc):  # noqa: PTH208 - only names are needed, once a second
             if name.isdigit():
                 with contextlib.suppress(OSError), open(f"{proc}/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
                     fields = file.read().rpartition(b")")[2].split()

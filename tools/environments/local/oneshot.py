@@ -1,4 +1,4 @@
-"""Run each command in a shell process of its own; only the working folder is kept from one to the next."""
+"""Run each command in its own shell process. Only the working folder carries over."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _CLOSE_LIMIT = 5.0
 
 
 class LocalOneShot:
-    """Runner of a process per command, where no shell can be kept: bash is missing, or this is not Linux. ``cwd`` is the next
-    command's.
-    """
+    """Runs one shell process per command, if bash is missing or this is not Linux. ``cwd`` is the next command's folder."""
 
     def __init__(self, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
@@ -55,7 +53,7 @@ class LocalOneShot:
             running = RunningCommand(child.process, child.pipes, output)
             with self._lock:
                 self._running.add(running)
-                missed = self._interrupts != interrupts  # it came while the process was started
+                missed = self._interrupts != interrupts  # the interrupt came while the process started
             if missed:
                 running.interrupt()
             try:
@@ -69,7 +67,7 @@ class LocalOneShot:
         if request.cwd is None and ended_in != cwd:
             self.cwd = ended_in
         code = child.process.returncode
-        if code is None:  # stuck in the kernel with SIGKILL waiting for it
+        if code is None:  # stuck in the kernel with a pending SIGKILL
             code = -signal.SIGKILL
         return ExecOutcome(
             exit_code=code if code >= 0 else 128 - code,
@@ -82,7 +80,7 @@ class LocalOneShot:
         )
 
     def _settle(self, running: RunningCommand, session: int) -> None:
-        """Note what a command left behind."""
+        """Record what a command left behind."""
         with self._lock:
             self._running.discard(running)
             if _groups.left_behind(session):
@@ -102,7 +100,7 @@ class LocalOneShot:
             each.interrupt()
 
     def release_idle(self) -> bool:
-        """Return True if nothing is held: no command runs, and none left something running."""
+        """Return True if nothing is held: no command runs, and none left a process running."""
         with self._lock:
             if self._running or any(_groups.left_behind(left) for left in self._left):
                 return False
@@ -114,7 +112,7 @@ class LocalOneShot:
         self._closed = True
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - the commands may run in event loops of other threads
             await asyncio.sleep(0.01)
         with self._lock:
             left = {session for session in self._left if _groups.left_behind(session)}

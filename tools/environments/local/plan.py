@@ -1,4 +1,4 @@
-"""Plan of a sandbox on this machine: what it mounts where, as the launcher takes it."""
+"""Plan of a sandbox on this machine: its mounts and limits, as the launcher takes them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tools.environments.local.system_calls import filter_program
 from tools.environments.shell.watchdog import watchdog
 
 _START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit(_launch.run(sys.argv))"
-"""Program that runs the launcher. It imports it, as Python keeps what it compiled of a module, and not of a program."""
+"""Program that runs the launcher. It imports it, because Python caches compiled modules but not programs."""
 _FOLDER = str(Path(__file__).parent)
 INNER = "/dev/.toolcrib"
-"""Path in the sandbox of the folder through which we speak to its shells: commands neither list nor clean it."""
+"""Path in the sandbox of the folder for communication with its shells. Commands neither list nor clean it."""
 _TEMPORARY = ("/tmp", "/run", "/var/run", "/var/tmp")  # noqa: S108 - in the sandbox
-"""Folders where commands can leave files that are deleted with the sandbox."""
+"""Folders for files that are deleted with the sandbox."""
 MASKED = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube", "~/.config/containers"),
     *("~/.config/gh", "~/.config/glab-cli", "~/.config/hub", "~/.config/doctl", "~/.config/rclone", "~/.terraform.d"),
@@ -50,20 +50,23 @@ _CACHES = (
     ("~/.local/share/pnpm", "pnpm"),
     ("~/.bun/install/cache", "bun"),
 )
-"""Folders of caches, and the program that writes each. One that is absent is made if its program is installed."""
+"""Folders of caches, and the program that writes each. A missing one is created if its program is installed."""
 PROCESSES = 1024
 _INCLUDED = Regex(r"(?im)^[ \t]*path[ \t]*=[ \t]*\"?([^\"\n]+?)\"?[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxPlan:
-    """The sandbox that is wanted. Paths are absolute, links resolved.
+    """The requested sandbox. Paths are absolute, with links resolved.
 
-    ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only wherever
-    they lie. ``links`` lead to masked paths. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is
-    the folder of those copies. ``blanked``: files of which it reads a copy there without passwords.
-    ``network``: it has this machine's. ``hosts``: it has its own, and a guard outside lets it reach allowed hosts.
-    ``memory`` is in bytes; 0 limits nothing.
+    ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only
+    everywhere.
+    ``links`` lead to masked paths. ``caches``: folders of which the sandbox changes a private copy; ``private`` is the folder of
+    the
+    copies. ``blanked``: files of which the sandbox sees a copy without passwords.
+
+    ``network``: use this machine's network. ``hosts``: use a separate network, in which a guard outside allows hosts.
+    ``memory`` is in bytes; 0 means no limit.
     """
 
     mode: Literal["workspace", "own"] = "workspace"
@@ -80,7 +83,7 @@ class SandboxPlan:
     memory: int = 0
 
     def containment(self) -> Containment:
-        """Return what the sandbox holds back."""
+        """Return what the sandbox restricts."""
         whole = self.mode == "own"
         writable = ("/",) if whole else self.writable
         return Containment(
@@ -93,17 +96,17 @@ class SandboxPlan:
         )
 
     def temporary(self) -> tuple[str, ...]:
-        """Return the folders that are the sandbox's own, and empty when it starts."""
+        """Return the sandbox's private folders, which are empty when it starts."""
         if self.mode == "own":
             return ()
-        # Other sessions keep their output and their shells' folders in TMPDIR.
+        # Other sessions keep output and their shells' folders in TMPDIR.
         folders = {os.path.realpath(path) for path in (*_TEMPORARY, tempfile.gettempdir())} - {"/", *self.writable}
         return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
     def sockets(self) -> list[str]:
-        """Return the paths of sockets of this machine's network that commands could connect to.
+        """Return the paths of sockets of this machine's network to which commands could connect.
 
-        With ``network`` those in writable folders may be the sandbox's own.
+        With ``network``, sockets in writable folders are left out, because they may be the sandbox's own.
         """
         if self.mode == "own":
             return []
@@ -132,7 +135,7 @@ class SandboxPlan:
         return launcher_argv("grant", str(pid), *mounts)
 
     def with_folder(self, folder: str) -> SandboxPlan:
-        """Return the plan with one more writable folder. Raises EnvironmentFailed for one that would open what is closed."""
+        """Return the plan with one more writable folder. Raises EnvironmentFailed for a folder that would open a closed path."""
         for path in (*self.masked, *self.closed):
             if is_within(path, folder) or is_within(folder, path):
                 raise EnvironmentFailed(
@@ -161,19 +164,19 @@ class SandboxPlan:
         return [(kind, path, source) for path, (kind, source) in sorted(found.items())]
 
     def _is_pinned(self, folder: Path) -> bool:
-        """Return whether commands could rename this folder above a mount, and with it move the mount away."""
+        """Return whether commands could rename this folder above a mount, and so move the mount away."""
         path = str(folder)
         return path != "/" and (self.mode == "own" or any(is_within(path, one) for one in self.writable if path != one))
 
     def _read_only(self) -> list[str]:
-        """Return what is read-only in the sandbox even if it lies in a writable folder: code, and what makes git run programs."""
+        """Return the paths that are read-only even in a writable folder: code, and files that make git run programs."""
         return [*self.closed, *(path for folder in self.writable if self.mode == "workspace" for path in hooks_of(folder))]
 
     def prepare(self) -> SandboxPlan:
-        """Make the folders that must be there before the sandbox can be made. Return the plan with them."""
+        """Create the folders that the sandbox needs. Return the plan with them."""
         for folder in self.writable if self.mode == "workspace" else ():
             if has_git(folder):
-                with contextlib.suppress(OSError):  # another account's repository, where commands can't make it either
+                with contextlib.suppress(OSError):  # another account's repository, where commands cannot create it either
                     Path(folder, ".git", "hooks").mkdir(exist_ok=True)
         blanked = dict(without_logins()) if self.mode == "workspace" else {}
         if not (self.caches or blanked) or self.private:
@@ -193,14 +196,14 @@ class SandboxPlan:
         """Delete the private copies of caches."""
         if self.private:
             for number in range(len(self.caches)):
-                with contextlib.suppress(OSError):  # the kernel made none
+                with contextlib.suppress(OSError):  # the kernel created none
                     Path(self.private, str(number), "work", "work").chmod(0o700)
             shutil.rmtree(self.private, ignore_errors=True)
             watchdog.leave(self.private)
 
 
 def launcher_argv(*words: str) -> list[str]:
-    """Return the command line of the launcher with these words."""
+    """Return the launcher's command line with these arguments."""
     return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, *words]
 
 
@@ -213,13 +216,13 @@ def listening_sockets() -> Iterator[str]:
 
 
 def has_git(folder: str) -> bool:
-    """Return whether the folder is the top of a repository whose files lie in it."""
+    """Return whether the folder is the top of a repository whose files it contains."""
     return Path(folder, ".git").is_dir() and not Path(folder, ".git").is_symlink()
 
 
 def hooks_of(folder: str) -> list[str]:
-    """Return what is read-only of a folder's repository: its hooks and the settings that it includes, or the file that says where
-    the repository is.
+    """Return the read-only paths of a folder's repository: its hooks and included settings, or the file that names its
+    location.
     """
     git = f"{folder}/.git"
     if os.path.islink(git) or not os.path.lexists(git):  # noqa: PTH114 - strings everywhere
@@ -232,7 +235,7 @@ def hooks_of(folder: str) -> list[str]:
 
 
 def _included(git: str) -> list[str]:
-    """Return the files that the configuration of a git folder includes: what they set may run programs, like its own settings."""
+    """Return the files that a git configuration includes. Their settings may run programs too."""
     with contextlib.suppress(OSError, ValueError):
         text = Path(git, "config").read_text("utf-8")
         named = _INCLUDED.findall(text) if "[include" in text.casefold() else ()
@@ -242,11 +245,11 @@ def _included(git: str) -> list[str]:
 
 
 def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders of this account's caches that are there; absent ones of installed programs are made."""
+    """Return this account's existing cache folders. Missing ones of installed programs are created."""
     found = []
     for name, program in _CACHES:
         path = os.path.realpath(Path(name).expanduser())
-        with contextlib.suppress(OSError):  # the home can't be written
+        with contextlib.suppress(OSError):  # the home is not writable
             if not Path(path).exists() and Path.home().is_dir() and (not program or shutil.which(program)):
                 Path(path).mkdir(parents=True)
         if Path(path).is_dir() and (kind == "shared" or not any(is_within(path, one) for one in writable)):
@@ -255,18 +258,18 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
 
 
 def masks(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return these paths with links resolved, without those that lie in another of them."""
+    """Return these paths with links resolved, without those that lie inside others."""
     return tuple(outermost(os.path.realpath(Path(path).expanduser()) for path in paths))
 
 
 def links_in(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these paths that lead elsewhere by a symbolic link, as absolute paths."""
+    """Return those of these paths that are symbolic links or lie behind one, as absolute paths."""
     found = (str(Path(path).expanduser().absolute()) for path in paths)
     return tuple(path for path in found if path != os.path.realpath(path))
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
-    """Drop paths that lie in another of them: an empty folder has nothing to cover."""
+    """Return the paths without those inside others: an empty folder has nothing to mask."""
     kept: list[str] = []
     for path in sorted(set(paths)):
         if not any(is_within(path, folder) for folder in kept):
@@ -288,9 +291,9 @@ def may_mount() -> bool:
 
 
 def working_folder(path: str) -> str:
-    """Return the folder that commands start in and can write, with links resolved; "" for /, which stays read-only.
+    """Return the start folder of commands, which they can write, with links resolved; "" for /, which stays read-only.
 
-    Raises as ``existing_folder``.
+    Raises the same errors as ``existing_folder``.
     """
     return "" if os.path.realpath(Path(path).expanduser()) == "/" else existing_folder(path, "the working folder")
 

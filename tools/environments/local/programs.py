@@ -9,20 +9,21 @@ from pathlib import Path
 
 
 def search_path(path: str, writable: Sequence[str]) -> str:
-    """Return a PATH without relative folders and without those in the ``writable`` ones: a session's commands may put programs
-    there, as into the virtual environment of a project that toolcrib was started from.
+    """Return a PATH without relative folders and folders inside ``writable``, where a session's commands may put programs.
+
+    An example is the virtual environment of the project in which toolcrib was started.
     """
     parts = [part for part in path.split(os.pathsep) if part.startswith("/")]
     return os.pathsep.join(part for part in parts if not is_in_any(part, writable))
 
 
 def program(name: str, path: str, writable: Sequence[str]) -> str:
-    """Return the path of a program that does not lie in a ``writable`` folder, "" if there is none."""
+    """Return the path of a program outside the ``writable`` folders, "" if there is none."""
     found = shutil.which(name, path=search_path(path, writable))
     return found if found is not None and not is_in_any(found, writable) else ""
 
 
 def is_in_any(path: str | Path, folders: Sequence[str]) -> bool:
-    """Return whether a path leads into one of the folders."""
+    """Return whether a path is inside one of the folders, with links resolved."""
     real = Path(path).resolve()
     return any(real.is_relative_to(Path(folder).resolve()) for folder in folders)

@@ -1,4 +1,4 @@
-"""A command while it runs: read its output and end it by itself, by its time limit or by an interrupt."""
+"""A running command: read its output, and end it on its own, at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
 _LINGER = 0.2
-"""Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
+"""Seconds to wait for output after the command ended: its background processes may hold the pipe forever."""
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Steps to end a command: each signal, and the seconds until the next."""
 _LOOK = 0.01
 
 
 class RunningCommand:
-    """A running command. It belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
+    """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
-    Takes over ``pipes``: read ends by stream name. Those which something left behind still holds open are in ``pipes``
-    afterwards, the others are closed.
+    It takes over ``pipes``: read ends by stream name. Afterwards ``pipes`` holds those that background processes still hold open;
+    the others are closed.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pipes: dict[str, int], output: Output) -> None:
@@ -49,16 +49,18 @@ class RunningCommand:
                 os.set_blocking(fd, False)
                 self._loop.add_reader(fd, self._read, name, fd)
             self._watch()
-        except BaseException:  # out of threads or descriptors: nobody would watch over it
+        except BaseException:  # without threads or descriptors the command cannot be watched
             self._release()
             for fd in pipes.values():
                 os.close(fd)
             raise
 
-    # -- to the end ----------------------------------------------------------------------------------------------
+    # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
+        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end its processes
+        first.
+        """
         try:
             await self._until_done(None if limit is None else self._loop.time() + limit)
             if self.ended != "exited":
@@ -72,7 +74,7 @@ class RunningCommand:
     async def _cancelled(self) -> None:
         try:
             await self._end()
-        except asyncio.CancelledError:  # once more: no more patience
+        except asyncio.CancelledError:  # cancelled again: stop waiting
             self._kill()
             raise
 
@@ -88,7 +90,7 @@ class RunningCommand:
             await self._waiter.wait(deadline)
 
     async def _end(self) -> None:
-        """Send INT, TERM, KILL to everything in the session, each only while something lives."""
+        """Send INT, TERM and KILL to all processes of the session, each only while one of them lives."""
         session = self._process.pid
         for number, grace in _STEPS:
             groups = {session} | _groups.groups_of(session)
@@ -102,13 +104,13 @@ class RunningCommand:
                     return
         self._drain()
 
-    # -- being told to stop --------------------------------------------------------------------------------------
+    # -- interrupts ----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._interrupted)
-        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+        except RuntimeError:  # its loop is closed, so no task awaits the command
             self._kill()
 
     def _interrupted(self) -> None:
@@ -117,7 +119,7 @@ class RunningCommand:
             self._waiter.wake()
 
     def _kill(self) -> None:
-        """Kill everything that the command started and return when it is dead, so that a caller may rely on it."""
+        """Kill all processes of the command, and return when they are dead, so that the caller can rely on it."""
         session = self._process.pid
         with self._lock:
             if self._process.poll() is None:
@@ -128,9 +130,9 @@ class RunningCommand:
                 return
             _groups.send(groups, signal.SIGKILL)
             give_up = time.monotonic() + 2
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it dies when it gets out
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it dies when it returns from there
                 self._process.wait(2)
-                while _groups.living(session, groups) and time.monotonic() < give_up:  # a signal takes its time
+                while _groups.living(session, groups) and time.monotonic() < give_up:  # a signal takes a moment
                     time.sleep(0.001)
 
     # -- watching ------------------------------------------------------------------------------------------------
@@ -138,14 +140,14 @@ class RunningCommand:
     def _watch(self) -> None:
         try:
             self._pidfd = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):  # not Linux, or an old one: a thread waits
+        except (AttributeError, OSError):  # not Linux, or an old kernel: a thread waits
             threading.Thread(target=self._wait, name=f"wait-{self._process.pid}", daemon=True).start()
             return
         self._loop.add_reader(self._pidfd, self._gone)
 
     def _wait(self) -> None:
         self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody awaits it any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no task awaits the command
             self._loop.call_soon_threadsafe(self._gone)
 
     def _gone(self) -> None:
@@ -158,7 +160,7 @@ class RunningCommand:
         self._waiter.wake()
 
     def _read(self, name: str, fd: int) -> bool:
-        """Read one chunk. Return False where none is available."""
+        """Read one chunk. Return False if none is available."""
         try:
             chunk = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -177,7 +179,7 @@ class RunningCommand:
         return True
 
     def _drain(self) -> None:
-        """Read everything that the pipes hold. Bounded in time: a writer that escaped may never stop."""
+        """Read what the pipes hold. Limited in time, because an escaped writer may never stop."""
         stop = time.monotonic() + _LINGER
         for name, fd in list(self.pipes.items()):
             while self._read(name, fd) and time.monotonic() < stop:

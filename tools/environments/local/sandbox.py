@@ -47,19 +47,20 @@ keeper <&0 &
 exec </dev/null >/dev/null 2>&1
 wait $!
 """
-"""Script of the first process in the sandbox, which waits for the keeper. The keeper starts a shell for each line that it reads;
-at the end of its input it ends, and with it all that is in the sandbox.
+"""Script of the sandbox's first process, which waits for the keeper. The keeper starts a shell for each line that it reads.
+
+At the end of its input the keeper ends, and with it everything in the sandbox.
 """
 
 
 class Sandbox:
-    """A sandbox and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
+    """A sandbox and the shells in it: a Launcher of shells. Started on first use, and again if it died.
 
-    If commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
+    If commands kill its keeper, everything left in it is ended before another sandbox starts.
     """
 
     descriptors = 18
-    """The number of our descriptors for a shell, with those of the sandbox itself."""
+    """Number of descriptors that this process uses for a shell, including those of the sandbox itself."""
 
     def __init__(self, root: str, plan: SandboxPlan, where: str, reach: NetworkGuard | None = None) -> None:
         self.root, self.where, self._plan, self._reach = root, where, plan, reach
@@ -81,8 +82,8 @@ class Sandbox:
             while time.monotonic() < give_up and not os.path.lexists(f"{folder}/status"):
                 process = self._running()
                 assert process.stdin is not None  # noqa: S101 - it was given a pipe
-                with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing was run, another will do
-                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # commands hold its keeper and filled its input
+                with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing ran, another one will do
+                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # commands stopped the keeper and its input is full
                         self._forget()
                 while time.monotonic() < give_up and self._lives() and not os.path.lexists(f"{folder}/status"):
                     found = self._find(folder)
@@ -94,28 +95,29 @@ class Sandbox:
         )
 
     def _find(self, folder: str) -> SandboxedShell | None:
-        """The shell that was started in that folder, of which no other knows. The kernel's lists may leave somebody out."""
+        """Return the new shell that was started in that folder, or None. The kernel's lists may be incomplete."""
         for wrapper in children(self._keeper):
             for pid in children(wrapper) if is_in(wrapper, folder) else ():
-                with contextlib.suppress(OSError):  # not yet a shell, or gone
+                with contextlib.suppress(OSError):  # not a shell yet, or gone
                     return SandboxedShell(pid, wrapper, folder)
         return None
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """Do nothing: the process number that the shell reports means nothing outside the sandbox."""
+        """Do nothing: the process number that the shell reports is only valid in the sandbox."""
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     def view(self) -> str:
-        """A path to its root folder, as its commands see it. Raises EnvironmentFailed."""
+        """Return a path to the root folder as its commands see it. Raises EnvironmentFailed."""
         with self._lock:
             self._running()
             return f"/proc/{self._keeper}/root"
 
     @contextlib.contextmanager
     def held(self) -> Iterator[str]:
-        """Return the path of ``view``, and keep the sandbox's mounts until the end of the block, even if the sandbox ends
-        meanwhile: without them the files that they mask would be seen. Raises OSError if it ends right now.
+        """Return the path of ``view``, and keep the sandbox's mounts until the end of the block, even if the sandbox ends.
+
+        Without the mounts the masked files would be visible. Raises OSError if the sandbox ends at this moment.
         """
         with self._lock:
             self._running()
@@ -127,11 +129,11 @@ class Sandbox:
             os.close(mounts)
 
     def shown(self) -> list[str]:
-        """Return the paths to mask that show something now: what was made after the sandbox, or replaced what was there."""
+        """Return the paths that must be masked now: files that were created or replaced after the sandbox started."""
         return self._appearing.found(f"/proc/{self._keeper}/root")
 
     def hide(self, paths: Collection[str]) -> None:
-        """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
+        """Make these paths empty in the sandbox, or start another sandbox if that fails. Raises EnvironmentFailed."""
         with self._lock:
             self._running()
             argv = launcher_argv("hide", str(self._keeper), *paths)
@@ -140,7 +142,7 @@ class Sandbox:
                 self._running()
 
     def begin(self, links: Sequence[tuple[str, str]]) -> bool:
-        """Start the sandbox with these links, as ``link`` takes them. Return whether it has them, and did not run before."""
+        """Start the sandbox with these links, as in ``link``. Return whether it was started now and has them."""
         with self._lock:
             if self.is_up():
                 return False
@@ -148,16 +150,16 @@ class Sandbox:
             return self._has_links
 
     def is_up(self) -> bool:
-        """Return True if the sandbox runs now, as far as no other thread starts or ends it at this moment."""
+        """Return True if the sandbox runs. Another thread may start or end it at this moment."""
         return self._process is not None and self._lives()
 
     def serves(self, view: str) -> bool:
-        """Return True if ``view`` still shows the sandbox: then a file that is not found there does not exist."""
+        """Return True if ``view`` still shows the sandbox, so that a file not found there does not exist."""
         with self._lock:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
     async def release_idle(self) -> bool:
-        """End the sandbox. Return False if a shell or a daemon runs in it, or if files would be deleted with it."""
+        """End the sandbox. Return False if a shell or daemon runs in it, or if files would be deleted with it."""
         return self._process is None or await _enders.run(self._rest)
 
     def _rest(self) -> bool:
@@ -166,9 +168,9 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become the first's children
+                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become children of the first process
                     return self._end_empty()
-            time.sleep(0.002)  # the keeper has not yet waited for a shell that has just ended, or another one has begun
+            time.sleep(0.002)  # the keeper has not reaped an ended shell yet, or another shell has started
         return False
 
     def _end_empty(self) -> bool:
@@ -180,7 +182,7 @@ class Sandbox:
         return True
 
     def allow(self, plan: SandboxPlan, folder: str) -> None:
-        """Go by another plan, which has one more writable folder, also where the sandbox runs. Raises EnvironmentFailed."""
+        """Use another plan with one more writable folder, also in a running sandbox. Raises EnvironmentFailed."""
         with self._lock:
             if self._process is not None and self._lives():
                 argv = plan.grant_argv(self._keeper, folder)
@@ -196,7 +198,7 @@ class Sandbox:
     def link(self, links: Sequence[tuple[str, str]]) -> bool:
         """Mount symbolic links over files in the sandbox: pairs of a file and a link, as commands see both.
 
-        Return whether it could be done.
+        Return whether it succeeded.
         """
         with self._lock:
             if self._process is None or not self._lives():
@@ -207,11 +209,11 @@ class Sandbox:
 
     @property
     def keeper(self) -> int:
-        """The number of the process that stands for the sandbox as it runs now; 0 if none runs."""
+        """Process number of the running sandbox's keeper, 0 if none runs."""
         return self._keeper
 
     def is_idle(self) -> bool:
-        """Return whether nothing runs in the sandbox but its shells, each with the process that started it."""
+        """Return whether only the sandbox's shells run in it, each with the process that started it."""
         with self._lock:
             try:
                 running = sum(name.isdigit() for name in os.listdir(f"/proc/{self._keeper}/root/proc"))  # noqa: PTH208 - strings
@@ -222,15 +224,15 @@ class Sandbox:
     # -- limits ---------------------------------------------------------------------------------------------------
 
     def look_at_limits(self) -> None:
-        """End the sandbox if its processes are at a limit, and stay there."""
-        if not self._lock.acquire(blocking=False):  # it is started or ended at this moment
+        """End the sandbox if its processes are at a limit in two checks in a row."""
+        if not self._lock.acquire(blocking=False):  # another thread starts or ends it
             return
         try:
             if self._process is None or not self._lives():
                 return
             threads, memory = usage(f"/proc/{self._keeper}/root/proc")
             most, why = self._plan.processes, ""
-            if most and threads >= most - max(4, most // 50):  # those of its proxy count, but are not in its /proc
+            if most and threads >= most - max(4, most // 50):  # its proxy's processes count, but are not in its /proc
                 why = f"limit of {most} processes (sandbox.processes)"
             elif self._plan.memory and memory > self._plan.memory:
                 why = f"limit of {self._plan.memory >> 20} MB of memory (sandbox.memory_mb)"
@@ -242,7 +244,7 @@ class Sandbox:
             self._lock.release()
 
     def why_ended(self) -> str:
-        """Return which limit the sandbox was ended for since the last call of this, or ""."""
+        """Return the limit for which the sandbox was ended since the last call, or ""."""
         why, self._why_ended = self._why_ended, ""
         return why
 
@@ -255,7 +257,7 @@ class Sandbox:
         if shutil.which("setsid") is None:
             raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
         try:
-            os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
+            os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - the path is a string everywhere else
             process = started(
                 self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root, links=links),
                 sys.executable,
@@ -277,7 +279,7 @@ class Sandbox:
         return process
 
     def _await(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the keeper. The launcher is killed then: until that, it keeps the first process's number from others."""
+        """Wait for the keeper, then kill the launcher, which until then reserves the first process's number."""
         assert process.stdout is not None  # noqa: S101 - it was given a pipe
         said = _read_all(process.stdout.fileno(), b"ready\n")
         if not said:
@@ -303,7 +305,7 @@ class Sandbox:
         limits.watch(self)
 
     def _join(self) -> None:
-        """Have the guard serve the sandbox. Raises EnvironmentFailed: without its guard the sandbox is not used."""
+        """Connect the guard to the sandbox. Raises EnvironmentFailed: a sandbox is not used without its guard."""
         if self._reach is None:
             return
         try:
@@ -315,9 +317,7 @@ class Sandbox:
             raise
 
     def _lives(self) -> bool:
-        """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
-        it.
-        """
+        """Return True if the sandbox and its keeper live. Without its keeper it could neither start a shell nor be ended."""
         return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and not is_dying(self._keeper)
 
     def _forget(self) -> None:
@@ -331,7 +331,7 @@ class Sandbox:
             with contextlib.suppress(ProcessLookupError):  # the first process takes all others with it
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for pidfd in self._pidfds:
-            is_readable(pidfd, 5)  # its shells must not be taken for living ones
+            is_readable(pidfd, 5)  # its shells must not be mistaken for living ones
             os.close(pidfd)
         self._pidfds = ()
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -339,19 +339,19 @@ class Sandbox:
                 pipe.close()
         try:
             process.wait(5)
-        except subprocess.TimeoutExpired:  # something is stuck in the kernel
+        except subprocess.TimeoutExpired:  # a process is stuck in the kernel
             process.kill()
             process.wait()
         watchdog.remove(process.pid)
 
     def close(self) -> None:
-        """End everything in the sandbox."""
+        """End all processes in the sandbox."""
         with self._lock:
             self._forget()
 
 
 def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
-    """Return True if the folder holds anything but what else is ``mounted`` in it and the folders on the way there."""
+    """Return True if the folder holds anything but ``mounted`` paths and the folders that lead to them."""
     try:
         for entry in os.scandir(root + folder):
             path = f"{folder}/{entry.name}"
@@ -362,13 +362,13 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
                 return True
     except FileNotFoundError:
         return False
-    except OSError:  # it can't be told
+    except OSError:  # unknown, so assume files
         return True
     return False
 
 
 def _read_all(fd: int, end: bytes) -> bytes:
-    """Read up to ``end``; b"" where it does not come."""
+    """Read up to ``end``. Return b"" if it does not arrive."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.endswith(end):

@@ -1,4 +1,4 @@
-"""Shell that runs in the sandbox, seen from outside."""
+"""Shell in the sandbox, seen from outside."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tools.environments import _groups
 from tools.environments._census import Sessions
 
 _STATUS_LIMIT = 5.0
-"""Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
+"""Seconds that a wrapper has to report its shell's status, most of it for a machine under load."""
 _NS_GET_PARENT = 0xB702
 
 
 class SandboxedShell:
-    """A shell in the sandbox, and the ``wrapper`` that started it and will say how it ended. ``folder`` is where both began.
+    """A shell in the sandbox, and the ``wrapper`` that started it and reports its status. Both started in ``folder``.
 
-    Numbers of its session count only in the sandbox's own process namespace: out here they may be another's one day.
-    Raises OSError where it is gone or is not that shell.
+    Numbers of its session are only valid in the sandbox's process namespace; outside they may belong to other processes.
+    Raises OSError if it is gone or is not that shell.
     """
 
     def __init__(self, pid: int, wrapper: int, folder: str) -> None:
@@ -62,7 +62,7 @@ class SandboxedShell:
                 while os.fstat(space).st_ino != self._space:
                     space = fcntl.ioctl(space, _NS_GET_PARENT)
                     opened.callback(os.close, space)
-            except OSError:  # it is gone, or in none of these
+            except OSError:  # it is gone, or in neither
                 return False
         return True
 
@@ -72,13 +72,13 @@ class SandboxedShell:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def reap(self) -> None:
-        """The sandbox does that itself."""
+        """Do nothing: the sandbox reaps it."""
 
     def _said(self) -> int:
-        """The wrapper writes its status and ends right after it; unless that died too, with the whole sandbox."""
+        """Return the status that the wrapper wrote before it ended, or that of SIGKILL if it died without."""
         is_readable(self._wrapper, _STATUS_LIMIT)
-        with contextlib.suppress(OSError, ValueError):  # it is not there
-            # What is there may be anything: commands can reach it.
+        with contextlib.suppress(OSError, ValueError):  # the file is missing
+            # Commands can reach the file, so it may contain anything.
             fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 return int(os.read(fd, 8)) & 0xFF
@@ -99,7 +99,7 @@ class SandboxedShell:
 
 
 def is_in(pid: int, folder: str) -> bool:
-    """Return True if ``folder`` is the process's working folder, whatever path either side has for it."""
+    """Return True if ``folder`` is the process's working folder. The two sides may use different paths for it."""
     try:
         return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
     except OSError:
@@ -107,16 +107,16 @@ def is_in(pid: int, folder: str) -> bool:
 
 
 def is_readable(fd: int, wait: float = 0) -> bool:
-    """Return True if something can be read from it within ``wait`` seconds; a pidfd, if its process has ended."""
-    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    """Return True if the descriptor becomes readable within ``wait`` seconds; for a pidfd, if its process has ended."""
+    poll = select.poll()  # not ``select``, which supports no descriptor above 1023
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(wait * 1000))
 
 
 def is_dying(pid: int) -> bool:
-    """Return whether the process is gone or about to be: it may have got SIGKILL, and not yet have had a processor to die on."""
+    """Return whether the process is gone or dying: it may have received SIGKILL without having had time to die."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # several times a command
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # several times for each command
         try:
             fields = os.read(fd, 1024).rpartition(b")")[2].split()
         finally:
@@ -127,7 +127,7 @@ def is_dying(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the process's children, as far as the kernel lists them."""
+    """Return the process's children as the kernel lists them."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Start one shell command: its argument list, its descriptors, its session."""
+"""Start one shell command: its arguments, descriptors and session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))
 _LONGEST_ARGUMENT = 100_000
-"""Most bytes of an argument. Linux takes 131,072 for one; a longer command is read from a file."""
+"""Maximum bytes of an argument. Linux accepts 131,072; a longer command is read from a file."""
 _HIGH = 200
-"""The descriptor for reporting cwd is at least this: scripts use the low numbers as their own."""
+"""Minimum number of the descriptor that reports cwd, because scripts use the low numbers themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellProgram:
-    """A shell by its path; ``is_bash`` says how it can be made to report where a command ended."""
+    """A shell by its path; ``is_bash`` selects how it reports the folder in which a command ended."""
 
     path: str
     is_bash: bool
@@ -31,9 +31,7 @@ class ShellProgram:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A started command. ``pipes`` are the read ends of its output by stream name; ``report`` is the one on which it reports
-    its folder.
-    """
+    """A started command. ``pipes``: the read ends of its output by stream name; ``report``: the read end that gets its folder."""
 
     process: subprocess.Popen[bytes]
     pipes: dict[str, int]
@@ -41,7 +39,7 @@ class Started:
 
 
 def spawn(shell: ShellProgram, command: str, cwd: str, env: Mapping[str, str], stdin: bytes) -> Started:
-    """Start the command in a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
+    """Start the command in its own session, without a terminal. Raises EnvironmentFailed, and then leaves nothing open."""
     ours: list[int] = []
     theirs: list[int] = []
     try:
@@ -82,13 +80,13 @@ def spawn(shell: ShellProgram, command: str, cwd: str, env: Mapping[str, str], s
 
 
 def reported_cwd(report: int, start: str) -> str:
-    """Return the ended command's working folder, free of links; ``start`` where it reported none."""
+    """Return the ended command's working folder with links resolved; ``start`` if it reported none."""
     os.set_blocking(report, False)
     try:
         said = os.read(report, 1 << 16)
     except BlockingIOError:
         return start
-    # A signal in the middle of saying it makes bash say it twice.
+    # A signal during the report makes bash print it twice.
     path = os.fsdecode(said.rpartition(b"\0")[0].rpartition(b"\0")[2])
     return os.path.realpath(path) if path.startswith("/") and path != start else start
 
@@ -96,7 +94,7 @@ def reported_cwd(report: int, start: str) -> str:
 def _argv(shell: ShellProgram, text: bytes, report_to: int) -> list[str | bytes]:
     if shell.is_bash:
         return ["bash", "--norc", "-c", text]
-    # sh reads no file before a command. The digits of >& are limited to one in some of them, a path is not.
+    # sh reads no file before a command. Some limit the digits of >&, but not a path.
     report = f"""trap '{{ printf "%s\\0" "${{PWD-}}"; }} 2>/dev/null >/dev/fd/{report_to}' EXIT; eval "$1" """
     return ["sh", "-c", report, "sh", text]
 
@@ -109,7 +107,7 @@ def _pipe(ours: list[int], theirs: list[int]) -> int:
 
 
 def _file_of(data: bytes) -> int:
-    """An unnamed file that holds ``data``, at its start. A pipe would have to be fed while the command runs."""
+    """Return an unnamed file that holds ``data``, at its start. A pipe would need a writer while the command runs."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("toolcrib")
     else:

@@ -1,9 +1,9 @@
-"""System calls that the kernel refuses to all that runs in a sandbox, by seccomp.
+"""System calls that the kernel refuses to all processes in a sandbox, by seccomp.
 
-They are calls that no build needs and that reach past namespaces, or into parts of the kernel that often had holes. A filter sees
-the numbers that a call is given, and not what they point to: ``clone3`` and ``openat2`` therefore seem not to exist, and programs
-use ``clone`` and ``openat``. User namespaces and mounts are refused, so bubblewrap, Bazel and Chromium can't make a sandbox of
-their own.
+No build needs these calls, and they reach past namespaces or into parts of the kernel with frequent vulnerabilities. A filter
+sees the numbers in a call's arguments but not the memory to which they point. ``clone3`` and ``openat2`` are therefore reported
+as missing, and programs use ``clone`` and ``openat``. User namespaces and mounts are refused, so bubblewrap, Bazel and Chromium
+cannot make sandboxes of their own.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 import struct
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""Processors that there is a filter for: the column of their numbers, and the kernel's name of their calls."""
+"""Processors that the filter supports: the column of their numbers, and the kernel's name of their calls."""
 _X32 = 1 << 30
-"""Calls from this number on are of x32, or none."""
+"""Call numbers from here on belong to x32, or to no call."""
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _NEW_USER, _CREATES = 0x10000000, 0x400040
-"""CLONE_NEWUSER; and O_CREAT or O_TMPFILE, by which an opened file gets a mode."""
+"""CLONE_NEWUSER; and O_CREAT or O_TMPFILE, with which an opened file gets a mode."""
 _USER_ID, _GROUP_ID, _DEVICE = 0o4000, 0o2000, 0o020000
 _INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, which type into a terminal."""
@@ -63,7 +63,7 @@ _Row = tuple[tuple[int, int], tuple[tuple[int, int], ...]]
 def _refused_with() -> list[_Row]:
     """Return calls that are refused if each of these arguments, counted from 0, has one of these bits.
 
-    An ordinary user may set setgid on what exists: git sets it on folders of shared repositories.
+    An ordinary user may set setgid on existing files, because git sets it on folders of shared repositories.
     """
     mode = _USER_ID | (0 if os.geteuid() else _GROUP_ID)
     made = _USER_ID | _GROUP_ID
@@ -83,12 +83,12 @@ def _refused_with() -> list[_Row]:
 
 
 def has_filter() -> bool:
-    """Return whether there is a filter for this machine's processor."""
+    """Return whether this machine's processor has a filter."""
     return os.uname().machine in _MACHINES
 
 
 def filter_program() -> bytes:
-    """Return the filter as the kernel takes it (an array of ``struct sock_filter``), b"" for a processor without one."""
+    """Return the filter as the kernel takes it (an array of ``struct sock_filter``), b"" for an unsupported processor."""
     return b"".join(_program(*_MACHINES[os.uname().machine])) if has_filter() else b""
 
 
@@ -117,17 +117,17 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
 def _line(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Return an instruction: what it does, and how many of the next ones it skips then."""
+    """Return an instruction: its operation, and how many following instructions it skips in each case."""
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
 def _of_call(number: int, lines: list[bytes]) -> list[bytes]:
-    """Return instructions for one call. They end in a return, so that the number stays loaded for the next."""
+    """Return instructions for one call. They end in a return, so the number stays loaded for the next call."""
     return [_line(_EQUAL, number, 0, len(lines)), *lines]
 
 
 def _argument(index: int) -> bytes:
-    """Load the lower half of an argument: the kernel looks at no more of those that are compared."""
+    """Load the lower half of an argument. The kernel ignores the upper half of those that are compared."""
     return _line(_LOAD, 16 + 8 * index)
 
 

@@ -1,8 +1,8 @@
-"""A persistent shell somewhere else: what docker and ssh have in common.
+"""The common part of docker and ssh: a persistent shell on another machine or in a container.
 
-``channel`` is what a backend must offer, ``frame`` tells a command's end from its output, ``shell_channel`` is one bash that runs
-our scripts or keeps a session's shell alive, ``channel_pool`` all of one environment. ``environment`` is the whole, over
-``shell``, its ``state``, ``beginning`` and ``call`` (one command), ``spawned`` (one beside the others) and ``files``; ``once``
-and ``aside`` are work of its own. ``oneshot`` runs commands where bash is missing, ``processes`` finds what runs, ``left``
-ends what a killed toolcrib left.
+``channel`` defines what a backend must offer, ``frame`` separates a command's end from its output, ``shell_channel`` is one bash
+that runs scripts or keeps a session's shell alive, and ``channel_pool`` holds all channels of an environment. ``environment`` is
+the whole, over ``shell``, its ``state``, ``beginning`` and ``call`` (one command), ``spawned`` (a background command) and
+``files``. ``once`` and ``aside`` run helper work. ``oneshot`` runs commands without bash, ``processes`` lists what runs, and
+``left`` ends what a killed toolcrib left.
 """

@@ -1,4 +1,4 @@
-"""Run work that blocks in a thread of its own, and finish work that must not be cancelled."""
+"""Run blocking work in its own thread, and finish work that must not be cancelled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ Result = TypeVar("Result")
 
 
 async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-    """Run ``work`` in a thread of its own, as asyncio.to_thread does in few shared ones: there a short question would wait for
-    those that open environments.
+    """Run ``work`` in its own thread. asyncio.to_thread shares few threads, in which short work would wait for slow openings.
 
-    A result that nobody waits for any more is closed, if it can be.
+    A result that arrives after a cancelled wait is closed, if it can be.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -27,7 +26,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
         fault: BaseException | None = None
         try:
             result = work(*args, **named)
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - the waiter gets the error
             fault = error
         with lock:
             waited_for = not given_up.is_set()
@@ -48,7 +47,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
         elif fault is not None:
             future.set_exception(fault)
         else:
-            future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
+            future.set_result(result)  # type: ignore[arg-type]  # without a fault there is a result
 
     threading.Thread(target=run, name="remote-aside", daemon=True).start()
     try:
@@ -56,13 +55,13 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
     except asyncio.CancelledError:
         with lock:  # from here on the loop may end before it calls us
             given_up.set()
-        if not future.cancelled() and future.done() and future.exception() is None:  # it came just now
+        if not future.cancelled() and future.done() and future.exception() is None:  # the result arrived just now
             drop(future.result())
         raise
 
 
 async def in_spite(work: Coroutine[Any, Any, None]) -> None:
-    """Return when ``work`` is done, even if the caller is cancelled meanwhile, however often. Raises as ``work`` does."""
+    """Finish ``work`` even if the caller is cancelled meanwhile, however often. Raises what ``work`` raises."""
     task = asyncio.get_running_loop().create_task(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

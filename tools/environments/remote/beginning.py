@@ -1,4 +1,4 @@
-"""The part of a call before its command is given to a shell: it may be given up, since nothing has run yet."""
+"""The part of a call before a shell gets its command. It may be cancelled, because nothing has run yet."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tools.environments._waiter import Waiter
 Result = TypeVar("Result")
 
 _LEAST = 2.0
-"""Seconds in which a shell may be made ready, even where the command's own time limit is shorter."""
+"""Minimum seconds for preparing a shell, even if the command's own time limit is shorter."""
 
 
 class NotBegun(Exception):
-    """The call was interrupted, or met its time limit, before its command could begin."""
+    """The call was interrupted, or reached its time limit, before its command started."""
 
 
 class RemoteBeginning:
-    """Beginning of one call. ``limit`` is the command's time limit in seconds: where a host or an engine does not answer, it
-    counts before the command too. Belongs to the event loop that it was made in; only ``interrupt`` may be called from other
-    threads.
+    """The beginning of one call. ``limit`` is the command's time limit in seconds; it counts before the command too.
+
+    It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -34,8 +34,9 @@ class RemoteBeginning:
         self._waiter = Waiter()
 
     async def wait_for(self, work: Coroutine[Any, Any, Result], drop: Callable[[Result], object] = lambda _: None) -> Result:
-        """Return or raise as ``work`` does. Raises NotBegun, after ``work`` was cancelled. ``drop`` takes a result that comes
-        when nobody waits for it any more.
+        """Return or raise what ``work`` does. Raises NotBegun after cancelling ``work``.
+
+        ``drop`` receives a result that arrives after the wait was cancelled.
         """
         task = self._loop.create_task(work)
         task.add_done_callback(lambda _: self._waiter.wake())
@@ -58,7 +59,7 @@ class RemoteBeginning:
         return self._ended != "exited"
 
     def outcome(self, cwd: str, where: str) -> ExecOutcome:
-        """Return the outcome of the call that was given up."""
+        """Return the outcome of the cancelled call."""
         outcome = never_run(cwd, where)
         if self._ended != "timeout":
             return outcome
@@ -66,10 +67,10 @@ class RemoteBeginning:
         return replace(outcome, ended="timeout", notice=f"{notice} if that happens often.")
 
     def interrupt(self) -> None:
-        """Give the call up. Callable from any thread."""
+        """Cancel the call. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._interrupted)
-        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+        except RuntimeError:  # its loop is closed, so no task awaits it
             return
 
     def _interrupted(self) -> None:
@@ -79,6 +80,6 @@ class RemoteBeginning:
 
 
 def _take(task: asyncio.Task[Result], drop: Callable[[Result], object]) -> None:
-    """Drop the result of a task that nobody waits for, where it has one."""
+    """Drop the result of a task, if it has one, after its waiter was cancelled."""
     if not task.cancelled() and task.exception() is None:
         drop(task.result())

@@ -1,4 +1,4 @@
-"""A command in a remote shell: read its output and end it by itself, by its time limit or by an interrupt."""
+"""A command in a remote shell: read its output, and end it on its own, at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from tools.environments.remote.aside import in_spite
 from tools.environments.remote.shell_channel import ChannelLost, Exchange, Halted, Keeper, NeverBegan, ScriptResult
 
 Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
-"""Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
+"""Function that runs a script in another channel of the backend. Raises Lost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
-"""Steps to end a command: each signal, and the most seconds until the next."""
+"""Steps to end a command: each signal, and the maximum seconds until the next."""
 _SOON = (0.015, 0.02)
 _AGAIN = 0.04
-"""Seconds until a look at what it has done, at first and then."""
+"""Seconds between checks of a command that is being ended, at first and later."""
 _BUSY = 12
-"""Number of times that a shell has run since its interrupt if it starts one program after the other; one that ends runs fewer
-times.
-"""
+"""Runs of an interrupted shell that show it starts one program after another. A shell that ends runs fewer times."""
 _REST = 0.05
-"""Seconds within which a process that has something to do after a signal does something."""
+"""Seconds within which a process that reacts to a signal becomes active."""
 _WATCH = 0.25
 _LOOKS = 5
 _WATCH_MOST = 4.0
-"""Seconds between looks at whether the shell still answers, at first and at most."""
+"""Seconds between checks that the shell still answers, at first and at most."""
 _RACE = 3
-"""Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
+"""Clock ticks. A process born this soon after a signal was being forked when the signal was sent, and did not receive it."""
 _TRIES = 20
 _BEGIN = 5.0
-"""Seconds in which a command that is to be ended must have begun ..."""
+"""Seconds within which a command that must be ended should have started ..."""
 _UNHEARD = 1.0
-"""... and seconds after which it is asked whether anything runs there at all."""
+"""... and seconds after which the backend is asked whether anything runs there at all."""
 _FAIR, _BEGIN_MOST = 10, 20.0
-"""Tries that a script has which ends a command, where each takes long, and the most seconds for them."""
+"""Attempts of a script that ends a command if each takes long, and the maximum seconds for them."""
 
 
 _HALTED = "{}: this command could not be ended. What is left of it goes on with the rest, until the next command ends it."
 
 
 class RemoteCommand:
-    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads."""
+    """A running command in a remote shell. It belongs to the event loop that created it.
+
+    Only ``interrupt`` may be called from other threads.
+    """
 
     def __init__(self, keeper: Keeper, output: Output, beside: Beside) -> None:
         self.ended: Ended = "exited"
@@ -71,7 +72,7 @@ class RemoteCommand:
 
     @property
     def shell_pid(self) -> int:
-        """The shell's process number, 0 before the command has begun."""
+        """The shell's process number, 0 before the command has started."""
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
 
@@ -80,13 +81,15 @@ class RemoteCommand:
         return processes.moment(self.exchange.out.facts.partition(b" ")[2].decode("ascii", "replace"))
 
     def waits_for_files(self, shell: int, replaced: str) -> None:
-        """Note that the command is for a shell that runs already. ``replaced`` is the script that looks at its files."""
+        """Record that a running shell gets the command. ``replaced`` is the script that checks the shell's files."""
         self._before = shell, replaced
 
-    # -- to the end ----------------------------------------------------------------------------------------------
+    # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end it. Raises Lost."""
+        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end it. Raises
+        Lost.
+        """
         with self._keeper.listening():
             try:
                 await self._until(None if limit is None else self._loop.time() + limit)
@@ -94,7 +97,7 @@ class RemoteCommand:
                     await self._end_if_it_runs()
             except asyncio.CancelledError:
                 self.ended = "interrupted"
-                await in_spite(self._end_if_it_runs())  # it takes some seconds at most
+                await in_spite(self._end_if_it_runs())  # takes some seconds at most
                 raise
 
     async def _end_if_it_runs(self) -> None:
@@ -126,8 +129,9 @@ class RemoteCommand:
     async def _is_lost(self) -> bool:
         """Return True if the shell has run all its input and reported nothing: no report can follow.
 
-        A line of ours may be on its way to the shell, so the shell is watched for a while; before the command has begun that may
-        be a long line, and the answer is False.
+        A line may still be on its way to the shell, so the shell is watched for a while. Before the command has started, that
+        line may
+        be long, and the answer is False.
         """
         before = b""
         for _ in range(_LOOKS if self.exchange.begun else 0):
@@ -139,7 +143,8 @@ class RemoteCommand:
         return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
 
     async def _end_if_it_waits(self, look: Callable[[str], Awaitable[bytes]]) -> None:
-        """End a shell that has not begun this command since its files were replaced: it may wait for one of them without end.
+        """End a shell that has not started this command since its files were replaced: it may wait for one of them forever.
+
         Raises Lost.
         """
         shell, replaced = self._before
@@ -149,18 +154,17 @@ class RemoteCommand:
         await self._do(processes.signal(signal.SIGKILL, [shell]))
 
     async def _is_gone(self) -> bool:
-        """Return True if the shell ended, and with it the line that asked for the command's end, which the shell had read
-        already.
-        """
+        """Return True if the shell ended, and with it the line that asked for the command's end, which it had already read."""
         if self._asked or not self.shell_pid or not await self._look(frame.gone(self.shell_pid)):
             return False
-        await self._keeper.next(self._loop.time() + _WATCH)  # else its keeper will answer soon
+        await self._keeper.next(self._loop.time() + _WATCH)  # otherwise its keeper answers soon
         self._asked = not self._keeper.pump(self.exchange)
         return self._asked
 
     async def _look(self, script: str) -> bytes:
-        """Return the script's output, or b"" where there is none before the command has ended or is to end, or no process can
-        be started there now. Raises Lost where the command's own channel is.
+        """Return the script's output. Return b"" if the command ends first, must be ended, or the script cannot run now.
+
+        Raises Lost if the command's own channel is lost.
         """
         work = self._loop.create_task(self._answer(script))
         work.add_done_callback(lambda _: self._keeper.notify())
@@ -178,20 +182,20 @@ class RemoteCommand:
     async def _answer(self, script: str) -> bytes:
         try:
             return (await self._beside(script)).out
-        except ChannelLost:  # if the command's own is, it says so
+        except ChannelLost:  # if the command's own channel is lost, it reports that itself
             return b""
 
     async def _do(self, script: str) -> ScriptResult:
-        """Run a script that ends a command.
+        """Run a script that ends a command. Raises Lost.
 
-        A host that is full of processes, often the very ones to end, may start none now and one a moment later. Raises Lost.
+        A host that is full of processes, often the very ones to end, may fail to start one now and succeed a moment later.
         """
         begun, tries = self._loop.time(), 0
         while True:
             try:
                 return await self._beside(script)
             except NeverBegan:
-                self._keeper.pump(self.exchange)  # where all is broken, it says so
+                self._keeper.pump(self.exchange)  # if the whole connection is lost, this raises
                 await self._keeper.need_running()
                 tries, passed = tries + 1, self._loop.time() - begun
                 if passed >= _BEGIN and (tries >= _FAIR or passed >= _BEGIN_MOST):
@@ -212,11 +216,12 @@ class RemoteCommand:
             await self._keeper.next(give_up)
 
     async def _ask_again(self) -> None:
-        """The line that asked for the end was read by a shell that did not answer."""
+        """Ask for the command's end again: a shell that did not answer has read the last such line."""
         await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
-        """Send INT, TERM, KILL, each only while something lives: to the shell first, then to the processes of this command.
+        """Send INT, TERM and KILL, each only while a process lives: to the shell first, then to the command's processes.
+
         Raises Lost, Halted.
         """
         give_up = self._loop.time() + _BEGIN
@@ -234,9 +239,7 @@ class RemoteCommand:
             raise ChannelLost("the command could not be ended")
 
     async def _step(self, number: int, give_up: float) -> bool:
-        """Send one of the signals and wait. Return True if nothing is left, False where more signals of this kind, or more
-        time, are of no use.
-        """
+        """Send one signal and wait. Return True if no process is left, False if repeating or waiting is of no use."""
         self._told = set()
         asked = False
         at_first = await self._tell(number, 0, number)
@@ -265,7 +268,7 @@ class RemoteCommand:
         raise AssertionError("unreachable")
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until the frame's end comes, or some time has passed."""
+        """Wait until the end of the frame arrives, or some time has passed."""
         again = self._loop.time() + seconds
         if self.exchange.done:
             await asyncio.sleep(seconds / 4)
@@ -277,13 +280,13 @@ class RemoteCommand:
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
     def _goes_on(self, now: processes.Doing | None, at_first: processes.Doing | None) -> bool:
-        """Return True if an interrupted shell that has nothing to do has run more since then than one that ends does."""
+        """Return True if an interrupted shell that has nothing to do has run more since then than an ending one would."""
         return self.simple and now is not None and at_first is not None and now.times - at_first.times >= _BUSY
 
     def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:
-        """Return True if everything that is left ignores the signal, or, where the user waits, has been idle for a while.
+        """Return True if all remaining processes ignore the signal or, if the user waits, have been idle for a while.
 
-        A program that cleans up gets its time; one that caught the signal and continued to wait does not.
+        A program that cleans up gets time; one that caught the signal and kept waiting does not.
         """
         if not now:
             return False
@@ -292,11 +295,12 @@ class RemoteCommand:
         return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
 
     async def _tell(self, number: int, last: int, shells: int) -> processes.ProcessTable:
-        """Signal members. ``last``: only those born before that tick, or little after, are signalled now. ``shells`` is what
-        the shell is told.
+        """Signal processes. ``last``: only those born before that tick, or shortly after it. ``shells``: the shell's signal.
 
-        The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
-        interrupt. Where that has just ended or begun, the shell is let go on a little; or, where it may be told again, told now.
+        The shell's group is stopped meanwhile: a shell that waits for a process that then ends by itself forgets its own
+        interrupt. If
+        such a process has just ended or started, the shell runs on briefly; or, if it may be signalled again, it is signalled
+        now.
         """
         shell = self.shell_pid if not self.exchange.done else 0
         still = bool(shell) and number != signal.SIGKILL
@@ -313,8 +317,8 @@ class RemoteCommand:
         return seen
 
     def _new(self, seen: processes.ProcessTable, number: int, last: int) -> list[Member]:
-        """Return the members that must be signalled and were not."""
-        if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
+        """Return the processes that must be signalled and were not."""
+        if not self.shell_pid and not self.exchange.done:  # the command never started: signal what the keeper waits for
             return [one for one in seen.members if one.pid != self._keeper.pid and one not in self._told]
         new = [one for one in self._ours(seen) if one not in self._told]
         if last and number != signal.SIGKILL:
@@ -329,13 +333,13 @@ class RemoteCommand:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)
         return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
 
-    # -- being told to stop --------------------------------------------------------------------------------------
+    # -- interrupts ----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._interrupted)
-        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+        except RuntimeError:  # its loop is closed, so no task awaits it
             self._keeper.close()
 
     def _interrupted(self) -> None:

@@ -1,4 +1,4 @@
-"""Network of a sandbox that reaches only the hosts that a person allowed.
+"""Network of a sandbox that reaches only the hosts that the user allowed.
 
 The sandbox has a network namespace without any route. ``guard.NetworkGuard`` is outside; ``inner`` is a small program that enters
 the namespace, makes the proxy's listening socket there and passes it out, so the guard accepts the commands' connections. Use:
@@ -7,14 +7,14 @@ the namespace, makes the proxy's listening socket there and passes it out, so th
     guard.join(pid)                              # pid: a process in the sandbox's user and network namespaces
     shell = start_shell(env=guard.environment()) # HTTP_PROXY and the like
     guard.allow("other.example")                 # effective at once
-    with guard.allowing(["new.example"]): ...    # for a while
+    with guard.allowing(["new.example"]): ...    # temporarily
     guard.denials(since)                         # list[DeniedHost(host, port, when, why)]
     guard.notices()                              # sentences for the user
     guard.leave()                                # the sandbox has ended; join the next one
     guard.close()
 
-While a sandbox is joined, ports that it listens on are forwarded to this machine's 127.0.0.1. ``environment`` has the variables
-that the user's commands get: package managers are run with them.
+While a sandbox is joined, ports on which it listens are forwarded to this machine's 127.0.0.1. ``environment`` has the variables
+of the user's commands; package managers are run with them.
 
 ``hosts`` decides, ``requests`` reads the proxy's protocols, ``proxy`` answers, ``connections`` and ``mover`` move bytes,
 ``inside`` and ``ports`` are the two sides of the namespace, ``learned`` asks package managers for their hosts.

@@ -16,14 +16,14 @@ from tools.environments.local.network.mover import CHUNK, ONCE, READ, WRITE, Mov
 
 _log = logging.getLogger(__name__)
 MOST = 256
-"""Connections at once. Further ones wait in the backlog of their listener."""
+"""Maximum number of connections. Further ones wait in the backlog of their listener."""
 _ANSWERS = 128
-"""Connections that are answered at once. Those that have been connected need no thread."""
+"""Maximum number of connections being answered. Established connections need no thread."""
 IDLE = 3600.0
-"""Seconds after which a connection ends that carries nothing."""
+"""Seconds after which an idle connection is closed."""
 _PAUSE = 1.0
 _ROUNDS = 4
-"""Times that one side is read before others have their turn. The end of a connection often comes right behind its data."""
+"""Number of reads from one side before others get their turn. A connection often ends right after its data."""
 _SPLICE = 1 | 2
 """SPLICE_F_MOVE | SPLICE_F_NONBLOCK."""
 _OPTIONS = (
@@ -32,7 +32,7 @@ _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 120_000),
-    (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),  # the kernel gives up a connection after about 15 seconds
+    (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),  # the kernel stops connecting after about 15 seconds
 )
 
 Answer = Callable[[socket.socket], socket.socket | None]
@@ -41,7 +41,7 @@ Answer = Callable[[socket.socket], socket.socket | None]
 class Connections:
     """Accepts on listeners and tunnels each connection to the socket that the listener's function returns for it.
 
-    The functions run in threads and may wait. They raise OSError if there is no connection to be had.
+    The functions run in threads and may block. They raise OSError if they cannot connect.
     """
 
     def __init__(self, mover: Mover) -> None:
@@ -54,14 +54,16 @@ class Connections:
         self._is_closed = False
 
     def serve(self, listener: socket.socket, answer: Answer) -> None:
-        """Accept on ``listener``. ``answer`` gets each client and returns the other end, None if it has dealt with it."""
+        """Accept on ``listener``. ``answer`` gets each client and returns the other end, or None if it has handled the client
+        itself.
+        """
         listener.setblocking(False)
         with self.mover.lock:
             self._answers[listener] = answer
             self.mover.watch(listener.fileno(), READ, lambda _events: self._accept(listener))
 
     def stop(self, listener: socket.socket) -> None:
-        """Close a listener. Its connections go on."""
+        """Close a listener. Its connections continue."""
         with self.mover.lock:
             self.mover.forget(listener.fileno())
             self._paused.pop(listener, None)
@@ -115,7 +117,7 @@ class Connections:
         other = None
         try:
             other = answer(client)
-        except OSError as error:  # its client is gone, or the other end was not reached
+        except OSError as error:  # the client is gone, or the other end could not be reached
             _log.debug("a connection of the sandbox ended: %s", error)
         finally:
             with self.mover.lock:
@@ -133,17 +135,17 @@ class Connections:
 
 
 class Tunnel:
-    """Bytes from one socket to the other and back, until both have ended or one of them fails. It closes both sockets.
+    """Tunnel between two sockets, until both have ended or one of them fails. It closes both sockets.
 
-    The kernel moves the bytes. While a side is too slow to take what the other sent, the other is not read.
+    The kernel moves the bytes. While one side does not accept more data, the other side is not read.
     """
 
     def __init__(self, one: socket.socket, other: socket.socket, mover: Mover, on_end: Callable[[Tunnel], None]) -> None:
         self._sockets, self._mover, self._on_end = (one, other), mover, on_end
-        self._rests: dict[socket.socket, bytes] = {}  # by the source: what the target did not take yet
+        self._rests: dict[socket.socket, bytes] = {}  # by the source: data that the target has not accepted yet
         self._has_ended: set[socket.socket] = set()
         self.used = time.monotonic()
-        """Time at which something was moved last."""
+        """Time at which data was moved last."""
         for source, target in ((one, other), (other, one)):
             source.setblocking(False)
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -160,7 +162,7 @@ class Tunnel:
             self.close()
 
     def _move(self, source: socket.socket, target: socket.socket) -> None:
-        """Move what ``source`` has, as much as ``target`` takes. Raises OSError."""
+        """Move the data of ``source``, as much as ``target`` accepts. Raises OSError."""
         if source in self._has_ended or source.fileno() < 0:
             return
         (out, into), held = self._mover.pipe, 0
@@ -179,20 +181,20 @@ class Tunnel:
             if held:
                 self._mover.again(target.fileno(), READ | WRITE | ONCE)
         finally:
-            if held:  # the pipe is everyone's
+            if held:  # all tunnels share the pipe
                 self._rests[source] = os.read(out, held)
 
     def _end(self, source: socket.socket, target: socket.socket) -> None:
-        """Pass the end of one direction on. The other continues: a client may finish sending and still wait for the answer."""
+        """Forward the end of one direction. The other continues: a client may finish sending and still wait for the answer."""
         self._has_ended.add(source)
         if len(self._has_ended) == 2:
             self.close()
             return
-        with contextlib.suppress(OSError):  # it has ended by itself
+        with contextlib.suppress(OSError):  # the target has ended too
             target.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close both sockets at once. Hold the mover's lock. It may be called again."""
+        """Close both sockets. The caller holds the mover's lock. May be called again."""
         for each in self._sockets:
             if (fd := each.fileno()) >= 0:
                 self._mover.forget(fd)
@@ -201,7 +203,7 @@ class Tunnel:
 
 
 def dial(addresses: Sequence[str], port: int) -> socket.socket:
-    """Return a connection to the first of the addresses that can be reached. Raises the OSError of the last one."""
+    """Return a connection to the first reachable address. Raises the OSError of the last one."""
     failed = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     for address in addresses:
         try:
@@ -212,7 +214,7 @@ def dial(addresses: Sequence[str], port: int) -> socket.socket:
 
 
 def connected(made: socket.socket, address: str, port: int, seconds: float | None = None) -> socket.socket:
-    """Connect a socket and return it. It is closed if that fails. Raises OSError."""
+    """Connect a socket and return it. On failure it is closed. Raises OSError."""
     try:
         for level, option, value in _OPTIONS:
             made.setsockopt(level, option, value)

@@ -1,4 +1,4 @@
-"""Guard of a sandbox's network: the proxy and the ports of the sandbox that it has joined."""
+"""Guard of a sandbox's network: the proxy, and the ports of the joined sandbox."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _workers = Workers("toolcrib-hosts", 4)
 
 
 class NetworkGuard:
-    """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
+    """The only way out of a sandbox whose network namespace has no route. The package's docstring shows its use.
 
-    ``allow`` are rules as HostPolicy has them; other hosts are refused but those that ``find`` returns, which is run once, when
-    a host is first needed that the rules don't allow. Raises ValueError for a malformed rule. It starts when it is first needed.
-    Threads may share it.
+    ``allow`` are rules as in HostPolicy. Other hosts are refused, except those that ``find`` returns; ``find`` runs once, when a
+    command first needs a host that no rule allows. Raises ValueError for a malformed rule. The guard starts on first use. Threads
+    may
+    share it.
     """
 
     def __init__(self, allow: Sequence[str], find: Callable[[], Sequence[str]] | None = None) -> None:
@@ -68,9 +69,9 @@ class NetworkGuard:
             self._policy.learned.set()
 
     def join(self, pid: int) -> None:
-        """Serve the sandbox of the process ``pid``, and no longer the one before it. Raises EnvironmentFailed.
+        """Serve the sandbox of the process ``pid`` instead of the previous one. Raises EnvironmentFailed.
 
-        The sandbox has user and network namespaces of its own; it keeps ``pid`` while this runs.
+        The sandbox has its own user and network namespaces. The caller keeps ``pid`` alive during the call.
         """
         connections = self._started()
         self.leave()
@@ -89,7 +90,7 @@ class NetworkGuard:
                 " Set sandbox.network to none or on"
             ) from error
         ports = SandboxPorts(network, connections, lambda text: self.said(text))
-        # Clients of a proxy speak first, so it wakes up once for a connection and its request.
+        # A proxy's clients speak first, so the guard wakes only once for a connection and its request.
         network.listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _HEAD_SECONDS)
         connections.serve(network.listener, self._proxy.answer)
         self._joined = network, ports
@@ -97,7 +98,7 @@ class NetworkGuard:
             self._offer(port)
 
     def join_new(self, process: subprocess.Popen[bytes]) -> None:
-        """Serve the sandbox that a process makes, once it is there or the process has ended. Raises EnvironmentFailed."""
+        """Serve the sandbox that a process makes. Returns once it exists or the process has ended. Raises EnvironmentFailed."""
         own = Path("/proc/self/ns/net").stat().st_ino
         while process.poll() is None:
             if Path(f"/proc/{process.pid}/ns/net").stat().st_ino != own:
@@ -106,12 +107,12 @@ class NetworkGuard:
             time.sleep(0.005)
 
     def leave(self) -> None:
-        """Serve no sandbox. Call it when the sandbox has ended; it may be called again."""
+        """Stop serving. Call it when the sandbox has ended; may be called again."""
         self._detach()
         self._ended()
 
     def close(self) -> None:
-        """Close all connections and listeners. It may be called again."""
+        """Close all connections and listeners. May be called again."""
         self.leave()
         connections, self._connections = self._connections, None
         if connections is not None:
@@ -119,22 +120,23 @@ class NetworkGuard:
             connections.mover.release(self._look)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that point commands to the proxy.
+        """Return the environment variables that direct commands to the proxy.
 
-        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
+        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is
+        installed.
         """
         proxy = f"http://127.0.0.1:{inner.PROXY_PORT}"
         values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
         return {**values, **{name.lower(): value for name, value in values.items()}, "NODE_USE_ENV_PROXY": "1"}
 
     def allow(self, host: str) -> None:
-        """Allow a host, effective at once. Raises ValueError if it is no rule."""
+        """Allow a host, effective at once. Raises ValueError for a malformed rule."""
         self._policy.allow(host)
         self._offer_if_local(host)
 
     @contextlib.contextmanager
     def allowing(self, hosts: Iterable[str]) -> Iterator[None]:
-        """Allow hosts until the end of the block. Connections that were made meanwhile stay. Raises ValueError as ``allow``."""
+        """Allow hosts until the end of the block. Connections made in the block stay open. Raises ValueError like ``allow``."""
         with contextlib.ExitStack() as allowed:
             for host in hosts:
                 self.allow(host)
@@ -149,7 +151,7 @@ class NetworkGuard:
             joined[1].withdraw(port)
 
     async def unknown(self, hosts: Sequence[str]) -> list[str]:
-        """See LimitsHosts: those that nothing allows yet, the hosts of package managers included."""
+        """See LimitsHosts. Return the hosts that are not allowed yet; hosts of package managers count as allowed."""
         rules = [askable(host) for host in hosts]
         self._started()
         if self._policy.learned.is_set():
@@ -157,11 +159,11 @@ class NetworkGuard:
         return await _workers.run(lambda: self._policy.unknown(rules))
 
     def denials(self, since: float) -> list[DeniedHost]:
-        """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
+        """Return the connections refused at ``since`` (``time.time()``) or later, oldest first."""
         return self._policy.denials(since)
 
     def notices(self) -> list[str]:
-        """Return the sentences for the user since the last call, such as which port is forwarded."""
+        """Return the notices for the user since the last call, such as which port is forwarded."""
         return [self._notices.popleft() for _ in range(len(self._notices))]
 
     def _detach(self) -> None:
@@ -185,7 +187,7 @@ class NetworkGuard:
                 ports.update_forwards()
 
     def _ended(self) -> str:
-        """End the inner program. Return the last line of its errors."""
+        """End the inner program. Return the last line of its standard error."""
         program, self._program = self._program, None
         if program is None:
             return ""

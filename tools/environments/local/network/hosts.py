@@ -1,4 +1,4 @@
-"""Decisions about hosts: what is allowed, what a user can be asked about, and which addresses a name may stand for."""
+"""Decide about hosts: which are allowed, which a user can be asked about, and which addresses a name may resolve to."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _METADATA = frozenset(
 )
 """Addresses outside the link-local ranges at which clouds serve credentials to the machine."""
 _ADDRESSES = 4
-"""Addresses of a name that are tried."""
+"""Number of a name's addresses to try."""
 _KEPT = 1000
 
 
 class DeniedHost(NamedTuple):
-    """A connection that was refused. ``when`` is a time as ``time.time()`` gives it; ``why`` is the sentence its client got."""
+    """A refused connection. ``when`` is a ``time.time()`` value; ``why`` is the sentence its client got."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class DeniedHost(NamedTuple):
 
 
 class HostRefusedError(ToolcribError):
-    """A host that may not be connected to. The text says so to the client."""
+    """A connection to a host was refused. The text is sent to the client."""
 
 
 class HostPolicy:
@@ -63,22 +63,24 @@ class HostPolicy:
         self.learned.set()
 
     def allow(self, rule: str) -> None:
-        """Add ``rule``. Raises ValueError for one that is malformed."""
+        """Add ``rule``. Raises ValueError if it is malformed."""
         with self._changing:
             self._rules = self._rules + Counter([parse_rule(rule)])
 
     def allow_own(self, rule: str) -> None:
-        """Add a rule for a host of the user's own configuration. Private addresses that its name has first are allowed too."""
+        """Add a rule for a host in the user's own configuration. The private addresses that its name first has are allowed
+        too.
+        """
         self.allow(rule)
         self._own.setdefault(parse_rule(rule)[0], None)
 
     def withdraw(self, rule: str) -> None:
-        """Take back one ``allow`` of the rule. It holds until each is taken back."""
+        """Withdraw one ``allow`` of the rule. The rule holds until every ``allow`` is withdrawn."""
         with self._changing:
             self._rules = self._rules - Counter([parse_rule(rule)])
 
     def unknown(self, rules: Sequence[str]) -> list[str]:
-        """Return those of the rules that nothing allows, the hosts of package managers included."""
+        """Return the rules whose host is not allowed; hosts of package managers count as allowed."""
         found = [rule for rule in rules if not self._allows(*parse_rule(rule))]
         if found:
             self._learned()
@@ -92,15 +94,15 @@ class HostPolicy:
         self.learned.wait()
 
     def loopback_ports(self) -> list[int]:
-        """Return the ports of this machine's loopback that are allowed."""
+        """Return the allowed ports of this machine's loopback."""
         return [port for host, port in self._rules if host == LOOPBACK and port is not None]
 
     def denials(self, since: float) -> list[DeniedHost]:
-        """Return the connections that were refused at ``since`` or later, the oldest first; at most the last 1,000."""
+        """Return the connections refused at ``since`` or later, oldest first; at most the last 1,000."""
         return [denied for denied in list(self._denied) if denied.when >= since]
 
     def admit(self, host: str, port: int) -> list[str]:
-        """Return the addresses to connect to, all of which were checked. Raises HostRefusedError; OSError if there is none."""
+        """Return the checked addresses to connect to. Raises HostRefusedError; OSError if the name has none."""
         try:
             name = canonical(host)
         except ValueError as error:
@@ -111,12 +113,12 @@ class HostPolicy:
         if (literal := as_address(name)) is not None:
             self._decide_address(literal, port)
             return [name]
-        # A name is resolved once it is allowed: a lookup alone can carry data to the name's owner.
+        # A name is resolved only after it is allowed: a lookup alone can carry data to the name's owner.
         self._decide(name, port)
         found = _resolve(name, port)
         private = {each for each in found if not each.is_global or each.is_multicast or _is_this_machine(each)}
         first = self._own.get(name, frozenset())
-        if first is None:  # a mirror in the user's network; what its owner adds to the name later is decided as all others
+        if first is None:  # a mirror in the user's network; addresses added to the name later get no exception
             first = frozenset(each for each in private if not is_of_the_network(each) and not _is_loopback(each))
             self._own[name] = first
         for address in found[:_ADDRESSES]:
@@ -159,7 +161,7 @@ class HostPolicy:
 
 
 def parse_rule(rule: str) -> tuple[str, int | None]:
-    """Return the host and the port of a rule, None for all ports. Raises ValueError, whose text says what to write instead."""
+    """Return the host and the port of a rule, None for all ports. Raises ValueError with advice."""
     host, port = split_port(rule.strip())
     if port == 0:
         raise ValueError(f"{rule!r} has no port between 1 and 65535")
@@ -173,9 +175,9 @@ def parse_rule(rule: str) -> tuple[str, int | None]:
 
 
 def askable(host: str) -> str:
-    """Return the rule that a user is asked for if a command needs ``host``: the name for all ports, or a port of localhost.
+    """Return the rule to ask the user about if a command needs ``host``: the name for all ports, or a port of localhost.
 
-    Raises ValueError, whose text says what is wrong.
+    Raises ValueError with the reason if ``host`` cannot be asked about.
     """
     name, port = parse_rule(host)
     if name.startswith("*."):
@@ -191,7 +193,7 @@ def is_of_the_network(address: Address) -> bool:
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """Split ``host:port`` and ``[address]:port``; 0 stands for a port that is none. Raises ValueError for unpaired brackets."""
+    """Split ``host:port`` and ``[address]:port``; 0 stands for an invalid port. Raises ValueError for unpaired brackets."""
     if text.count(":") > 1 and not text.startswith("["):
         return text, None
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
@@ -205,16 +207,16 @@ def split_port(text: str) -> tuple[str, int | None]:
 
 @functools.lru_cache(maxsize=1024)
 def canonical(host: str) -> str:
-    """Return ``host`` in the one form that rules compare: lower case, addresses in their shortest form, loopback as "localhost".
+    """Return ``host`` in canonical form: lower case, addresses in their shortest form, loopback as "localhost".
 
-    Raises ValueError if it is no host's name or address.
+    Raises ValueError if it is not a host name or address.
     """
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     lowered = bare.lower().rstrip(".")
     try:
         address = as_address(lowered.partition("%")[0])
         if address is None and _NUMERIC.fullmatch(lowered):
-            address = as_address(socket.inet_ntoa(socket.inet_aton(lowered)))  # 127.1, 0x7f000001: what a resolver makes of it
+            address = as_address(socket.inet_ntoa(socket.inet_aton(lowered)))  # 127.1, 0x7f000001: as resolvers read them
         name = lowered if lowered.isascii() else lowered.encode("idna").decode()
     except (OSError, UnicodeError):
         name, address = "", None
@@ -227,7 +229,7 @@ def canonical(host: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def as_address(text: str) -> Address | None:
-    """Return the address that ``text`` is, None for a name. IPv6 that only wraps an IPv4 address counts as that address."""
+    """Return the address in ``text``, None for a name. IPv6 that only wraps an IPv4 address counts as that address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -251,11 +253,11 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Return True if the address is one of this machine's own. Connecting a datagram socket sends nothing."""
+    """Return True if the address belongs to this machine. Connecting a datagram socket sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect((str(address), 9))
             return as_address(probe.getsockname()[0]) == address
-    except OSError:  # no route: no connection either
+    except OSError:  # without a route there is no connection either
         return False

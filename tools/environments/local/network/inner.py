@@ -1,11 +1,11 @@
-"""Program that runs in the sandbox's namespaces and hands sockets made there to the guard outside.
+"""Program that runs in the sandbox's namespaces and passes sockets made there to the guard outside.
 
 Usage: python -I -S inner.py DESCRIPTOR PID
 
 The guard starts it outside, with one end of a pair of sockets. It enters the user and network namespaces of the process PID,
-brings ``lo`` up, gives its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made
-in, so the guard accepts and connects by itself and no byte passes through here. Commands see neither this program, which stays
-outside their process namespace, nor its sockets. It ends when the guard closes the connection.
+brings ``lo`` up, drops its capabilities, and listens for commands that use the proxy. A socket stays in the namespace in which
+it was made, so the guard accepts and connects itself and no data passes through this program. Commands see neither this program,
+which stays outside their process namespace, nor its sockets. It ends when the guard closes the connection.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ import struct
 import sys
 
 PROXY_PORT = 3128
-"""Port on the sandbox's own loopback at which the proxy is. The namespace is new, so it is free."""
+"""Port of the proxy on the sandbox's own loopback. It is free, because the namespace is new."""
 _BACKLOG = 128
 
 
 def main() -> None:
-    """Bring loopback up, send the proxy's listener, then answer ``listen PORT`` and ``socket FAMILY``, each with a socket."""
+    """Bring loopback up, send the proxy's listener, then answer ``listen PORT`` and ``socket FAMILY`` with a socket each."""
     descriptor, pid = sys.argv[1:]
     for kind in ("user", "net"):
         _enter(f"/proc/{pid}/ns/{kind}")
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _send(line: socket.socket, verb: str, number: int) -> None:
-    """Send a listener at a port, or a fresh socket of a family; the number of the error if there can be none."""
+    """Send a listener on a port, or a new socket of a family; on failure the error number."""
     family = number if verb == "socket" else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as made:
@@ -74,7 +74,7 @@ def _loopback_up() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Entering the user namespace gave this program all rights over the sandbox; it needs none of them."""
+    """Drop the rights over the sandbox that entering the user namespace gave. This program needs none."""
     library = ctypes.CDLL(None, use_errno=True)
     header, none = struct.pack("=Ii", 0x20080522, 0), bytes(24)
     if library.capset(header, none) != 0 or library.prctl(38, 1, 0, 0, 0) != 0:  # PR_SET_NO_NEW_PRIVS

@@ -1,4 +1,4 @@
-"""The network of a sandbox seen from outside: sockets made in it, and the ports that its commands listen on."""
+"""The network of a sandbox seen from outside: sockets made in it, and the ports on which its commands listen."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tools.environments.local.network.connections import connected
 from tools.environments.local.network.inner import PROXY_PORT
 
 _PATIENCE = 10.0
-"""Seconds that the inner program has for an answer."""
+"""Seconds that the inner program has to answer."""
 _LISTEN = "0A"
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read from a table, nothing is bound to it
 
 
 class InnerNetwork:
-    """A sandbox's network namespace, reached through ``line``, the connection of its inner program, and the tables in /proc.
+    """A sandbox's network namespace, reached through ``line``, the connection to its inner program, and the tables in /proc.
 
-    The tables are open: they stay those of this namespace whatever becomes of the process that they were found by. ``pid`` is the
-    inner program. Raises OSError if it could not enter a sandbox's network. Threads may share it.
+    The tables stay open, so they show this namespace even after the inner program ends. ``pid`` is the inner program. Raises
+    OSError
+    if it could not enter a sandbox's network. Threads may share this object.
     """
 
     def __init__(self, line: socket.socket, pid: int) -> None:
@@ -33,7 +34,7 @@ class InnerNetwork:
         with contextlib.ExitStack() as failed:
             failed.callback(self.close)
             self.listener = failed.enter_context(_received(line))
-            """Address at which commands in the sandbox reach the proxy."""
+            """Socket on which the proxy accepts the commands of the sandbox."""
             for name in ("tcp", "tcp6"):
                 with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
                     self._tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
@@ -49,7 +50,7 @@ class InnerNetwork:
             try:
                 self._line.send(f"{verb} {number}".encode())
                 return _received(self._line)
-            except BlockingIOError as error:  # a late answer would be taken for the next one
+            except BlockingIOError as error:  # a late answer would be mistaken for the next one
                 self._line.shutdown(socket.SHUT_RDWR)
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
 
@@ -62,7 +63,7 @@ class InnerNetwork:
         return connected(made, address, port, _PATIENCE)
 
     def listening(self) -> dict[int, str]:
-        """Return the ports on which the sandbox's processes listen, each with the address to connect to, but the proxy's."""
+        """Return the ports on which the sandbox's processes listen, each with the address to connect to, except the proxy's."""
         found: dict[int, str] = {}
         with self._reading:
             rows = [row.split() for table in self._tables for row in _read_listeners(table).splitlines()[1:]]
@@ -74,7 +75,7 @@ class InnerNetwork:
         return found
 
     def has_ended(self) -> bool:
-        """Return True if the inner program has ended, and with it the sandbox."""
+        """Return True if the inner program, and so the sandbox, has ended."""
         if self._turn.locked():
             return False
         try:
@@ -85,7 +86,7 @@ class InnerNetwork:
             return True
 
     def close(self) -> None:
-        """Close the descriptors; the inner program ends by that. A call of ``made`` that waits gets an OSError."""
+        """Close the descriptors, which ends the inner program. A waiting call of ``made`` gets an OSError."""
         with contextlib.suppress(OSError):  # the inner program has ended
             self._line.shutdown(socket.SHUT_RDWR)
         with self._turn:
@@ -110,7 +111,7 @@ def _received(line: socket.socket) -> socket.socket:
 
 
 def _read_listeners(table: int) -> str:
-    """Return the beginning of a table of /proc. Listeners are its first rows; the connections behind them may be thousands."""
+    """Return the beginning of a table of /proc. Listeners are its first rows; thousands of connections may follow."""
     text = ""
     while part := os.pread(table, 65536, len(text)):
         text += part.decode("ascii", "replace")
@@ -120,7 +121,7 @@ def _read_listeners(table: int) -> str:
 
 
 def _as_text(address: str) -> str:
-    """Return an address of /proc/net/tcp, which has words in the machine's own order of bytes."""
+    """Return an address of /proc/net/tcp, which has 32-bit words in the machine's byte order, as text."""
     words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
     family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
     text = socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))

@@ -1,4 +1,4 @@
-"""Hosts that the person's package managers use, learned from their own configuration. No host is written in this code."""
+"""Learn the hosts of the user's package managers from their own configuration. No host is hard-coded."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _FILES = """
 """.split()
 _SIZE = 262144
 _LIMIT = "8"
-"""Seconds after which a manager that hangs is ended, with all that it started. They are asked at the same time."""
+"""Seconds after which a hanging package manager and its children are killed. All are asked at the same time."""
 _PIP = "from pip._internal.models.index import PyPI as index; print(index.url, 'https://' + index.file_storage_domain)"
 _NOWHERE = {"CARGO_HTTP_PROXY": "http://127.0.0.1:1", "CARGO_NET_RETRY": "0"}
-"""With these cargo reaches no host; its error message names the index that it wanted."""
+"""With these cargo reaches no host; its error message names the index."""
 _MANAGERS = {
     "npm": ("config", "get", "registry"),
     "go": ("env", "GOPROXY", "GOSUMDB"),
@@ -45,9 +45,9 @@ _MANAGERS = {
 def learned_hosts(environment: Mapping[str, str], home: str, *projects: str) -> list[str]:
     """Return rules for the hosts that package managers are configured to use, with ports if their addresses have some.
 
-    They come from the variables, the person's and the system's files, and from the managers themselves, which are run outside
-    the projects for at most a few seconds. Files and programs inside the projects are not used: a repository may not add a host.
-    Cached for the life of the process.
+    They are read from the variables, the user's and the system's files, and from the managers, which are run outside the projects
+    for at most a few seconds. Files and programs inside the projects are ignored: a repository may not add a host. Cached for the
+    life of the process.
     """
     return list(_learned(tuple(sorted(environment.items())), home, projects))
 
@@ -79,7 +79,7 @@ def _files(variables: Mapping[str, str], home: str, projects: Sequence[str]) -> 
     named = [variables[name] for name in ("PIP_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "UV_CONFIG_FILE") if variables.get(name)]
     found = [path for pattern in _FILES for path in sorted(glob.glob(pattern.format(**folders)))]  # noqa: PTH207 - absolute patterns
     for path in map(Path, (*found, *named)):
-        with contextlib.suppress(OSError):  # it is not there, or is not for us to read
+        with contextlib.suppress(OSError):  # it is missing or unreadable
             if path.is_file() and not is_in_any(path, projects):
                 with path.open(encoding="utf-8", errors="replace") as file:
                     yield file.read(_SIZE)
@@ -95,7 +95,7 @@ def _answers(
     for name, arguments in managers.items():
         if found := program(name, path, projects):
             errors = subprocess.STDOUT if name == "cargo" else subprocess.DEVNULL  # cargo's answer is its error message
-            with contextlib.suppress(OSError):  # it can't be run: nothing is learned from it
+            with contextlib.suppress(OSError):  # it cannot run: nothing is learned from it
                 process = subprocess.Popen(
                     [limiter, "--signal=KILL", _LIMIT, found, *arguments], cwd="/", env=environment, start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace",

@@ -13,23 +13,23 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 CHUNK = 1 << 20
-"""Bytes that are moved at once, if the pipe takes as many."""
+"""Bytes to move at once, if the pipe accepts as many."""
 LOOK = 0.5
-"""Seconds between two calls of what is called regularly, such as a look at the ports that a sandbox listens on."""
+"""Seconds between two calls of the regular functions, such as the check of a sandbox's listening ports."""
 READ, WRITE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLET
-"""The epoll events to watch for. With ``ONCE`` each change is reported once, and not again while it lasts."""
+"""The epoll events to watch for. With ``ONCE`` each change is reported once, not repeatedly while it lasts."""
 _F_SETPIPE_SZ = 1031
 
 
 class Mover:
-    """The thread, which ends with the last guard. It calls a function when a socket is ready; no function may wait."""
+    """The thread, which ends with the last guard. It calls a function when a socket is ready; the functions may not block."""
 
     _sharing = threading.Lock()
     _shared: Mover | None = None
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held while the thread calls functions. Hold it to change or close what they use."""
+        """Held while the thread calls functions. The caller holds it to change or close what they use."""
         self.pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         """A pipe to move bytes through. It is empty whenever the lock is free."""
         with contextlib.suppress(PermissionError):  # a user may have few large pipes; a small one is slower
@@ -44,7 +44,7 @@ class Mover:
 
     @classmethod
     def shared(cls, regularly: Callable[[], None]) -> Mover:
-        """Return the thread for one more guard, whose function ``regularly`` it calls."""
+        """Return the shared thread for one more guard, whose function ``regularly`` it calls."""
         with cls._sharing:
             if cls._shared is None or cls._shared._owner != os.getpid():  # a fork has no threads
                 cls._shared = cls()
@@ -56,7 +56,7 @@ class Mover:
             return mover
 
     def release(self, regularly: Callable[[], None]) -> None:
-        """Call the function of a guard no longer. End the thread if it was the last one."""
+        """Stop calling the function of a guard. End the thread if it was the last one."""
         with self._sharing:
             with self.lock:
                 self._regular.remove(regularly)
@@ -76,11 +76,11 @@ class Mover:
             self._epoll.register(fd, events)
 
     def again(self, fd: int, events: int) -> None:
-        """Watch a descriptor for these events instead. What is ready now is reported."""
+        """Watch a descriptor for these events instead. Events that are ready now are reported."""
         self._epoll.modify(fd, events)
 
     def forget(self, fd: int) -> None:
-        """Watch a descriptor no longer. Call it before the descriptor is closed."""
+        """Stop watching a descriptor. Call it before the descriptor is closed."""
         with self.lock:
             if self._calls.pop(fd, None) is not None:
                 self._epoll.unregister(fd)

@@ -1,4 +1,4 @@
-"""Ports across the border of a sandbox: those its commands listen on, outside; allowed services of this machine, inside."""
+"""Ports across the border of a sandbox: its commands' ports outside, and allowed services of this machine inside."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class SandboxPorts:
         self._told: set[str] = set()
 
     def own(self, port: int) -> socket.socket | None:
-        """Return a connection to a port that a command of the sandbox listens on, None if none does. Raises OSError."""
+        """Return a connection to a port on which a command of the sandbox listens, None if none does. Raises OSError."""
         if port in self._offered or port not in self._inner.listening():
             return None
         return self._inner.connect(port)
 
     def update_forwards(self) -> None:
-        """Forward the ports that were listened on at the last look too, and close those that no longer are."""
+        """Forward ports that were found listening in this and the previous check, and close forwards whose listener has ended."""
         now = set(self._inner.listening()) - self._offered.keys()
         for port in self._outside.keys() - now:
             self._connections.stop(self._outside.pop(port))
@@ -50,7 +50,7 @@ class SandboxPorts:
         self._say(f"Port {port} of this session can be reached on this machine at 127.0.0.1:{outer}{why}.")
 
     def offer(self, port: int, is_allowed: Callable[[], bool]) -> None:
-        """Listen in the sandbox at a port of this machine's loopback, for programs that know no proxy, if it is still allowed."""
+        """Listen in the sandbox on a port of this machine's loopback, for programs without proxy support, if still allowed."""
         with self._lock:
             if self._is_closed or port in self._offered:
                 return
@@ -72,7 +72,7 @@ class SandboxPorts:
                 self._say(f"localhost:{port} of this machine is allowed, but only through the proxy: {reason}.")
 
     def withdraw(self, port: int) -> None:
-        """Offer a port no longer. Connections to it stay."""
+        """Stop offering a port. Existing connections stay."""
         with self._lock:
             if (listener := self._offered.get(port)) is not None:
                 del self._offered[port]
@@ -94,10 +94,10 @@ class SandboxPorts:
 
 
 def _listener(port: int) -> socket.socket:
-    """Return a listener at ``port`` of 127.0.0.1, at another port if it is taken, be it at ::1 alone: both are ``localhost``."""
+    """Return a listener on ``port`` of 127.0.0.1, or on a free port if it is taken here or on ::1: both are ``localhost``."""
     try:
         socket.create_server(("::1", port), family=socket.AF_INET6).close()
-    except OSError as error:  # else this machine has no such address
+    except OSError as error:  # otherwise this machine has no such address
         port = 0 if error.errno == errno.EADDRINUSE else port
     try:
         return socket.create_server(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""Proxy of a sandbox: reads what a client asks for, has the host decided, and connects to the address that was checked."""
+"""Proxy of a sandbox: read a client's request, check the host, and connect to the checked address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.environments.local.network.hosts import LOOPBACK, HostPolicy, HostRef
 from tools.environments.local.network.requests import ProxyRequest, RequestReader, RequestRefusedError, read_request, refusal
 
 HEAD_SECONDS = 30.0
-"""Seconds in which a client sends its request."""
+"""Seconds that a client has to send its request."""
 _LINGER = 2.0
 _DISCARDED = 65536
 
@@ -20,13 +20,13 @@ OwnPort = Callable[[int], socket.socket | None]
 
 
 class HostProxy:
-    """Answers the clients of one sandbox. ``own_port`` connects to a port that the sandbox listens on; None if it does not."""
+    """Answers the clients of one sandbox. ``own_port`` connects to a port on which the sandbox listens; None if it does not."""
 
     def __init__(self, policy: HostPolicy, own_port: OwnPort) -> None:
         self._policy, self._own_port = policy, own_port
 
     def answer(self, client: socket.socket) -> socket.socket | None:
-        """Return the connection that a client asked for. None after a refusal, which the client was sent. Raises OSError."""
+        """Return the connection that a client asked for; None after sending a refusal. Raises OSError."""
         reader = RequestReader(client, HEAD_SECONDS)
         try:
             request = read_request(reader)
@@ -63,7 +63,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refuse(client: socket.socket, answer: bytes) -> None:
-    """Send ``answer`` and end. What the client still sends is read for a moment, else the kernel discards the answer too."""
+    """Send ``answer`` and close. Read briefly what the client still sends, or the kernel would discard the answer too."""
     give_up, left = time.monotonic() + _LINGER, _DISCARDED
     with contextlib.suppress(OSError):  # the client is gone
         client.settimeout(_LINGER)

@@ -1,4 +1,4 @@
-"""Requests to the proxy: HTTP CONNECT, HTTP with an absolute URI, and SOCKS5, told apart by their first byte."""
+"""Requests to the proxy: HTTP CONNECT, HTTP with an absolute URI, and SOCKS5, distinguished by the first byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib.contract.regex import Regex
 from tools.environments.local.network.hosts import split_port
 
 HEAD_LIMIT = 32768
-"""The most bytes that a request's head may have."""
+"""Maximum bytes of a request's head."""
 SOCKS = b"\x05"
 """First byte of SOCKS5."""
 _LINE = Regex(r"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.[01]")
@@ -25,7 +25,7 @@ _PHRASES = {400: "Bad Request", 403: "Forbidden", 431: "Request Header Fields To
 
 
 class RequestRefusedError(ToolcribError):
-    """A request that is not served. ``status`` is the one of HTTP."""
+    """A request that is not served. ``status`` is an HTTP status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -42,7 +42,7 @@ class ProxyRequest(NamedTuple):
 
 
 class RequestReader:
-    """Bytes that a client sends within ``seconds``. Reading more raises OSError later, and if the client ends before."""
+    """Bytes that a client sends within ``seconds``. Later reads raise OSError, and reads after the client has ended."""
 
     def __init__(self, client: socket.socket, seconds: float) -> None:
         self.client, self._until = client, time.monotonic() + seconds
@@ -50,7 +50,7 @@ class RequestReader:
         self.is_socks = False
 
     def more(self) -> None:
-        """Receive."""
+        """Receive more bytes."""
         self.client.settimeout(max(self._until - time.monotonic(), 0.001))  # 0 would mean not to wait, without an error
         received = self.client.recv(HEAD_LIMIT)
         if not received:
@@ -66,7 +66,7 @@ class RequestReader:
 
 
 def read_request(reader: RequestReader) -> ProxyRequest:
-    """Return a client's request. Raises RequestRefusedError, and OSError as the reader."""
+    """Return a client's request. Raises RequestRefusedError, and OSError like the reader."""
     reader.more()
     reader.is_socks = reader.seen[:1] == SOCKS
     if reader.is_socks:
@@ -79,9 +79,9 @@ def read_request(reader: RequestReader) -> ProxyRequest:
 
 
 def parse_http(head: bytes, rest: bytes = b"") -> ProxyRequest:
-    """Return what the head of an HTTP request asks for; ``rest`` came behind it. Raises RequestRefusedError.
+    """Return the request in an HTTP head; ``rest`` is the data after it. Raises RequestRefusedError.
 
-    A connection carries one request: the host is told to close it, so a second request to another host can't reach this one.
+    A connection carries one request: "Connection: close" keeps a second request for another host from reaching this one.
     """
     first, *headers = head.decode("latin-1").split("\r\n")
     request = _LINE.fullmatch(first)
@@ -134,7 +134,7 @@ def _read_socks(reader: RequestReader) -> ProxyRequest:
 
 
 def refusal(status: int, text: str, socks: bool) -> bytes:
-    """Return what a client gets whose request is not served. HTTP names the reason in its first line too: programs print that."""
+    """Return the answer for a refused request. With HTTP the status line names the reason, because programs print that line."""
     if socks:
         return socks_reply(_SOCKS_CODES.get(status, 1))
     shown = text.encode("ascii", "backslashreplace").decode()
@@ -145,5 +145,5 @@ def refusal(status: int, text: str, socks: bool) -> bytes:
 
 
 def socks_reply(code: int) -> bytes:
-    """Return a reply of SOCKS5; it names no address."""
+    """Return a SOCKS5 reply without an address."""
     return bytes([*SOCKS, code, 0, 1, 0, 0, 0, 0, 0, 0])
