@@ -1,7 +1,7 @@
-"""The table of the backends that toolcrib brings: a row each, of plain facts, for which nothing is imported.
+"""The table of built-in backends: one row of plain facts for each, without any import.
 
-What a backend does beyond opening its environment is in ``agent/backends/NAME.py``. A plugin's backend has a row of defaults,
-and defaults promise nothing: such a backend counts as uncontained, and its folders as others than this machine's.
+Everything else that a backend does is in ``agent/backends/NAME.py``. A plugin's backend has a row of defaults, which promise
+nothing: it counts as uncontained, and its folders as different from this machine's.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from toolcrib.contract.environment import Environment
 Factory: TypeAlias = Callable[..., Environment]
 
 LOCAL = "local"
-"""The backend that needs no setting. Sessions of before there were others ran in it."""
+"""The backend that needs no setting. Sessions from before other backends existed ran in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededSetting:
-    """The setting without which a backend is unavailable. ``toolcrib setup`` takes it from ``--KEY METAVAR``, or asks for it.
+    """The setting without which a backend is unavailable. ``toolcrib setup`` reads it from ``--KEY METAVAR`` or asks for it.
 
-    ``offered_by`` names the service that lists values, which ``Backend.offers`` asks; "" if there is none.
+    ``offered_by`` names the service that lists values, which ``Backend.offers`` queries; "" if there is none.
     """
 
     key: str
@@ -32,49 +32,49 @@ class NeededSetting:
     choice: str = ""
     """The question if there are several values."""
     only: str = ""
-    """The message if there is one value, with ``{}`` for it."""
+    """The message if there is only one value, with ``{}`` for it."""
     offered_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendProgram:
-    """A program that ``toolcrib doctor`` looks for. ``packages``: package manager -> its package, if it has another name."""
+    """A program that ``toolcrib doctor`` looks for. ``packages``: package manager -> its package, if the name differs."""
 
     name: str
     without: str
     packages: Mapping[str, str]
     variable: str = ""
-    """A variable that makes the program superfluous, as an existing ``socket`` does; ``instead`` says so."""
+    """A variable that makes the program unnecessary, as does an existing ``socket``; ``instead`` is the message then."""
     socket: str = ""
     instead: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRow:
-    """The facts of a backend. A row that does not say otherwise counts as uncontained, and shares nothing with this machine."""
+    """The facts of a backend. By default it counts as uncontained, and shares nothing with this machine."""
 
     name: str
     opener: str = ""
-    """The function that opens it, as ``folder:function`` below this package; "" if another backend's opens it."""
+    """The function that opens it, as ``folder:function`` below this package; "" if another backend's function opens it."""
     gets: frozenset[str] = frozenset()
     """What toolcrib passes to the opener besides the configuration: own, protected, session."""
     about: str = ""
-    """Words that explain the name in a list of all."""
+    """Words that explain the name in lists."""
     manual: str = ""
     """The text of its reference page, in Markdown."""
     extra: str = ""
-    """The extra of toolcrib whose libraries it needs."""
+    """The extra of toolcrib that installs its libraries."""
 
     is_contained: bool = False
-    """Commands can't reach toolcrib's own files, so that people who do not own this machine may run them."""
+    """Commands cannot reach toolcrib's own files, so users who do not own this machine may run them."""
     runs_here: bool = False
-    """Commands run on this machine's system: its facts and snapshots are theirs."""
+    """Commands run on this machine, so its facts and snapshots apply to them."""
     sees_folders: bool = False
-    """Commands see folders of this machine, under their own paths."""
+    """Commands see folders of this machine, under the same paths."""
     has_mode: bool = False
-    """Its sandbox is that of the section ``sandbox``."""
+    """Its sandbox is configured by the section ``sandbox``."""
     identities: frozenset[str] = frozenset()
-    """Names of its environments that a result need not show, since they are this machine."""
+    """Names of its environments that results need not show, because they are this machine."""
 
     section: str = ""
     """Its section of ``environments``."""
@@ -82,9 +82,9 @@ class BackendRow:
     """The section of ``environments`` with more backends of its kind, by name."""
     needs: NeededSetting | None = None
     makes_containers: bool = False
-    """Its sessions have containers, which outlive a process that is killed; ``toolcrib env`` lists and ends them."""
+    """Its sessions have containers that outlive a killed process; ``toolcrib env`` lists and stops them."""
     is_tried_at_setup: bool = False
-    """Only opening it shows whether it works, and that takes no time."""
+    """Opening it is the only test of whether it works, and is quick."""
     program: BackendProgram | None = None
 
 
@@ -167,16 +167,16 @@ goes on; one that does not is reported, with the words that a command may have r
 ROWS: Mapping[str, BackendRow] = {row.name: row for row in (_LOCAL, _BUBBLEWRAP, _DOCKER, _SSH)}
 """The table, in the order in which lists show it."""
 HERE: frozenset[str] = frozenset().union(*(row.identities for row in ROWS.values()))
-"""Names of environments that are this machine, in its sandbox or outside of it."""
+"""Names of environments that are this machine, inside or outside its sandbox."""
 
 
 def row_of(name: str) -> BackendRow:
-    """Return the row of a backend; of a plugin's, one that promises nothing."""
+    """Return the row of a backend; for a plugin's backend, a row of defaults."""
     return ROWS.get(name) or BackendRow(name=name)
 
 
 def needed_settings() -> dict[str, dict[str, NeededSetting]]:
-    """Return the settings that backends need: key -> name of a backend -> its setting of that key."""
+    """Return the settings that backends need: key -> backend name -> its setting of that key."""
     found: dict[str, dict[str, NeededSetting]] = {}
     for row in ROWS.values():
         if row.needs is not None:
@@ -185,5 +185,5 @@ def needed_settings() -> dict[str, dict[str, NeededSetting]]:
 
 
 def listed() -> str:
-    """Return the names of the table with what explains them, for people."""
+    """Return the backend names with their explanations, for the user."""
     return ", ".join(f"{row.name} ({row.about})" if row.about else row.name for row in ROWS.values())

@@ -1,9 +1,9 @@
-"""The mark of a session's commands: a limit that every descendant inherits and that no command can raise again.
+"""The mark of a session's commands: a resource limit that every descendant inherits and no command can raise again.
 
-A command can clear its variables and leave its parents (``env -i setsid --fork``), and its session may be gone by then. Resource
-limits stay: a process inherits them over fork and exec, and only root raises a hard limit. Linux has not enforced the limit of
-file locks since version 2.6 (see getrlimit(2), RLIMIT_LOCKS), so lowering it changes nothing else. It is unlimited by default,
-and any finite limit counts as the mark, since a command may lower it further.
+A command can clear its variables and leave its parents (``env -i setsid --fork``), and its session may have ended by then.
+Resource limits stay: a process inherits them over fork and exec, and only root raises a hard limit. Linux has not enforced the
+limit of file locks since version 2.6 (see getrlimit(2), RLIMIT_LOCKS), so lowering it changes nothing else. It is unlimited by
+default, and any finite limit counts as the mark, because a command may lower it further.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VALUE = 0x70017C
 
 
 def mark(pid: int) -> None:
-    """Mark a process that was just started, before it starts others. Where the kernel refuses, it stays without the mark."""
+    """Mark a process that was just started, before it starts others. If the kernel refuses, the process stays unmarked."""
     if sys.platform != "linux":
         return
     try:
@@ -36,13 +36,13 @@ def mark(pid: int) -> None:
 def is_self_marked() -> bool:
     """Return whether this process is a session's command, or descends from one.
 
-    The kernel answers: /proc may be another process namespace's, or hidden by a mount.
+    The kernel answers, because /proc may belong to another process namespace, or be hidden by a mount.
     """
     return sys.platform == "linux" and resource.getrlimit(_LOCKS)[1] != resource.RLIM_INFINITY
 
 
 def is_marked(pid: int) -> bool | None:
-    """Return whether a process is a session's command, or descends from one; None if that can't be read."""
+    """Return whether a process is a session's command, or descends from one; None if that is unknown."""
     try:
         lines = Path(f"/proc/{pid}/limits").read_bytes().splitlines()
     except OSError:

@@ -83,7 +83,7 @@ class Sandbox:
                 process = self._running()
                 assert process.stdin is not None  # noqa: S101 - it was given a pipe
                 with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing ran, another one will do
-                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # commands stopped the keeper and its input is full
+                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # stopped keeper, full input
                         self._forget()
                 while time.monotonic() < give_up and self._lives() and not os.path.lexists(f"{folder}/status"):
                     found = self._find(folder)
@@ -168,7 +168,7 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become children of the first process
+                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become its children
                     return self._end_empty()
             time.sleep(0.002)  # the keeper has not reaped an ended shell yet, or another shell has started
         return False

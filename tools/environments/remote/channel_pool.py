@@ -1,4 +1,4 @@
-"""The channels of one environment: opened when needed, used again, and read from while nobody uses them."""
+"""The channels of one environment: opened when needed, reused, and drained while unused."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from tools.environments.remote.shell_channel import ARGV, ChannelLost, Halted, K
 from tools.environments.shell.driver import quote
 
 _GREET_LIMIT = 45.0
-"""An engine that is started again may need 30 seconds before it runs anything in a container that it was just busy with."""
+"""Seconds for a new shell's first answer. A restarted engine may need 30 before it runs anything in a container it was using."""
 _SCRIPT_LIMIT = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
 _KILLS = 50
-"""Most times that what is to end is told so."""
+"""Maximum number of signals to processes that must end."""
 _MISSING = (126, 127)
-"""Exit codes of a program that can't be started."""
+"""Exit codes of a program that cannot be started."""
 _IDLE = 16
-"""Channels that are kept for later."""
-_BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
-"""Folders that may hold the private folder; memory first, which a full disk does not stop."""
+"""Maximum number of channels that are kept for later."""
+_BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - the folder created there is private, with a random name
+"""Folders that may hold the private folder; memory first, which works even when the disk is full."""
 
 
 class NoBash(EnvironmentFailed):
-    """A shell cannot be kept there."""
+    """Bash is missing, so no shell can be kept."""
 
 
 class Keepers:
-    """Keepers of one environment. Safe to use from several threads and event loops at once. ``root`` is our private folder over
-    there.
+    """Keepers of one environment. Safe to use from several threads and event loops at once.
+
+    ``root`` is toolcrib's private folder on the far side.
     """
 
     def __init__(self, link: Link) -> None:
@@ -66,13 +67,16 @@ class Keepers:
         self._scripts = 0
 
     async def awake(self) -> None:
-        """Wait until a rest that has begun is over: a call that begins meanwhile would use channels that are about to close."""
-        while self._rests:  # noqa: ASYNC110 - it may be resting in the loop of another thread
+        """Wait until a running ``release_idle`` is over: a call that starts meanwhile would use channels that are about to
+        close.
+        """
+        while self._rests:  # noqa: ASYNC110 - it may run in the loop of another thread
             await asyncio.sleep(0.005)
 
     async def release_idle(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
-        """Close all channels, remove our folder and give the way there back, if ``may`` and then ``give_back`` say so: while the
-        latter runs, nobody else begins anything. Raises Lost, EnvironmentFailed.
+        """Close all channels, remove the private folder and close the connection, if ``may`` and then ``give_back`` agree.
+
+        No call starts while ``give_back`` runs. Raises Lost, EnvironmentFailed.
         """
         if not self.root:
             return not self._scripts
@@ -103,7 +107,7 @@ class Keepers:
         return True
 
     async def take(self) -> Keeper:
-        """Raises EnvironmentFailed, where nothing has been run."""
+        """Return an unused keeper, or a new one. Raises EnvironmentFailed; nothing has run then."""
         await self.awake()
         while True:
             with self._lock:
@@ -137,7 +141,7 @@ class Keepers:
             keeper.close()
             why = await aside(self.link.diagnose)
             ended = error.__cause__.code if isinstance(error.__cause__, ChannelEnded) else None
-            # A place full of processes starts none either, and where a bash has answered there is one.
+            # A host full of processes starts none either, and a bash that has answered before is not missing.
             self.bare = not why and not self.sessions and ended in _MISSING
             if self.bare:
                 raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
@@ -164,22 +168,22 @@ class Keepers:
     async def _end_left(self, keeper: Keeper, others: str) -> None:
         for folder, owner in left.read(others):
             if folder != self.root and _owner.is_dead(owner):
-                with contextlib.suppress(ChannelLost):  # whoever uses it next will say so
+                with contextlib.suppress(ChannelLost):  # the next use of the channel reports it
                     answer = await keeper.run(left.end(folder), limit=_SCRIPT_LIMIT)
                     words = (line.partition(" ") for line in answer.out.decode("utf-8", "replace").splitlines())
                     self.ended += [f"process {pid} ({name})" for pid, _, name in words]
 
     def park(self, keeper: Keeper) -> None:
-        """Keep the keeper between two commands of its shell."""
+        """Watch the keeper between two commands of its shell."""
         if not keeper.lost:
             self._reader.join(keeper)
 
     def unpark(self, keeper: Keeper) -> None:
-        """Take a parked keeper for its shell's next command."""
+        """Stop watching the keeper, for its shell's next command."""
         self._reader.leave(keeper)
 
     def give_back(self, keeper: Keeper) -> None:
-        """Keep a keeper in which nothing runs for the next use, or close it."""
+        """Keep an idle keeper for the next use, or close it."""
         if keeper.lost or self._closed or len(self._idle) >= _IDLE:
             keeper.close()
             return
@@ -188,7 +192,7 @@ class Keepers:
             self._idle.append(keeper)
 
     async def beside(self, text: str) -> ScriptResult:
-        """Run a script over there, apart from the session's shell. Raises Lost, NeverBegan."""
+        """Run a script on the far side, beside the session's shell. Raises Lost, NeverBegan."""
         await self.awake()
         with self._lock:
             self._scripts += 1
@@ -216,7 +220,7 @@ class Keepers:
         return answer
 
     async def end_halted(self) -> None:
-        """End what was to end while nothing ran there. Raises Lost, Halted, EnvironmentFailed."""
+        """End the processes that could not be ended while nothing ran there. Raises Lost, Halted, EnvironmentFailed."""
         halted = self.halted
         if halted is None:
             return
@@ -224,7 +228,7 @@ class Keepers:
             raise Halted(why)
         keeper = await self.take()
         try:
-            for _ in range(_KILLS if self.link.epoch == halted[0] else 0):  # else all has ended with the container
+            for _ in range(_KILLS if self.link.epoch == halted[0] else 0):  # otherwise all have ended with the container
                 members = processes.read((await keeper.run(processes.listing(halted[1]), limit=_SCRIPT_LIMIT)).out).members
                 if not members:
                     break
@@ -237,13 +241,14 @@ class Keepers:
         self.give_back(keeper)
 
     def to_end(self, keeper: Keeper) -> None:
-        """Note that what runs in this keeper's session is to end, which it can't now."""
+        """Record that the processes of this keeper's session must be ended later."""
         known = self.halted[1] if self.halted and self.halted[0] == self.link.epoch else set()
         self.halted = self.link.epoch, known | {keeper.session}
 
     async def end(self) -> None:
-        """End everything that our shells left running, and remove our folder, the channels and the connection; the last also
-        when cancelled.
+        """End the shells' background processes, and remove the private folder, the channels and the connection.
+
+        The channels and the connection are closed even if the call is cancelled.
         """
         try:
             with contextlib.suppress(ChannelLost, EnvironmentFailed):  # out of reach: nothing more can be done from here
@@ -253,7 +258,7 @@ class Keepers:
             await aside(self.link.close)
 
     async def _end_all(self) -> None:
-        """Raises Lost, EnvironmentFailed."""
+        """End all processes of the sessions, and remove the private folder. Raises Lost, EnvironmentFailed."""
         if not self.sessions:
             return
         keeper = await self.take()
@@ -288,7 +293,7 @@ class Keepers:
 
 
 class _IdleReader:
-    """A thread that reads what comes on channels which nobody uses: unread, it would stop a server at its next line of log."""
+    """A thread that reads from unused channels. Unread log output would block a server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -306,7 +311,7 @@ class _IdleReader:
             try:
                 fd = keeper.channel.fileno()
                 self._open[0].register(fd, select.EPOLLIN)
-            except (OSError, ValueError):  # it was closed under us
+            except (OSError, ValueError):  # it was closed meanwhile
                 keeper.lost = True
                 return
             self._keepers[fd] = keeper
@@ -344,7 +349,7 @@ class _IdleReader:
         os.close(stop)
 
     def stop(self) -> None:
-        """End the thread; another one begins when there is something to read again."""
+        """End the thread. Another one starts when a channel must be read again."""
         with self._lock:
             opened, self._open, self._keepers = self._open, None, {}
         if opened is not None:
@@ -352,7 +357,7 @@ class _IdleReader:
             opened[2].join()
 
     def close(self) -> None:
-        """End the thread for good. May be called twice."""
+        """End the thread permanently. May be called twice."""
         with self._lock:
             self._closed = True
         self.stop()

@@ -1,4 +1,4 @@
-"""An environment over there: the session's shell, copies of it for calls that come while it is busy, and the files."""
+"""A remote environment: the session's shell, copies of it for concurrent calls, and the files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ _LIMITED = "This command left its shell fewer open files (ulimit -n) than it nee
 
 
 class RemoteEnvironment(RemoteState):
-    """``cwd`` is where the first command starts, ``env`` what its shell gets beyond what every process gets there. Safe to use
-    from several threads and event loops at once. As in LocalEnvironment, commands are read by one bash that stays, and calls that
-    come meanwhile by copies of it. Differences: what a process left running prints may be among the output of a command that runs
-    at that time, and is lost in between; where the way there breaks, the call fails with what is known, is not repeated, and the
-    next one gets a new shell.
+    """An environment on another machine or in a container. Safe to use from several threads and event loops at once.
+
+    ``cwd`` is the start folder; ``env`` is added to the variables that every process gets there. As in LocalEnvironment, one
+    persistent bash reads the commands, and copies of it serve concurrent calls. Differences: output of background processes may
+    appear in that of a running command, and is lost between commands. If the connection is lost, the call fails with the known
+    facts
+    and is not repeated; the next call gets a new shell.
     """
 
     def __init__(self, link: Link, cwd: str, *, env: Mapping[str, str] | None = None) -> None:
@@ -121,14 +123,14 @@ class RemoteEnvironment(RemoteState):
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             self._bare = self._bare or oneshot.RemoteOneShot(self._link, {**self._env, **self._restored})
-        interrupted = lambda: self._interrupts != interrupts  # noqa: E731 - handed on only
+        interrupted = lambda: self._interrupts != interrupts  # noqa: E731 - only passed on
         outcome = await self._bare.execute(beginning, request, text, cwd, self._said(), interrupted)
         if request.cwd is None:
             self._cwd = outcome.cwd
         return outcome
 
     async def _ready(self, own: bool) -> RemoteShell:
-        """A shell for one command; the session's own, or a copy."""
+        """Return a shell for one command: the session's own, or a copy."""
         try:
             await self._keepers.end_halted()
         except ChannelLost as error:
@@ -158,7 +160,7 @@ class RemoteEnvironment(RemoteState):
         return new
 
     async def _inherit(self) -> None:
-        """Take over the state of the shell before, as far as it can be read. Raises Lost: the next call asks again."""
+        """Take over the state of the previous shell, as far as it can be read. Raises Lost: the next call tries again."""
         lost = self._lost
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):
@@ -177,7 +179,7 @@ class RemoteEnvironment(RemoteState):
         self, shell: RemoteShell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int
     ) -> ExecOutcome:
         started = time.monotonic()
-        if self._interrupts != interrupts:  # it came while the shell was made ready: nothing is run
+        if self._interrupts != interrupts:  # interrupted during preparation: nothing runs
             return never_run(cwd, self._link.where)
         output = Output(request)
         try:
@@ -266,7 +268,7 @@ class RemoteEnvironment(RemoteState):
             return EnvironmentFailed(_NOWHERE.format(cwd))
         shell.cwd = None
         missing = "does not exist (make it, or set another cwd)" if cwd == self._never_in else "no longer exists"
-        with contextlib.suppress(EnvironmentFailed):  # the next call will say so
+        with contextlib.suppress(EnvironmentFailed):  # the next call reports it
             self._cwd = await self.nearest(cwd)
         return EnvironmentFailed(
             f"the working folder {cwd} {missing}, so the command was not run. The session is now in {self._cwd}: "
@@ -274,13 +276,13 @@ class RemoteEnvironment(RemoteState):
         )
 
     async def _settle(self, shell: RemoteShell, call: RemoteCommand, moves: bool) -> None:
-        """Note what a command did to the session's shell."""
+        """Record what a command did to the session's shell."""
         silence = await ended_by_silence(self._link, shell, call)
         self._notice += f" {silence}"
         if not shell.alive:
             self._generation += 1
             try:
-                if call.shell_pid:  # it may have been stopped only
+                if call.shell_pid:  # the shell may only have been stopped
                     await self._keepers.beside(processes.signal(signal.SIGKILL, [call.shell_pid]))
                 told = await shell.testament(self._keepers.beside)
                 if not told:
@@ -292,7 +294,7 @@ class RemoteEnvironment(RemoteState):
             if not told:
                 self._notice = f"{silence or what_happened(call)} {OLD if shell.unknown else ON}"
         elif shell.cwd is None:
-            with contextlib.suppress(ChannelLost):  # the next call will say so
+            with contextlib.suppress(ChannelLost):  # the next call reports it
                 await shell.look_where(self._keepers.beside, call.shell_pid or shell.pid)
             if shell.damaged:
                 await self._replace(shell)
@@ -301,7 +303,7 @@ class RemoteEnvironment(RemoteState):
             self._cwd = shell.cwd
 
     async def _retire(self, shell: RemoteShell) -> None:
-        """A copy is done with."""
+        """End a copy of the shell and return its keeper."""
         if not shell.keeper.lost and shell.alive and not await shell.end(_CLOSE_GRACE):
             shell.keeper.close()
         self._keepers.give_back(shell.keeper)
@@ -311,7 +313,7 @@ class RemoteEnvironment(RemoteState):
         cwd = await folder_of(request, self._cwd, self.resolve)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        self._keepers.give_back(await self._keepers.take())  # or NoBash
+        self._keepers.give_back(await self._keepers.take())  # raises NoBash if bash is missing
         snapshot = await self._snapshot_now()
         channel = await aside(self._link.open, ARGV)
         spawned = RemoteBackgroundProcess(channel, self._keepers.beside, self._spawned.discard)
@@ -358,7 +360,7 @@ class RemoteEnvironment(RemoteState):
 
     async def _try(self, command: str) -> ExecOutcome:
         outcome = await self.execute(ExecRequest(command, timeout=60))
-        self._notice = f"{outcome.notice} {self._notice}"  # for whoever runs the next one
+        self._notice = f"{outcome.notice} {self._notice}"  # for the next caller
         return outcome
 
     async def close(self) -> None:
@@ -376,7 +378,7 @@ class RemoteEnvironment(RemoteState):
         await turn()
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+        while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - the calls may run in event loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
         if shell is not None:

@@ -1,5 +1,6 @@
-"""Files over there, by small scripts for sh that open what was judged: folders are entered free of links, and a link that stands
-where a file was meant is refused.
+"""Remote files, through small sh scripts that open the file that was judged.
+
+The scripts enter folders without following links, and refuse a link in place of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tools.environments.remote.shell_channel import ChannelLost, NeverBegan, Scr
 from tools.environments.shell.driver import quote
 
 _SMALL = 1 << 15
-"""Bytes of a file that are sent within the script itself."""
+"""Maximum bytes of a file that are sent within the script itself."""
 _SECOND = 1_000_000_000
 _UNKNOWN = "this may have run: it is not known whether the file was reached, and it was not tried again"
 _NOTHING, _NOT_RUN = "nothing was changed", "the command was not run"
@@ -60,7 +61,7 @@ while [ -n "$_left" ]; do
 done
 [ -z "$_bad" ] && printf '%s\n' "${_found:-/}"
 """
-# $1 is a folder that was resolved; after this we are in that one, whatever was put in its way meanwhile.
+# $1 is a resolved folder; after this the script is in it, whatever was put in its place meanwhile.
 _ENTER = r"""
 export LC_ALL=C
 cd -P -- "$1" 2>/dev/null || {
@@ -88,8 +89,8 @@ fi
 if [ -n "$3" ]; then head -c "$3" <&3; else cat <&3; fi
 """
 )
-# A break in the way there looks like the end of the input: the size says whether all has come. A file with other names (hard
-# links) is written in place, through a descriptor that is known to be of that file. What is printed are words of _LOST.
+# A lost connection looks like the end of the input: the size shows whether all data has arrived. A file with other names (hard
+# links) is written in place, through a descriptor that is verified to be of that file. The script prints words of _LOST.
 _WRITE = (
     "CREATE=1\n"
     + _ENTER
@@ -175,7 +176,7 @@ fi
 
 
 class RemoteFiles:
-    """The files' half of an environment."""
+    """The file operations of a remote environment."""
 
     _cwd: str
     _env: Mapping[str, str]
@@ -196,14 +197,14 @@ class RemoteFiles:
         return os.fsdecode(answer.out.removesuffix(b"\n"))
 
     async def home(self) -> str:
-        """See KnowsHome: what commands are told it is, else the account's. Raises EnvironmentFailed; asked for once."""
+        """See KnowsHome. Return commands' HOME, else the account's home, which is looked up once. Raises EnvironmentFailed."""
         if self.__home is None:
             there = self._env.get("HOME") or await self._home_of("")
             self.__home = (there.rstrip("/") or "/") if there.startswith("/") else ""
         return self.__home
 
     async def _home(self, path: str) -> str:
-        """Return a path that begins with ``~``, without it; relative where there is no such account."""
+        """Return a path that begins with ``~`` with the home in its place; as a relative path if there is no such account."""
         user, _, rest = path[1:].partition("/")
         if user and not user.replace("-", "").replace("_", "").replace(".", "").isalnum():
             return f"./{path}"
@@ -246,15 +247,16 @@ class RemoteFiles:
         return [_LOST[word] for word in answer.out.decode("ascii", "replace").split() if word in _LOST]
 
     async def upload(self, path: str, data: bytes) -> None:
-        """A command's input. Raises EnvironmentFailed."""
+        """Write a command's input to ``path``. Raises EnvironmentFailed."""
         answer = await self._send('umask 077; cat >"$1"', [path], data, _NOT_RUN)
         if answer.status:
             why = answer.err.decode(errors="replace").strip()
             raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
-        """Run a script that a cancelled call can't bring into effect later, over somebody else's write. Raises
-        EnvironmentFailed.
+        """Run a script that cannot take effect after its call is cancelled, when it could overwrite a later write.
+
+        Raises EnvironmentFailed.
         """
         given_up = threading.Event()
         try:
@@ -269,23 +271,23 @@ class RemoteFiles:
         return (await self._script(f"cd -P -- {quote(path)}", [], known=_NOT_RUN)).status == 0
 
     async def nearest(self, path: str) -> str:
-        """The first folder above it that is there."""
+        """Return the nearest existing parent folder."""
         above = [quote(str(folder)) for folder in PurePosixPath(path).parents]
         tests = "".join(f"[ -d {each} ] && {{ printf %s {each}; exit; }}\n" for each in above)
         return os.fsdecode((await self._script(tests, [])).out) or "/"
 
     async def delete_file(self, path: str) -> None:
-        """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        """Delete a file. ``path`` is resolved, as for ``write_file``. Raises IsADirectoryError for a folder."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE, [folder, name], known=_UNKNOWN), path)
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
+        """Change the owner of a regular file. ``path`` is resolved, as for ``write_file``."""
         folder, name = _split(path)
         self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"], known=_UNKNOWN), path)
 
     async def delete_folder(self, path: str) -> None:
-        """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
+        """Delete an empty folder. ``path`` is resolved, as for ``write_file``."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE_FOLDER, [folder, name], known=_UNKNOWN), path)
 
@@ -305,7 +307,7 @@ class RemoteFiles:
     async def _script(
         self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True, known: str = _NOTHING
     ) -> ScriptResult:
-        """Run a script. ``known``: what is known of it where it is cut off. Raises EnvironmentFailed."""
+        """Run a script. ``known``: what is certain about its effect if the connection is lost. Raises EnvironmentFailed."""
         whole = f"set -- {' '.join(quote(each) for each in args)}\n{text}"
         if apart:
             whole = f"(\n{whole}\n)"
@@ -340,7 +342,7 @@ def _check(path: str) -> None:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The folder and the name in it."""
+    """Return the folder of a resolved path, and the name in it. Raises OSError."""
     _check(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:

@@ -1,12 +1,12 @@
-"""The text that a bash over there is fed, and how what comes back is told from what commands print.
+"""The text for a remote bash, and the frames that separate its reports from the output of commands.
 
-Two shells read one channel. The keeper reads first; it starts the session's shell, which reads on from there, and when that
-ends in whatever way, the keeper reads the next line: so the line that asks for the end of a command is always answered. What is
-meant for the session's shell alone is guarded by the keeper's process number.
+Two shells read one channel. The keeper reads first and starts the session's shell, which continues to read. However that shell
+ends, the keeper reads the next line, so the line that asks for the end of a command is always answered. Text for the session's
+shell alone is guarded by the keeper's process number.
 
-Commands get copies of the channel's two streams, which the shells keep at two high descriptors; what the shells themselves say,
-such as a trace, goes nowhere. A frame is marked by nonces: the first is read before a command, so that what older processes
-print is not among its output; the last is read only after it, so that nothing it runs can know it.
+Commands get copies of the channel's two streams, which the shells keep at two high descriptors. Output of the shells themselves,
+such as a trace, is discarded. A frame is marked by nonces: the first is read before a command, so that output of older processes
+is not part of the command's; the last is read only after it, so that the command cannot know it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tools.environments.shell import driver
 from tools.environments.shell.driver import quote
 
 OUT, ERR = 50, 51
-"""Above what people name and below what bash takes for coprocesses. A shell that may not open as many files ends: see
-``OPEN_FILES``.
+"""Descriptors above those that people use and below those of bash's coprocesses.
+
+A shell that may not open as many files ends: see ``OPEN_FILES``.
 """
 OPEN_FILES = ERR + 1
-"""Lowest limit of open files with which a shell can go on."""
+"""Lowest limit of open files with which a shell can continue."""
 STREAMS = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\n"
 HELLO = f"{STREAMS}trap : INT TERM HUP QUIT; cd /\n"
 """The keeper's first lines."""
@@ -29,11 +30,11 @@ _GIVEN = f">&{OUT} 2>&{ERR} {OUT}>&- {ERR}>&-"
 
 
 _SIGN = "\x1e"
-"""Before each nonce: what is printed ends seldom in it, so that little must be held back until more has come."""
+"""Character before each nonce. Output seldom ends with it, so little must be held back until more arrives."""
 
 
 def begin(nonce: str, facts: str = "") -> str:
-    """Return the text that begins a frame with one write to each stream, so that no other output comes in between."""
+    """Return the text that begins a frame. It uses one write for each stream, so that no other output comes in between."""
     return (
         f"\\builtin printf '\\036%s %s\\036%s\\n' {nonce} \"{facts}\" {nonce} >&{OUT} && "
         f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
@@ -41,8 +42,9 @@ def begin(nonce: str, facts: str = "") -> str:
 
 
 def finish(nonce: str, then: str = "", *, sure: str = "") -> str:
-    """Return the text that reports the last exit code, the answering process and the folder's name. Where the condition
-    ``sure`` does not hold, the name is left out.
+    """Return the text that reports the last exit code, the answering process and the folder's name.
+
+    The name is left out if the condition ``sure`` does not hold.
     """
     whole, short = (
         f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ {folder} {nonce} >&{OUT}"
@@ -54,7 +56,7 @@ def finish(nonce: str, then: str = "", *, sure: str = "") -> str:
 
 
 def idle(pid: int) -> str:
-    """A script: prints something where that shell is between two commands, the same each time while it does nothing."""
+    """Return a script that prints something if that shell is between two commands, the same each time while it is idle."""
     return (
         f"[ -e /proc/{pid}/fd/{OUT} ] && {{ IFS= read -rd '' _l </proc/{pid}/stat; set -- ${{_l##*) }}; "
         'case $1 in [SI]) echo "$1 ${12} ${13}" ;; esac; } 2>/dev/null'
@@ -62,8 +64,9 @@ def idle(pid: int) -> str:
 
 
 def beyond(pid: int) -> str:
-    """A script: prints something where that shell has what its state does not tell, files that it opened or other limits than
-    its keeper, or where that is not known.
+    """Return a script that prints something if that shell has more than its state tells, or if that is unknown.
+
+    That is files that it opened, or limits that differ from its keeper's.
     """
     return (
         f"[ -r /proc/{pid}/limits ] && cd /proc/{pid}/fd || echo unknown; "
@@ -73,15 +76,15 @@ def beyond(pid: int) -> str:
 
 
 def gone(pid: int) -> str:
-    """A script: prints something where there is no such process any more."""
+    """Return a script that prints something if the process no longer exists."""
     return f"[ -e /proc/{pid} ] || echo gone"
 
 
-# -- the keeper's own work -----------------------------------------------------------------------------------------
+# -- the keeper's own scripts --------------------------------------------------------------------------------------
 
 
 def script(text: str, first: str, last: str) -> str:
-    """A script of ours, run by the keeper itself."""
+    """Return the text that runs a script in the keeper itself."""
     return f"{begin(first)}; \\builtin eval {quote(text)} </dev/null {_GIVEN}\n" + finish(last)
 
 
@@ -93,11 +96,11 @@ def _only(keeper: int) -> str:
 
 
 def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> str:
-    """Return the text that starts a shell. ``bare``: without the variables that every process gets there, since ``restore``
-    brings them.
+    """Return the text that starts a shell. ``bare``: without the inherited variables, because ``restore`` sets them.
 
-    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or
-    the keeper would go on where the shell is only stopped.
+    As a job the shell gets its own process group, so that ``kill 0`` in it spares the keeper. Then job control is switched off,
+    or the
+    keeper would continue when the shell is only stopped.
     """
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n{driver.FRESH}\n"
     state = f"\\builtin eval {quote(restore)}\n"
@@ -109,39 +112,39 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
 
 _LOOK = "\\builtin mapfile -tn1 __crib </proc/uptime; \\builtin mapfile -tn1 -O1 __crib </proc/loadavg; "
 FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
-"""Facts before a command, read without a process of their own, as `$(<file)` would be."""
+"""Facts before a command, read without starting a process, as ``$(<file)`` would."""
 
 
 def whole(folder: str) -> str:
-    """Return the condition that the shell's files are plain files, as far as they exist: bash would wait for a FIFO without
-    end, and write to what a link names.
+    """Return the condition that the shell's files are plain files, if they exist.
+
+    Bash would wait for a FIFO forever, and write through a link.
     """
     written = " && ".join(f"! -L {folder}/{name} && ( -f {folder}/{name} || ! -e {folder}/{name} )" for name in "sz")
     return " && ".join([*(f"! -L {folder}/{name} && -f {folder}/{name}" for name in "gx"), written])
 
 
 def replaced(folder: str, contents: Mapping[str, str]) -> str:
-    """A script: prints something where the shell's files are not what was written. ``contents`` are those of ``g`` and ``x``."""
+    """Return a script that prints something if the shell's files differ from ``contents``, those of ``g`` and ``x``."""
     same = " && ".join(f'[ "$(<{folder}/{name})" = {quote(text)} ]' for name, text in contents.items())
     return f"[[ {whole(folder)} ]] && {same} || echo replaced"
 
 
 def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:
-    """Return the text that runs a command. If the first frame is missing, the shell could not enter ``cwd`` and has run
-    nothing.
-    """
+    """Return the text that runs a command. If the first frame is missing, the shell could not enter ``cwd`` and ran nothing."""
     there = f"\\builtin test . -ef {quote(cwd)}"
-    if moved:  # where PWD is readonly, cd fails though it goes there
+    if moved:  # if PWD is readonly, cd fails although it changes the folder
         there = f"{{ \\builtin cd -P -- {quote(cwd)} || {there}; }}"
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
-    evaluate = "\\eval" if env else "\\builtin eval"  # variables that precede `builtin` do not reach what it runs
+    evaluate = "\\eval" if env else "\\builtin eval"  # variables before ``builtin`` do not reach the command that it runs
     text = driver.FIRST_LINE.decode() + command
     return f"{_only(keeper)}{there} && {{ {_told(first)}; }} && {given}{evaluate} {quote(text)} <{stdin} {_GIVEN}\n"
 
 
 def run_open(command: str, first: str, last: str, env: Mapping[str, str]) -> str:
-    """Return the text that runs a command with the channel's own input, for a shell without a keeper: its last line, since data
-    follows.
+    """Return the text that runs a command with the channel's own input, for a shell without a keeper.
+
+    It is the shell's last line, because the command's input follows.
     """
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     text = driver.FIRST_LINE.decode() + command
@@ -158,8 +161,9 @@ def report(folder: str, mark: str) -> str:
 
 
 def at_exit(folder: str, mark: str) -> str:
-    """Return the contents of the file ``x``, which writes the limit of open files, the folder and the state of an ending shell
-    to the file ``z``.
+    """Return the contents of the file ``x``, which an ending shell runs.
+
+    It writes the limit of open files, the folder and the state to the file ``z``.
     """
     z = f"{folder}/z"
     head = f"\\builtin echo {mark} EXIT >|{z};\\builtin ulimit -n >>{z};\\builtin pwd -P >>{z};\\builtin echo {mark} >>{z}"
@@ -168,10 +172,11 @@ def at_exit(folder: str, mark: str) -> str:
 
 
 def finish_shell(keeper: int, nonce: str, folder: str, *, brief: bool) -> str:
-    """Return the text that ends a command and writes the shell's state to ``s``, below the nonce that shows which command it
-    follows; ``brief``: without the state. The keeper's own state is not written.
+    """Return the text that ends a command and writes the shell's state to ``s``, below the nonce of that command.
 
-    Where the shell is not in the folder whose name it knows, or its files were replaced, no folder is reported.
+    ``brief``: without the state. The keeper's own state is not written. If the shell is not in the folder whose name it knows, or
+    its
+    files were replaced, no folder is reported.
     """
     sure = f". -ef \\$PWD && {whole(folder)}"
     if brief:
@@ -181,7 +186,7 @@ def finish_shell(keeper: int, nonce: str, folder: str, *, brief: bool) -> str:
     return finish(nonce, f"{unless} {{ \\builtin echo {nonce} >|{folder}/s;{state};}}", sure=sure)
 
 
-# -- what comes back -----------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------------------
 
 
 class Stream:
@@ -223,7 +228,9 @@ class Stream:
         self.ended = True
 
     def _begin(self, data: bytes) -> bytes | None:
-        """Return the data after the first frame, or from the last frame on where no first one precedes it: then nothing began."""
+        """Return the data after the first frame, or from the last frame on if no first one precedes it, and so nothing
+        started.
+        """
         at, last = data.find(self._first), data.find(self._last)
         end = data.find(self._first_end, at) if at >= 0 else -1
         if end >= 0:
@@ -241,6 +248,6 @@ class Stream:
 
 
 def _beginning(data: bytes, mark: bytes) -> bytes:
-    """The end of ``data`` that may be the beginning of ``mark``."""
+    """Return the end of ``data`` that may be the beginning of ``mark``."""
     at = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1))
     return data[at:] if at >= 0 and mark.startswith(data[at:]) else b""

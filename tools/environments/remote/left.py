@@ -1,7 +1,7 @@
-"""Find the processes that a killed toolcrib left behind over there, by the files in its private folder, and end them.
+"""Find and end the remote processes that a killed toolcrib left behind, by the files in its private folder.
 
-The file ``owner`` in that folder names the process it belongs to; an empty file for each session (setsid) has its number and the
-moment of its start.
+The file ``owner`` in that folder names the owning process. An empty file for each session (setsid) is named after its number and
+start time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tools.environments.shell.driver import quote
 
 NAME = ".toolcrib-"
 SPARE = 'printf %40000s x >|"$_d/spare"'
-"""A script: room for a shell's files, for where the disk is full later."""
+"""Script that reserves space for a shell's files, for when the disk is full later."""
 
 _RECORD = r"""
 _l=; { IFS= read -rd '' _l </proc/PID/stat; } 2>/dev/null; set -- ${_l##*) }
@@ -21,7 +21,7 @@ for _b in BASES; do for _d in "$_b"/NAME*/owner; do
   [ -O "$_d" ] && { _o=; IFS= read -r _o <"$_d"; printf '%s\n%s\n' "${_d%/owner}" "$_o"; }
 done; done 2>/dev/null
 """
-# All of them are held still first: where one ended before the shell that waits for it, that would go on to its next command.
+# Stop all processes first: a shell whose child ends before it would continue with its next command.
 _END = r"""
 ( cd /; _f=FOLDER; _ours=' '
 for _g in "$_f"/*.session; do
@@ -54,12 +54,12 @@ rm -rf -- "$_f"
 
 
 def record(folder: str, pid: int | str) -> str:
-    """A script: the session of that process is ours."""
+    """Return a script that records the session of that process as toolcrib's."""
     return _RECORD.replace("PID", str(pid)).replace("FOLDER", folder)
 
 
 def find(bases: str) -> str:
-    """A script that prints, of each folder in ``bases`` (words of the shell), two lines: its name and whose it is."""
+    """Return a script that prints two lines for each private folder in ``bases`` (shell words): its name and its owner."""
     return _FIND.replace("BASES", bases).replace("NAME", NAME)
 
 
@@ -70,5 +70,5 @@ def read(said: str) -> list[tuple[str, str]]:
 
 
 def end(folder: str) -> str:
-    """A script: ends what is left of that folder's sessions, prints of each process its number and name, removes the folder."""
+    """Return a script that ends the folder's sessions, prints number and name of each process, and removes the folder."""
     return _END.replace("FOLDER", quote(folder))

@@ -1,4 +1,4 @@
-"""A script that gets its input as a stream: a channel of its own, used once."""
+"""Run a script with streamed input, in a channel that is used once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnd
 from tools.environments.remote.shell_channel import ChannelLost, Halted, NeverBegan, ScriptResult
 
 _STALL = 60.0
-"""Seconds within which at least some byte must have moved."""
+"""Seconds within which at least one byte must have moved."""
 _UNHEARD = 1.5
-"""Seconds without a byte after which it is asked whether anything runs there at all."""
+"""Seconds without a byte after which the backend is asked whether anything runs there at all."""
 _LOOK = 0.005
-# It reads a line first, so that nothing comes before we listen. Its first line says that what came before is another's, such as
-# a greeting of the account's .bashrc; its last one that it came to its end.
+# The script reads a line first, so that no output comes before we listen. Its first line ends foreign output, such as a greeting
+# of the account's .bashrc; its last line shows that it ran to its end.
 _AROUND = (
     'IFS= read -r _go; for _to in 1 2; do printf "\\n{first}\\n" >&$_to; done; (\n{text}\n); set -- $?; '
     'for _to in 1 2; do printf "\\n{last} %s\\n" $1 >&$_to; done'
@@ -27,8 +27,9 @@ _PIECE = 1 << 20
 def run_once(
     link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False
 ) -> ScriptResult:
-    """Run a script. ``text`` is for sh; ``data`` its stdin. ``given_up``: whether nobody waits for it any more, so that no more
-    is sent. Blocks. Raises Lost, EnvironmentFailed.
+    """Run a script for sh. ``data`` is its stdin. Blocks. Raises Lost, EnvironmentFailed.
+
+    ``given_up`` returns True when the call was cancelled, so that no more data is sent.
     """
     first, last = secrets.token_hex(16), secrets.token_hex(16)
     channel = link.open(["sh", "-c", _AROUND.format(text=text, first=first, last=last), "sh", *args])
@@ -38,7 +39,7 @@ def run_once(
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
     moved = asked = time.monotonic()
-    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll = select.poll()  # not ``select``, which supports no descriptor above 1023
     poll.register(channel, select.POLLIN)
     try:
         while True:
@@ -67,7 +68,7 @@ def run_once(
     except (ChannelEnded, ChannelBroken) as error:
         kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else ChannelLost
         raise kind(str(error)) from error
-    except (OSError, ValueError) as error:  # it was closed under us
+    except (OSError, ValueError) as error:  # it was closed meanwhile
         raise ChannelLost(f"the channel was closed ({error})") from error
     finally:
         channel.close()
@@ -81,7 +82,7 @@ def _need_running(link: Link) -> None:
 
 
 def _send(channel: Channel, left: list[memoryview]) -> int:
-    """Send some of what is left, and the end of the input after it. Return the number of bytes."""
+    """Send some of the remaining data, and close the input after it. Return the number of bytes."""
     taken = channel.write(left[0][:_PIECE])
     left[0] = left[0][taken:]
     if not left[0]:

@@ -1,4 +1,4 @@
-"""Run each command in an sh of its own where bash is missing over there. Only the folder is kept from one to the next."""
+"""Run each command in its own sh on a host without bash. Only the folder carries over."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _AGAIN = 0.1
 _CLOSE_LIMIT = 5.0
 _NO_FOLDER = 93
 _LARGEST = 120_000
-"""Bytes of a command, which is an argument here."""
+"""Maximum bytes of a command, which is passed as an argument here."""
 _ROOT = """
 for _d in /dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"; do mkdir -m 700 "$_d/NAME" 2>/dev/null && break; _d=; done
 [ -n "$_d" ] && printf %s "$_d/NAME"
 """
-# What ends the frame is read only after the command, so that nothing it runs can know it.
+# The end of the frame is read only after the command, so that the command cannot know it.
 _RUN = r"""
 IFS= read -r _first; trap : INT TERM HUP
 cd -P -- "$2" || exit NO_FOLDER
@@ -59,7 +59,7 @@ done 2>/dev/null
 
 
 class RemoteOneShot:
-    """Runner of a process per command. ``env`` is added to the variables that every process gets there."""
+    """Runs one process per command. ``env`` is added to the variables that every process gets there."""
 
     def __init__(self, link: Link, env: Mapping[str, str]) -> None:
         self._link = link
@@ -72,9 +72,7 @@ class RemoteOneShot:
     async def execute(
         self, beginning: RemoteBeginning, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
     ) -> ExecOutcome:
-        """Run a command. ``interrupted`` tells whether it was interrupted since it was asked for. Raises EnvironmentFailed,
-        NotBegun.
-        """
+        """Run a command. ``interrupted`` returns True if the call was interrupted. Raises EnvironmentFailed, NotBegun."""
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
@@ -89,7 +87,7 @@ class RemoteOneShot:
             running = _Running(self, Keeper(channel), output)
             with self._lock:
                 self._running.add(running)
-            if interrupted():  # it came while the channel was opened
+            if interrupted():  # the interrupt came while the channel opened
                 running.interrupt()
             try:
                 code = await running.finish(request.timeout)
@@ -119,14 +117,14 @@ class RemoteOneShot:
         )
 
     async def beside(self, text: str, data: bytes = b"") -> ScriptResult:
-        """Raises Lost."""
+        """Run a script in a channel of its own. Raises Lost."""
         try:
             return await aside(run_once, self._link, text, [], data)
         except EnvironmentFailed as error:
             raise ChannelLost(str(error)) from error
 
     async def _files(self, data: bytes) -> str:
-        """Return the prefix of the names of a command's files. Raises EnvironmentFailed."""
+        """Write a command's input, and return the name prefix of its files. Raises EnvironmentFailed."""
         try:
             return await self._written(data)
         except ChannelLost as error:
@@ -162,7 +160,7 @@ class RemoteOneShot:
     async def close(self) -> None:
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - the commands may run in event loops of other threads
             await asyncio.sleep(0.01)
         with contextlib.suppress(ChannelLost):  # out of reach: nothing more can be done from here
             for number in (signal.SIGTERM, signal.SIGKILL):
@@ -182,11 +180,11 @@ class _Running:
 
     @property
     def session(self) -> int:
-        """The session's number, 0 before it has begun."""
+        """The session's number, 0 before it has started."""
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
-        """Wait for the command and return its exit code. Ends it when cancelled. Raises Lost."""
+        """Wait for the command and return its exit code. If cancelled, end the command. Raises Lost."""
         try:
             await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
             with self.keeper.listening():
@@ -196,11 +194,11 @@ class _Running:
                         await self._end()
                 except asyncio.CancelledError:
                     self.ended = "interrupted"
-                    await in_spite(self._end())  # it takes some seconds at most
+                    await in_spite(self._end())  # takes some seconds at most
                     raise
         except ChannelLost as error:
             if isinstance(error.__cause__, ChannelEnded) and error.__cause__.code is not None:
-                return error.__cause__.code  # it has ended the sh that waits for it too
+                return error.__cause__.code  # it also ended the sh that waits for it
             raise
         return int(self.exchange.out.status)
 
@@ -212,7 +210,7 @@ class _Running:
             await self.keeper.next(deadline)
 
     async def _end(self) -> None:
-        """Send INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
+        """Send INT, TERM and KILL, each only while a process lives; the last also to the waiting shell."""
         give_up = self._loop.time() + _CLOSE_LIMIT
         while not self.keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self.keeper.next(give_up)
@@ -235,5 +233,5 @@ class _Running:
             self.ended = self.ended or "interrupted"
             self.keeper.notify()
 
-        with contextlib.suppress(RuntimeError):  # its loop is closed, so nobody awaits it any more
+        with contextlib.suppress(RuntimeError):  # its loop is closed, so no task awaits it
             self._loop.call_soon_threadsafe(mark_interrupted)

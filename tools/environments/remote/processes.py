@@ -1,4 +1,4 @@
-"""Processes over there: list them by bash and /proc without starting one, and signal them."""
+"""Processes on the far side: list them with bash and /proc without starting one, and signal them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ for _f in /proc/[0-9]*/stat; do
 done 2>/dev/null
 """
 _YOUNG = 3
-"""Clock ticks between a fork and its exec, generously."""
+"""Generous number of clock ticks between a fork and its exec."""
 _TICKS = 100
-"""A second, in /proc, on every Linux."""
+"""Clock ticks per second in /proc, on every Linux."""
 
 
 class Doing(NamedTuple):
-    """Activity of a living process. ``ran`` says how long and how often each of its threads ran, "" where the kernel does not
-    count.
-    """
+    """Activity of a living process. ``ran``: how long and how often each thread ran, "" if the kernel does not count."""
 
     state: str
     ignored: int
@@ -46,14 +44,16 @@ class Doing(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """True if the process waits; if the same is seen later, it waited in between too."""
+        """True if the process waits. If two readings are equal, it also waited in between."""
         return self.state in ("S", "T") and self.ran != ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """Processes of a look. ``parents`` and ``doing`` are by process. ``changing``: those with a child that has ended and was
-    not yet waited for, or one so young that it may not yet be what it is to be. ``unborn``: those children.
+    """The processes in a listing. ``parents`` and ``doing`` are by process.
+
+    ``changing``: processes with an unreaped child, or a child so young that it may not have executed its program yet. ``unborn``:
+    those young children.
     """
 
     now: Moment
@@ -65,9 +65,9 @@ class ProcessTable:
 
 
 def listing(sessions: Iterable[int]) -> str:
-    """A script that prints what ``read`` takes."""
+    """Return a script whose output ``read`` parses."""
     names = [str(each) for each in sessions] or ["-"]
-    # Most of a machine's processes are others': what can be told without splitting the line is.
+    # Most processes of a machine belong to others: skip them without splitting the line.
     pattern = "|".join(f'*" {name} "*' for name in names)
     return _LIST.replace("PATTERN", pattern).replace("SESSIONS", " ".join(names))
 
@@ -86,7 +86,7 @@ def read(said: bytes) -> ProcessTable:
 
 
 def _ran(text: str) -> str:
-    """A kernel that does not count says 0 times."""
+    """Return the counts, or "" if the kernel does not count, which it shows as 0 times."""
     return "" if text == "," or "/0," in text else text
 
 
@@ -100,24 +100,22 @@ def moment(text: str) -> Moment:
 
 
 def freeze(group: int) -> str:
-    """Return the script that stops a process group, so that nothing in it forks or ends during a look."""
+    """Return the script that stops a process group, so that no member forks or ends while it is listed."""
     return f"kill -STOP -- -{group} 2>/dev/null\n"
 
 
 def thaw(group: int) -> str:
-    """Return the script that continues a stopped group, all at once: the kernel hangs up on stopped members whose leader has
-    ended.
-    """
+    """Return the script that continues a stopped group at once: the kernel hangs up stopped members of an ended leader."""
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 
 def signal(number: int, pids: Iterable[int]) -> str:
-    """A stopped process receives nothing before it goes on."""
+    """Return the script that signals the processes and continues them: a stopped process receives nothing."""
     return signals(dict.fromkeys(pids, number))
 
 
 def signals(numbers: Mapping[int, int], group: int = 0) -> str:
-    """Return the script that sends each process its signal. ``group`` is one that was frozen."""
+    """Return the script that sends each process its signal. ``group``: a frozen group to continue."""
     told = "".join(f"kill -{number} {pid}\n" for pid, number in numbers.items())
     going = f"for _p in {' '.join(map(str, numbers))}; do kill -CONT $_p; done\n"
     return f"{{ :\n{told}{thaw(group) if group else ''}{going}}} 2>/dev/null\n"

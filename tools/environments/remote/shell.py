@@ -1,4 +1,4 @@
-"""The session's shell over there: its keeper, its private folder and what it told."""
+"""The session's remote shell: its keeper, its private folder and its reported state."""
 
 from __future__ import annotations
 
@@ -22,14 +22,12 @@ from tools.environments.shell.snapshot import ShellSnapshot, with_status
 _STUCK = 2.0
 _PAUSE = 0.002
 _REPORT_LIMIT = 20.0
-"""Seconds that a shell has to tell its state after a command."""
+"""Seconds that a shell has to report its state after a command."""
 _ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 
 
 class RemoteShell:
-    """A session's shell. ``cwd`` is its folder, free of links; None where that is not known. ``snapshot`` is what it reported
-    last.
-    """
+    """A session's shell. ``cwd``: its folder with links resolved, or None if unknown. ``snapshot``: its last report."""
 
     def __init__(self, keeper: Keeper, folder: str, status: int = 0) -> None:
         self.keeper = keeper
@@ -56,7 +54,7 @@ class RemoteShell:
         self._first_lines = ""
 
     async def prepare(self) -> None:
-        """Make the shell's files, and remove whatever is there. Raises Lost."""
+        """Create the shell's files in place of existing ones. Raises Lost."""
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in self._files.items())
         whole = f"cd {self.folder} 2>/dev/null && rm -rf s z g x; cd / && mkdir -p -m 700 {self.folder} && {text}:"
         answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
@@ -66,14 +64,14 @@ class RemoteShell:
             )
 
     def start(self, state: ShellSnapshot | None, env: Mapping[str, str], cwd: str) -> None:
-        """Start the shell with the next command, unless it lives. It gets ``state``, or else the variables of ``env``."""
+        """Start the shell with the next command, unless it lives. It gets ``state``, or without one the variables of ``env``."""
         if not self.alive:
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
     async def begin(self, call: RemoteCommand, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
-        """Hand a command over. ``brief``: it changes nothing, so that its state need not be reported. Raises Lost."""
+        """Send a command to the shell. ``brief``: it changes nothing, so its state need not be reported. Raises Lost."""
         lines = self._first_lines
         if self.pid and not lines:
             call.waits_for_files(self.pid, frame.replaced(self.folder, self._files))
@@ -91,7 +89,7 @@ class RemoteShell:
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: RemoteCommand) -> bool:
-        """Read the frame of an ended command. Return True if the shell itself has answered, and not its keeper."""
+        """Read the frame of an ended command. Return True if the shell itself answered, False if its keeper did."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
         self._ended = self._runs
@@ -101,7 +99,7 @@ class RemoteShell:
         return self.alive
 
     async def end(self, limit: float) -> bool:
-        """Ask the shell to end by itself. Return False where it does not, or is out of reach."""
+        """Ask the shell to end by itself. Return False if it does not, or is out of reach."""
         out: list[bytes] = []
         exchange = Exchange(out.append, out.append)
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
@@ -112,7 +110,7 @@ class RemoteShell:
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
     async def look_where(self, beside: Beside, pid: int) -> None:
-        """Read the shell's folder into ``cwd``, and look whether it is ``damaged``. Raises Lost."""
+        """Read the shell's folder into ``cwd``, and check whether its files are ``damaged``. Raises Lost."""
         answer = await beside(f"readlink /proc/{pid}/cwd; [[ {frame.whole(self.folder)} ]]")
         path, self.damaged = answer.out, answer.status != 0
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
@@ -126,16 +124,17 @@ class RemoteShell:
             await beside(processes.signal(signal.SIGKILL, own))
         return [one.pid for one in members if one.pid not in own]
 
-    # -- its state -----------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def owes(self) -> bool:
-        """True while the state after the last command has not been fetched: ``snapshot`` is of one before."""
+        """True while the state after the last command was not fetched; ``snapshot`` is then an earlier one."""
         return self._told != self._ended
 
     async def learn(self, beside: Beside) -> bool:
-        """Fetch the state after the last command, also while the next one runs: a command's frame comes before its state.
-        Return False where it cannot be had. Raises Lost.
+        """Fetch the state after the last command. Return False if it is unavailable. Raises Lost.
+
+        The state follows the command's frame, so this may run while the next command does.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
@@ -147,12 +146,12 @@ class RemoteShell:
             if data != before:
                 before, since = data, loop.time()
             elif loop.time() - since > _STUCK and (await beside(f"printf %9999s x >|{self.folder}/w")).status:
-                return False  # no more comes: its disk is full, or its folder gone
+                return False  # no more comes: the disk is full, or the folder is gone
             await asyncio.sleep(_PAUSE)
         return not self.owes
 
     async def report_state(self) -> bool:
-        """Make an idle shell report its state, if it could not leave it for us to fetch; return True if it did. Raises Lost."""
+        """Make an idle shell print its state, if it could not write it to its file. Return True on success. Raises Lost."""
         said: list[bytes] = []
         exchange = Exchange(said.append, lambda data: None)
         report = driver.report(self._mark, f"&{frame.OUT}")
@@ -170,8 +169,9 @@ class RemoteShell:
                 await self.keeper.next(deadline)
 
     async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
-        """Read the last report (then return None), where it is whole and of now or of ``also``. It may begin a new report while
-        we read: so its first line is read twice.
+        """Read the last report. Return None if it is complete and belongs to the current command or ``also``, else the data.
+
+        The shell may start a new report meanwhile, so the first line is read twice.
         """
         file = f"{self.folder}/s"
         text = f"mapfile -d '' _t <{file}; mapfile -tn1 _l <{file}; printf '%s\\n%s\\n' \"$_t\" \"$_l\""
@@ -187,9 +187,9 @@ class RemoteShell:
         return data
 
     async def recover(self, beside: Beside) -> bool:
-        """Read the last report of a shell that is out of reach. Raises Lost."""
+        """Read the last report of a shell that is out of reach. Return True if there is a state. Raises Lost."""
         told = self._told
-        if told and told == self._runs:  # it said so itself, and the file may be older
+        if told and told == self._runs:  # the shell printed it itself, and the file may be older
             self.stale = self.unknown = False
             return self.snapshot is not None
         missing = await self._fetch(beside, self._before) is not None
@@ -199,7 +199,7 @@ class RemoteShell:
         return self.snapshot is not None
 
     async def testament(self, beside: Beside) -> bool:
-        """Read the state that the shell wrote at its end. Return False where there is none."""
+        """Read the state that the shell wrote when it ended. Return False if there is none."""
         z = f"{self.folder}/z"
         answer: ScriptResult = await beside(f"[[ ! -f {z} ]] || {{ mapfile -d '' _t <{z}; printf %s \"$_t\"; }}")
         mark = self._mark.encode()
@@ -224,7 +224,7 @@ class RemoteShell:
 
 
 async def ended_by_silence(link: Link, shell: RemoteShell, call: RemoteCommand) -> str:
-    """See Link.silence; "" for a command that cannot have ended so."""
+    """Return Link.silence; "" for a command that cannot have ended that way."""
     if call.ended != "exited" or (shell.alive and call.exchange.out.status not in _ENDED):
         return ""
     return await aside(link.silence)

@@ -1,4 +1,4 @@
-"""Channel to a persistent bash that runs our scripts and keeps the session's shell alive."""
+"""Channel to a persistent bash that runs toolcrib's scripts and keeps the session's shell alive."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnd
 
 ARGV = ("bash", "--noprofile", "--norc")
 _TURN = 64
-"""Chunks that are read before others have their turn in the event loop."""
+"""Chunks to read before other tasks in the event loop get their turn."""
 _FULL = 0.001
-"""Seconds until a channel that takes no more is tried again."""
+"""Seconds until a full channel is tried again."""
 _UNHEARD = 1.5
-"""Seconds without a byte after which it is asked whether anything runs there at all."""
+"""Seconds without a byte after which the backend is asked whether anything runs there at all."""
 
 
 class ChannelLost(Exception):
-    """A channel ended or broke under us, or did not answer in time. The text says what is known."""
+    """A channel ended or broke, or did not answer in time. The text gives the known facts."""
 
 
 class Halted(ChannelLost):
-    """Nothing runs there now: see Link.halted, whose text this is."""
+    """Nothing runs there now. The text is that of Link.halted."""
 
 
 class NeverBegan(ChannelLost):
-    """No shell came up, or it ended, or waits, before it ran any script."""
+    """No shell started, or it ended or hung before it ran any script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,19 @@ class Exchange:
 
     @property
     def begun(self) -> bool:
-        """True once the first frame has come."""
+        """True when the first frame has arrived."""
         return self.out.begun
 
     @property
     def done(self) -> bool:
-        """True once both streams have ended."""
+        """True when both streams have ended."""
         return self.out.ended and self.err.ended
 
 
 class Keeper:
-    """Keeper of a channel, used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``.
-    ``halted``: see Link.
+    """Keeper of a channel, used by one call at a time. ``halted``: see Link.
+
+    ``pid`` and ``session`` are its numbers on the far side, after ``greet``.
     """
 
     def __init__(self, channel: Channel, halted: Callable[[], str] = lambda: "") -> None:
@@ -91,7 +92,7 @@ class Keeper:
         return ScriptResult(answer.status, rest, answer.err)
 
     async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> ScriptResult:
-        """A script of ours in the keeper itself. ``limit``: seconds without a byte. Raises Lost."""
+        """Run a script in the keeper itself. ``limit``: seconds without a byte. Raises Lost."""
         parts: list[bytes] = []
         faults: list[bytes] = []
         exchange = Exchange(out or parts.append, faults.append)
@@ -113,7 +114,7 @@ class Keeper:
                     elif loop.time() >= unheard:
                         await self.need_running()
                         unheard = loop.time() + _UNHEARD
-        except BaseException:  # also when cancelled: what it would still say is not to be taken for the next answer
+        except BaseException:  # also if cancelled: late output must not be mistaken for the next answer
             self.close()
             raise
         return ScriptResult(int(exchange.out.status), b"".join(parts), b"".join(faults))
@@ -121,7 +122,7 @@ class Keeper:
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     async def send(self, data: bytes) -> None:
-        """Raises Lost."""
+        """Send all data. Raises Lost."""
         view = memoryview(data)
         loop = asyncio.get_running_loop()
         unheard = loop.time() + _UNHEARD
@@ -137,14 +138,12 @@ class Keeper:
                 unheard = loop.time() + _UNHEARD
 
     async def need_running(self) -> None:
-        """Raise Halted if nothing runs over there now."""
+        """Raise Halted if nothing runs on the far side now."""
         if why := await aside(self._halted):
             raise Halted(why)
 
     def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
-        """Read what has come. Return True once the exchange is over; where there is more to read, the waiting call is woken
-        again.
-        """
+        """Read the available data. Return True when the exchange is over. If more can be read, ``next`` returns at once."""
         self._more = True
         for _ in range(turns):
             with self._told():
@@ -159,14 +158,14 @@ class Keeper:
         return exchange.done
 
     def drain(self) -> bool:
-        """Read and drop the output of processes that still run between commands. Return False once the channel is gone."""
+        """Read and drop the output of background processes between commands. Return False if the channel is gone."""
         if self.lost:
             return False
         try:
             for _ in range(_TURN):
                 if self.channel.read() is None:
                     return True
-        except (ChannelEnded, ChannelBroken, OSError, ValueError):  # the two last: it was closed under us
+        except (ChannelEnded, ChannelBroken, OSError, ValueError):  # the last two: it was closed meanwhile
             self.lost = True
             return False
         return True
@@ -178,7 +177,7 @@ class Keeper:
         except (ChannelEnded, ChannelBroken) as error:
             self.lost = True
             raise ChannelLost(str(error)) from error
-        except (OSError, ValueError) as error:  # it was closed under us
+        except (OSError, ValueError) as error:  # it was closed meanwhile
             self.lost = True
             raise ChannelLost(f"the channel was closed ({error})") from error
 
@@ -186,7 +185,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Watch the channel in the running loop for the length of this context. Raises Lost."""
+        """Watch the channel in the running loop while the context lasts. Raises Lost."""
         loop = asyncio.get_running_loop()
         with self._told():
             fd = self.channel.fileno()
@@ -198,14 +197,14 @@ class Keeper:
                 loop.remove_reader(fd)
 
     async def next(self, deadline: float | None) -> None:
-        """Wait until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
-        if self._more:  # a channel may have taken in more than it gave, which its descriptor does not tell
+        """Wait until data arrives, ``notify`` is called or the deadline (by the loop's clock) passes."""
+        if self._more:  # the channel may have buffered data, which its descriptor does not show
             await asyncio.sleep(0)
             return
         await self._waiter.wait(deadline)
 
     def notify(self) -> None:
-        """Wake the waiting coroutine. Call this in its loop."""
+        """Wake the waiting coroutine. Must be called in its event loop."""
         self._waiter.wake()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A command beside the session's others: in a copy of its shell, on a channel of its own, its output and input as they come."""
+"""A background command: in a copy of the session's shell, on its own channel, with streamed output and input."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ _GRACE = 0.5
 _NO_FOLDER = 93
 """Exit code of a shell that could not enter the folder."""
 _KEEP = 1 << 20
-"""Bytes that were read while its end was waited for, kept for a later ``read``."""
+"""Maximum bytes read while waiting for the end that are kept for a later ``read``."""
 
 
 def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]) -> str:
-    """Return the first lines of a bash without a keeper: it takes over the session's state, or, without one, the variables in
-    ``env``.
-    """
+    """Return the first lines of a bash without a keeper. It restores the session's state, or sets the variables in ``env``."""
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
     there = f"\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit {_NO_FOLDER}"
@@ -37,7 +35,7 @@ def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]
 
 
 class RemoteBackgroundProcess:
-    """A background process. Not bound to an event loop. ``forget`` is called once it is over."""
+    """A background process. Not bound to an event loop. ``forget`` is called when it is over."""
 
     def __init__(self, channel: Channel, beside: Beside, forget: Callable[[RemoteBackgroundProcess], None]) -> None:
         self._keeper = Keeper(channel)
@@ -58,8 +56,9 @@ class RemoteBackgroundProcess:
         return int(first) if first.isdigit() else 0
 
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
-        """Return True when it has begun; False where the folder is missing. Raises Lost: it may have begun all the same, unless
-        that is NeverBegan.
+        """Return True when the command has started, False if its folder is missing.
+
+        Raises Lost: it may have started all the same, unless that is NeverBegan.
         """
         text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))
@@ -98,7 +97,7 @@ class RemoteBackgroundProcess:
     # -- output and input ----------------------------------------------------------------------------------------
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
-        """The next chunk. None at its end; b"" of stdout when ``within`` seconds passed."""
+        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds."""
         loop = asyncio.get_running_loop()
         give_up = None if within is None else loop.time() + within
         while True:
@@ -112,7 +111,7 @@ class RemoteBackgroundProcess:
                 await self._pause(give_up)
 
     async def write(self, data: bytes) -> None:
-        """Raises BrokenPipeError where nobody reads any more."""
+        """Write all data. Raises BrokenPipeError if the process no longer reads."""
         view = memoryview(data)
         while view:
             if self._closed_input or self._code is not None:
@@ -132,7 +131,7 @@ class RemoteBackgroundProcess:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Wait for the process and return its exit code. The last part of its output meanwhile can still be read."""
+        """Wait for the process and return its exit code. The last part of its output can still be read."""
         while (code := self._look()) is None:
             while sum(len(data) for _, data in self._chunks) > _KEEP:
                 self._chunks.popleft()
@@ -140,7 +139,7 @@ class RemoteBackgroundProcess:
         return code
 
     async def kill(self) -> None:
-        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
+        """Send INT, TERM and KILL to all processes of the command, as far as needed."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ChannelLost):  # out of reach
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):

@@ -1,4 +1,4 @@
-"""The state of the session's shell over there: told to gates, kept while the environment rests, and handed to another process."""
+"""The state of the session's remote shell: reported to gates, kept while idle, and passed to another process."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RemoteState(RemoteFiles):
 
     @property
     def _snapshot(self) -> ShellSnapshot | None:
-        """The snapshot after the last command that ended and reported; unpacked where it was not needed for a while."""
+        """The snapshot after the last command that ended and reported. It is stored packed while unused."""
         if isinstance(self._kept, Packed):
             self._kept = self._kept.unpack()
         return self._kept
@@ -84,13 +84,13 @@ class RemoteState(RemoteFiles):
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def shell_state(self) -> ShellState | None:
-        """Return the state after the last command; the same object until another one ends. Raises EnvironmentFailed."""
+        """Return the state after the last command, the same object until another ends. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
             known = None if self._first else await aside(self._link.variables)
             if known is not None:
                 self._first = first_state({**known, **self._env, **self._restored})
-            if self._first is not None:  # nothing has been changed yet: a mere question makes no container
+            if self._first is not None:  # nothing has changed yet: a query alone creates no container
                 return self._first
             await self._try("\\builtin :")
             snapshot = await self._snapshot_now()
@@ -118,7 +118,7 @@ class RemoteState(RemoteFiles):
         return self._snapshot
 
     async def _ask(self, shell: RemoteShell) -> None:
-        """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
+        """Make a shell print its state if it could not write it to its file. Raises Lost, EnvironmentFailed."""
         why = f"could not tell its state: is the disk of {self._link.where} full?"
         with self._lock:
             if self._busy:
@@ -138,7 +138,7 @@ class RemoteState(RemoteFiles):
     # -- another shell ---------------------------------------------------------------------------------------------
 
     async def _revive(self, shell: RemoteShell, call: RemoteCommand, own: bool) -> None:
-        """Make a shell anew that had died before a command, of which nothing was run. Raises EnvironmentFailed."""
+        """Replace a shell that died before a command, of which nothing ran. Raises EnvironmentFailed."""
         why = "The shell waited for files of its own that were replaced, and was ended." if call.waited else _DIED
         try:
             if own and not await shell.testament(self._keepers.beside):
@@ -152,29 +152,29 @@ class RemoteState(RemoteFiles):
         self._generation += own
 
     async def _replace(self, shell: RemoteShell) -> None:
-        """Give a damaged shell up, which tells its state before."""
+        """Drop a damaged shell after it has reported its state."""
         told = False
         with contextlib.suppress(ChannelLost):
             told = await shell.report_state()
         self._forget(shell, _DAMAGED)
         self._notice = self._notice if told else self._notice.replace(ON, OLD)
 
-    # -- rest ----------------------------------------------------------------------------------------------------
+    # -- idle ----------------------------------------------------------------------------------------------------
 
     async def release_idle(self) -> bool:
-        """See ReleasesIdle. The container, or the account, stays as it is; channels and connections are closed."""
+        """See ReleasesIdle. The container or account stays as it is; channels and connections are closed."""
         await turn()
         if self._keepers.bare or self._inside or self._spawned or self._lost is not None:
             return self._closed
         try:
             return await self._keepers.release_idle(self._may_rest, self._give_shell_back)
-        except (ChannelLost, EnvironmentFailed):  # the next call will say what is wrong
+        except (ChannelLost, EnvironmentFailed):  # the next call reports the error
             return False
 
     rest = old_name(release_idle, "rest")
 
     async def _may_rest(self, keeper: Keeper) -> bool:
-        """Return True if nothing runs over there and another shell can get this one's whole state. Raises Lost."""
+        """Return True if nothing runs there and another shell can restore this one's whole state. Raises Lost."""
         snapshot, shell = await self._snapshot_now(), self._shell
         if snapshot is not None and snapshot.exit_trap:
             return False
@@ -186,11 +186,11 @@ class RemoteState(RemoteFiles):
         for _ in range(_LOOKS if shell is not None else 0):
             if not (await keeper.run(frame.beyond(pid), limit=_LIMIT)).out:
                 return True
-            await asyncio.sleep(_PAUSE)  # right after a command it may still put its own files back
+            await asyncio.sleep(_PAUSE)  # right after a command it may still restore its own files
         return shell is None
 
     async def _give_shell_back(self) -> bool:
-        """Give the shell back; nothing else runs before this is done. Return False where something has just begun."""
+        """End the shell, with nothing else running meanwhile. Return False if a call has just started."""
         with self._lock:
             shell = self._shell
             if self._inside or self._spawned or (shell is not None and shell.owes):
@@ -208,7 +208,7 @@ class RemoteState(RemoteFiles):
     # -- another process -----------------------------------------------------------------------------------------
 
     async def portable_state(self) -> PortableState:
-        """See Portable. Without what every process gets there, where that can be told."""
+        """See Portable. Leaves out the variables that every process gets there, if they are known."""
         if await self._snapshot_now() is None:
             return PortableState(self._cwd, dict(self._restored))
         state = await self.shell_state()
@@ -217,7 +217,7 @@ class RemoteState(RemoteFiles):
         return PortableState(self._cwd, {} if state is None else exported(state, given))
 
     async def restore_state(self, state: PortableState) -> None:
-        """See Portable. This connects, to see whether the folder is there; it starts no shell where none was."""
+        """See Portable. Connects to check the folder, but starts no shell if none runs."""
         check(state)
         if not await self.is_folder(state.cwd):
             raise EnvironmentFailed(gone(state.cwd))

@@ -1,10 +1,9 @@
-"""The shell that stays: one bash a session, fed line by line, framed by what its output cannot forge.
+"""The persistent shell: one bash per session, fed line by line, with frames that its output cannot forge.
 
-``driver`` is the text that bash reads, ``snapshot`` what it says about itself, ``folder`` the FIFOs between us, ``shell`` one
-bash, ``call`` one command in it, ``pool`` the shells of one environment, ``launcher`` how a bash is started and ended here.
-``spawned`` is a command beside the others, ``outcome`` how a command ended, ``linger`` what a background process still prints.
-
-``live`` counts the shells of the process and lets those rest that were used longest ago; ``kept`` (with ``packed`` and
-``beyond``) has their state for the next one. ``ending`` interrupts a command, ``reaper`` ends shells, ``watchdog`` those of a
-killed process.
+``driver`` is the text that bash reads, ``snapshot`` its reported state, ``folder`` the FIFOs for communication, ``shell`` one
+bash, ``call`` one command in it, ``pool`` the shells of one environment, and ``launcher`` starts and ends a bash on this machine.
+``spawned`` is a background command, ``outcome`` the result of a command, ``linger`` the later output of a background process.
+``live`` counts the shells of the process and suspends the least recently used ones. ``kept`` (with ``packed`` and ``beyond``)
+keeps their state for the next shell. ``ending`` interrupts a command, ``reaper`` ends shells, ``watchdog`` those of a killed
+process.
 """

@@ -1,4 +1,4 @@
-"""State of a shell that its snapshot does not show: open files, which no other shell can get, and limits, which one can."""
+"""Shell state beyond its snapshot: open files, which no other shell can restore, and limits, which one can."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KINDS = tuple(sorted(value for name, value in vars(resource).items() if name.st
 
 
 async def keeps_files(pid: int, script: int) -> bool:
-    """Return True if an idle shell keeps files open that a command opened there, or if that can't be determined.
+    """Return True if an idle shell holds files that a command opened in it, or if that is unknown.
 
-    ``script`` is our descriptor of the shell's input.
+    ``script`` is this process's descriptor of the shell's input.
     """
     for _ in range(_LOOKS):
         if not _has_files(pid, script):
             return False
-        await asyncio.sleep(_PAUSE)  # right after a command it may still put its own back
+        await asyncio.sleep(_PAUSE)  # right after a command it may still restore its own descriptors
     return True
 
 
@@ -40,7 +40,7 @@ def _has_files(pid: int, script: int) -> bool:
 
 
 def limits_of(pid: int) -> Limits | None:
-    """Return the shell's resource limits, as ulimit shows them, or None where they can't be read."""
+    """Return the shell's resource limits as ulimit shows them, or None if they cannot be read."""
     try:
         return {kind: resource.prlimit(pid, kind) for kind in _KINDS}
     except (OSError, ValueError, AttributeError):
@@ -53,7 +53,7 @@ def changed(before: Limits, now: Limits) -> Limits:
 
 
 def give_limits(pid: int, limits: Limits) -> None:
-    """Set them as they were. One that only root may raise was lowered by nobody but root."""
+    """Set these limits. Only root can have lowered one that only root may raise."""
     for kind, pair in limits.items():
-        with contextlib.suppress(OSError, ValueError):  # it has ended, which whoever feeds it will notice
+        with contextlib.suppress(OSError, ValueError):  # it has ended, which its next command detects
             resource.prlimit(pid, kind, pair)

@@ -1,4 +1,4 @@
-"""A command in a persistent shell: read its output and end it by itself, by its time limit or by an interrupt."""
+"""A command in a persistent shell: read its output, and end it on its own, at its time limit or on an interrupt."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ _log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
 _TURN = 32
-"""Chunks that are read before others have their turn in the event loop."""
+"""Chunks to read before other tasks in the event loop get their turn."""
 _LINGER = 0.2
-"""Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
+"""Seconds to wait for output after the command ended: its background processes may hold the pipe forever."""
 _LOOK = 0.01
 _AT_ONCE = 0.003
-"""Seconds for which a command is awaited in place, after one that ended so soon: the event loop takes longer to watch for it
-...
-"""
+"""Seconds of waiting without the event loop after a quick command, because starting a watch in the loop takes longer ..."""
 _GLANCE = 0.0002
-"""... and otherwise, since nothing else in the loop has a turn meanwhile."""
+"""... and after any other, because nothing else in the loop runs meanwhile."""
 _TELLING = 0.3
-"""Seconds for which a command that is to be ended waits until its shell begins it."""
+"""Seconds for which ending a command waits until its shell has started it."""
 _WATCH = 0.25
-"""Seconds between looks at whether the shell still answers."""
+"""Seconds between checks that the shell still answers."""
 
 
 class ShellCommand:
-    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
+    """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
-    ``begun`` is when: what is in the shell's session from before is none of its business. ``traps`` says whether an interrupt
-    may make the command do something. ``lost``: the shell ran it and then did not answer.
+    ``begun``: its start; earlier processes in the shell's session are not its own. ``traps``: returns True if an interrupt may
+    make
+    the command do something. ``lost``: the shell ran it and then did not answer.
     """
 
     def __init__(
@@ -67,13 +66,15 @@ class ShellCommand:
         self._attached = self._released = False
 
     def done(self) -> bool:
-        """True once the command has ended."""
+        """True when the command has ended."""
         return self.exited or self._shell.status is not None
 
-    # -- to the end ----------------------------------------------------------------------------------------------
+    # -- until the end -------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
+        """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end its processes
+        first.
+        """
         begin = time.perf_counter()
         try:
             if not self._at_once(begin + (_AT_ONCE if self._shell.is_quick else _GLANCE)):
@@ -90,9 +91,7 @@ class ShellCommand:
             self._release()
 
     def _at_once(self, give_up: float) -> bool:
-        """Return True if the command and everything that writes to its streams ended before the event loop had to wait for
-        it.
-        """
+        """Return True if the command and all writers to its streams ended before ``give_up``, without the event loop."""
         while self.ended == "exited" and self._shell.status is None and self._shell.says(give_up):
             self._shell.collect()
         if not self.done() or self.ended != "exited":
@@ -104,7 +103,7 @@ class ShellCommand:
         self.ended = "interrupted"
         try:
             await self._end()
-        except asyncio.CancelledError:  # once more: no more patience
+        except asyncio.CancelledError:  # cancelled again: stop waiting
             kill_session(self._shell.process)
             raise
 
@@ -143,7 +142,7 @@ class ShellCommand:
             self._gone()
 
     async def _end(self) -> None:
-        """Send INT, TERM, KILL, each only while something lives."""
+        """Send INT, TERM and KILL, each only while a process lives."""
         give_up = self._loop.time() + _TELLING
         while self._shell.is_telling and not self.done() and self._loop.time() < give_up:
             await self._waiter.wait(self._loop.time() + _LOOK)
@@ -163,17 +162,17 @@ class ShellCommand:
                 pause = min(2 * pause, _LOOK)
         self._drain()
 
-    # -- being told to stop --------------------------------------------------------------------------------------
+    # -- interrupts ----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self.interrupt_now)
-        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+        except RuntimeError:  # its loop is closed, so no task awaits it
             kill_session(self._shell.process)
 
     def interrupt_now(self) -> None:
-        """Interrupt the command before ``finish``, from the loop's own thread."""
+        """Interrupt the command before ``finish``, in the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
             self._waiter.wake()
@@ -210,11 +209,11 @@ class ShellCommand:
 
     def _go_on(self, name: str) -> None:
         self._more.discard(name)
-        if not self._released:  # what comes now is the next command's
+        if not self._released:  # later data belongs to the next command
             self._pump(name)
 
     def _read(self, name: str) -> int:
-        """Read one chunk and return its length, 0 where none is available."""
+        """Read one chunk and return its length, 0 if none is available."""
         try:
             chunk = os.read(self._shell.folder.streams[name], _CHUNK)
         except BlockingIOError:
@@ -223,7 +222,7 @@ class ShellCommand:
         except OSError as error:
             _log.warning("reading the command's %s failed: %s", name, error)
             chunk = b""
-        if not chunk:  # nobody writes: it is over, or has not begun
+        if not chunk:  # no writer: the command is over, or has not started
             self._open[name] = False
             return 0
         self._open[name] = True
@@ -231,7 +230,7 @@ class ShellCommand:
         return len(chunk)
 
     def _drain(self) -> None:
-        """Read everything that the FIFOs hold, however long it takes, but no more: a writer that escaped may never stop."""
+        """Read what the FIFOs hold, however long it takes, but no more: an escaped writer may never stop."""
         for name in STREAMS:
             if read := self._read(name):
                 left = self._shell.folder.room(name) - read

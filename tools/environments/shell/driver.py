@@ -1,9 +1,9 @@
-"""The text that bash is fed. Everything is a top-level line: inside a function ``declare`` would make local variables,
-inside a loop ``break`` would end the driver.
+"""The text that bash reads. Every line is at top level: in a function ``declare`` would make local variables, and in a loop
+``break`` would end the driver.
 
-bash runs as if it read a script from a FIFO, not interactively: ``exit``, ``set -e``, fatal errors and signals end it as they
-end any script, and its EXIT trap then says what state it was in, from which a new one goes on. Names that a user may have
-redefined are reached through ``\\builtin``; one who redefines that too has a shell that no longer answers, which is noticed.
+Bash runs as if it read a script from a FIFO, not interactively. ``exit``, ``set -e``, fatal errors and signals end it as they end
+any script; its EXIT trap then reports its state, with which a new shell continues. Names that a user may have redefined are
+called through ``\\builtin``. If a command redefines that too, the shell no longer answers, which is detected.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from toolcrib.contract.regex import Regex
 
 _SHORT = 1000
 _FAST = 100
-"""Most bytes of a command that passes the FIFO: bash reads them, one by one, in the time that a file would take."""
+"""Maximum bytes of a command sent through the FIFO. Bash reads it byte by byte; a longer one is faster from a file."""
 
 FIRST_LINE = b"[[ 1 ]] <&$((LINENO=0))\n"
-"""Line before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
+"""Line before each command, so that error messages count from its own first line. Bash would undo a plain assignment."""
 
 _SECTIONS = (
     (r"\builtin declare -p",),
@@ -38,10 +38,9 @@ def quote(text: str) -> str:
 
 
 def report(mark: str, to: str | None = None) -> str:
-    """Return the text that reports the state, section by section, each ended by ``mark``. errexit ends with the command that
-    set it.
+    """Return the text that reports the state, section by section, each ended by ``mark``. It also switches errexit off.
 
-    With ``to`` each part is sent there by itself, so that what a DEBUG trap prints in between is not among it.
+    With ``to`` each part is redirected there on its own, so that the output of a DEBUG trap in between is not part of it.
     """
     end = f" >{to}" if to else ""
     parts = ["\\builtin set +e"]
@@ -51,20 +50,21 @@ def report(mark: str, to: str | None = None) -> str:
 
 
 def arm(inner: str) -> str:
-    """The EXIT trap by which an ending shell hands its state over."""
+    """Return the EXIT trap with which an ending shell reports its state."""
     return f"\\builtin trap -- '{last_words(inner)}' EXIT\n"
 
 
 def last_words(inner: str) -> str:
-    """Return the command that our EXIT trap runs."""
+    """Return the command of toolcrib's EXIT trap."""
     return f'\\builtin eval "$(<{inner}/x)"'
 
 
 def at_exit(inner: str, mark: str) -> str:
-    """Return the text that reports the shell's traps, folder and state at its exit.
+    """Return the text that reports the shell's traps, folder and state when it exits.
 
-    No signal may interrupt it: bash would repeat what it had begun to write. A fork that ends before it has become a program
-    runs this too.
+    No signal may interrupt it, because bash would repeat what it had begun to write. A fork that ends before it executes a
+    program
+    runs this text too.
     """
     to = f">{inner}/s"
     traps = f"\\builtin echo {mark} EXIT {to};\\builtin trap -p {to};\\builtin trap '' INT TERM HUP"
@@ -74,17 +74,19 @@ def at_exit(inner: str, mark: str) -> str:
 
 
 _ROOM = "<&1<&1<&1"
-"""Redirections that, together with the one to ``s``, take as many descriptors at once as a command's: where there is no room for
-a command's any more (``ulimit -n``), the command before it is not answered, and the shell is replaced. Commands would not run,
-and end like one that failed.
+"""Redirections that, with the one to ``s``, need as many descriptors as a command's.
+
+If there is no room for those any more (``ulimit -n``), the previous command gets no answer and the shell is replaced. Otherwise
+commands would not run, and would look like failed ones.
 """
 FRESH = "\\builtin unset -v OLDPWD;\\builtin declare -x OLDPWD"
-"""Makes OLDPWD what it is in a new bash: a shell's first folder is entered from one of ours."""
+"""Makes OLDPWD what it is in a new bash, although the shell enters its first folder from another one."""
 
 
 def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
-    """The first lines. What is restored comes from the file ``r``, and from ``t`` if there is a ``last``; ``cwd`` must be there,
-    or the shell says so and ends.
+    """Return the first lines. The state is restored from the file ``r``, and from ``t`` if there is a ``last``.
+
+    If ``cwd`` does not exist, the shell reports that and ends.
     """
     return (
         f"{speak(inner)}\n"
@@ -97,13 +99,12 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
 
 
 def speak(inner: str) -> str:
-    """Return the command that sends the driver's reports to ``s`` from then on: a path would be read, and the file opened, each
-    time.
+    """Return the command that opens ``s`` for the driver's reports, so that no path is read and opened for each.
 
-    Programs do not inherit the descriptor, because bash keeps it aside while a command runs. A command that may use its
-    descriptors for something else is therefore followed by this again, and the report of the state does not rely on it.
+    Programs do not inherit the descriptor, because bash moves it aside while a command runs. After a command that may use its
+    descriptors otherwise, this is sent again, and the report of the state does not rely on it.
     """
-    # bash would end where `exec` finds nothing there.
+    # bash would end if ``exec`` found no file.
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"
 
 
@@ -119,8 +120,7 @@ _BUILTINS = frozenset(_KEYWORDS.split())
 
 
 def changes_nothing(command: str, own: Collection[str]) -> bool:
-    """Return True if the command is one program, or a builtin that leaves the shell as it was: its state is not reported
-    again.
+    """Return True if the command is one program, or a builtin that leaves the shell unchanged: its state is not reported again.
 
     ``own`` are the names of the shell's functions and aliases.
     """
@@ -132,40 +132,34 @@ def changes_nothing(command: str, own: Collection[str]) -> bool:
 
 
 def may_trap(command: str) -> bool:
-    """Return True if the command may set a trap, as far as its text shows."""
+    """Return True if the text of the command shows that it may set a trap."""
     return bool(re.search(r"\btrap\b|\bsource\b|\beval\b|(?:^|[\s;&|({])\.\s", command))
 
 
 def running(inner: str, mark: str) -> str:
-    """Return the text by which the shell reports that its input is open."""
+    """Return the text with which the shell reports that its input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
 
 
 def waiting(inner: str) -> str:
-    """Return a command's line without the command: it is sent before, and bash, which reads a FIFO byte by byte, has it already
-    when the command comes.
-    """
+    """Return a command's line without the command. It is sent ahead, because bash reads a FIFO byte by byte."""
     return f"{FIRST_LINE.decode()}>{inner}/o 2>{inner}/e \\builtin eval '"
 
 
 def run(command: bytes) -> bytes | None:
-    """The rest of that line. None where the command is to be written to the file ``c`` first: then it is ``run_long``."""
+    """Return the rest of that line, or None if the command must first be written to the file ``c`` for ``run_long``."""
     if len(command) > _FAST or not (command.isascii() and command.decode("ascii").isprintable()):
         return None
     return command.replace(b"'", b"'\\''") + b"'"
 
 
 def run_long(inner: str) -> bytes:
-    """Return the argument that reads a command from its file: long text must not pass the FIFO, and bash may misread
-    undecodable text.
-    """
+    """Return the argument that reads a command from its file, for long text, and for undecodable text that bash may misread."""
     return f'\'"$(<{inner}/c)"'.encode()
 
 
 def with_input(inner: str) -> bytes:
-    """Return the redirection after a command with input; without it a command has the shell's, which is empty unless somebody
-    changed it.
-    """
+    """Return the redirection of a command's input. Without it a command has the shell's, normally empty."""
     return f" <{inner}/i".encode()
 
 
@@ -173,29 +167,27 @@ def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
     """Return the text that runs the file ``v`` in another folder, or with variables for this command only."""
     there = f"\\builtin cd -P -- {quote(cwd)} && " if cwd is not None else ""
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
-    # Variables that precede `builtin` do not reach what it runs.
+    # Variables before ``builtin`` do not reach the command that it runs.
     return f'{there}{given}eval "$(<{inner}/v)"'
 
 
 def finish(inner: str, nonce: str) -> str:
-    """Return the text that ends a command. The shell reads it only after the command: until then nothing that runs knows
-    ``nonce``.
-    """
+    """Return the text that ends a command. The shell reads it only afterwards: no command that runs knows ``nonce``."""
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $? {_ROOM};$(<{inner}/f)" >{inner}/s'
 
 
 def finish_only(nonce: str) -> str:
-    """Return the text that ends a command which changes nothing: its exit code without the shell's state."""
+    """Return the text that ends a command that changes nothing: its exit code without the shell's state."""
     return f"\\builtin echo {nonce} $?"
 
 
 def finish_apart(inner: str, nonce: str) -> str:
-    """Return the text that ends a command where a DEBUG trap is set."""
+    """Return the text that ends a command if a DEBUG trap is set."""
     return f"\\builtin echo {nonce} $? >{inner}/s{_ROOM};{tell_apart(inner)}"
 
 
 def tell_apart(inner: str) -> str:
-    """The state, without what a DEBUG trap prints meanwhile."""
+    """Return the text that reports the state without the output of a DEBUG trap."""
     return f'\\builtin eval "$(<{inner}/g)" >/dev/null'
 
 
@@ -205,5 +197,5 @@ def exports(env: Mapping[str, str]) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Return True for a name that bash takes for a variable."""
+    """Return True for a name that bash accepts as a variable."""
     return name.isascii() and name.isidentifier()

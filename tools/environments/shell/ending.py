@@ -1,4 +1,4 @@
-"""End a command: signal the shell and the processes that the command started, and leave others in its session alone."""
+"""End a command: signal the shell and the command's processes, and leave other processes of the session alone."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from tools.environments.shell.launcher import ShellProcess
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Steps to end a command: each signal, and the seconds until the next."""
 _RACE = 3
-"""Clock ticks. A process born this soon after a signal may have been forked when it came, and not have received it ..."""
+"""Clock ticks. A process born this soon after a signal may have been forked before it, and not have received it ..."""
 _SETTLED = 0.04
-"""... and gets it after as many seconds: by then, most that only clean up have ended."""
+"""... and gets it after this many seconds, when most processes that only clean up have ended."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
 """Signals that a shell without job control makes its background jobs ignore."""
 
 
 class Ending:
-    """``begun`` is when the command was. ``traps``: its text may hold traps, so that a signal may set off some work.
+    """The end of one command. ``begun``: its start. ``traps``: its text may set traps, so a signal may start work.
 
-    Where it does not, the shell and its subshells get SIGTERM in place of SIGINT: one that waits for a program takes notice of
-    SIGINT only if that dies of it too. Never both: a second signal keeps a shell that is ending from telling its state.
+    Without traps, the shell and its subshells get SIGTERM instead of SIGINT: a shell that waits for a program obeys SIGINT only
+    if
+    the program dies of it too. They never get both, because a second signal keeps an ending shell from reporting its state.
     """
 
     def __init__(self, process: ShellProcess, begun: _groups.Moment, *, traps: bool) -> None:
@@ -39,14 +40,14 @@ class Ending:
         """
 
     def begin(self, number: signal.Signals, *, done: bool) -> None:
-        """The next step. ``done``: the shell has no part in it any more."""
+        """Start the next step. ``done``: the shell no longer takes part in it."""
         self._number, self._told = number, {}
         self._sent, self._at = _groups.Moment.now(), time.monotonic()
         if not done:
             self._tell_shell()
 
     def go_on(self, *, done: bool) -> bool:
-        """Signal the members that were not signalled yet. Return True if none is left."""
+        """Signal the processes that were not signalled yet. Return True if none is left."""
         left = self._born()
         late = time.monotonic() - self._at
         programs = {one.pid for one, was_fork in self._told.items() if not was_fork}
@@ -67,7 +68,7 @@ class Ending:
     def _is_meant(self, one: _groups.Member, late: float, programs: set[int]) -> bool:
         if self._number == signal.SIGKILL or not self._sent.is_before(one):
             return True
-        if not self._traps and one.parent not in programs:  # no work of a program that was told, but a shell that goes on
+        if not self._traps and one.parent not in programs:  # not started by a signalled program, but by a shell that continues
             return True
         return late >= _SETTLED and one.start <= self._sent.tick + _RACE
 

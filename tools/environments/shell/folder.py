@@ -1,4 +1,4 @@
-"""The private folder through which we and a shell talk: FIFOs for its input, its reports and what commands print."""
+"""The private folder for communication with a shell: FIFOs for its input, its reports and the output of commands."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.environments import leftovers
 _PREFIX = "toolcrib-"
 _ROOMY = 512 << 20
 _PIPE = 1 << 20
-"""Bytes that a FIFO should hold; a smaller one is only slower."""
+"""Requested size of a FIFO in bytes; a smaller one is only slower."""
 
 
 def make_root() -> str:
-    """A new private folder, in memory where that is possible. Raises EnvironmentFailed."""
+    """Create a private folder, in memory if possible, and return its path. Raises EnvironmentFailed."""
     base = _base()
     leftovers.sweep(base)
     try:
@@ -32,8 +32,8 @@ def make_root() -> str:
 
 
 def _base() -> str:
-    memory = "/dev/shm"  # noqa: S108 - what is made there is private and has a random name
-    with contextlib.suppress(OSError):  # not there: the usual place will do
+    memory = "/dev/shm"  # noqa: S108 - the folder created there is private, with a random name
+    with contextlib.suppress(OSError):  # missing: use the usual place
         about = os.statvfs(memory)
         if os.access(memory, os.W_OK | os.X_OK) and about.f_bavail * about.f_frsize >= _ROOMY:
             return memory
@@ -41,10 +41,9 @@ def _base() -> str:
 
 
 class Folder:
-    """The private folder of one shell. ``inner`` is its path as the shell sees it. Raises EnvironmentFailed where it can't
-    be made.
+    """The private folder of one shell. ``inner`` is its path as the shell sees it. Raises EnvironmentFailed.
 
-    Commands in a sandbox can change its contents: the files are reached by descriptor, and links in it are not followed.
+    Commands in a sandbox can change its contents, so files are opened by descriptor, and links in it are not followed.
     """
 
     def __init__(self, root: str, inner_root: str) -> None:
@@ -56,11 +55,11 @@ class Folder:
         self._has_input = True
         try:
             if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
-                os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command removed it, such as rm -rf of all that is temporary
+                os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command deleted it, such as rm -rf of temporary files
             name = _make_folder(root)
             self.path, self.inner = f"{root}/{name}", f"{inner_root}/{name}"
             self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            # Read and write: it neither blocks for the other side nor ends when that goes away.
+            # Opened for both, so that opening does not wait for the other side, and its exit does not end the FIFO.
             self.input = self._fifo("bash", os.O_RDWR)
             self.reports = self._fifo("s", os.O_RDWR)
             for stream in _STREAMS:
@@ -78,27 +77,27 @@ class Folder:
         return fd
 
     def renew(self, stream: str) -> int:
-        """A new FIFO for a stream, whose old one something still holds. Answers with its read end."""
+        """Replace the FIFO of a stream, which some process still holds, and return the new read end."""
         self.remove(_STREAMS[stream])
         self.streams[stream] = self._fifo(_STREAMS[stream], os.O_RDONLY)
         return self.streams[stream]
 
-    # -- a command's input: the file or FIFO ``i``, or where there is none a link to /dev/null
+    # -- a command's input: the file or FIFO ``i``, or a link to /dev/null
 
     def give_input(self, data: bytes) -> None:
-        """Raises OSError."""
+        """Write the input to a file. Raises OSError."""
         self._has_input = True
         self.remove("i")
         self.write("i", data)
 
     def feed_input(self) -> int:
-        """A new FIFO. Answers with a descriptor to write to. Raises OSError."""
+        """Create a FIFO for the input, and return a descriptor to write to. Raises OSError."""
         self._has_input = True
         self.remove("i")
         return self._fifo("i", os.O_RDWR)
 
     def no_input(self) -> None:
-        """Remove the input of the command before."""
+        """Remove the input of the previous command."""
         if self._has_input:
             self._has_input = False
             self.remove("i")
@@ -108,11 +107,11 @@ class Folder:
     # ------------------------------------------------------------------------------------------------------------
 
     def open(self, name: str, flags: int) -> int:
-        """Open the FIFOs without waiting. Raises OSError."""
+        """Open a file or FIFO without waiting, and return the descriptor. Raises OSError."""
         return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
 
     def write(self, name: str, data: bytes) -> None:
-        """Raises OSError."""
+        """Write a file of the folder. Raises OSError."""
         fd = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             view = memoryview(data)
@@ -122,13 +121,14 @@ class Folder:
             os.close(fd)
 
     def remove(self, name: str) -> None:
-        """Remove a file of the folder, if it is there."""
-        with contextlib.suppress(OSError):  # it was not there
+        """Remove a file of the folder, if it exists."""
+        with contextlib.suppress(OSError):  # it did not exist
             os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
-        """Return True if no command has removed the folder, as ``rm -rf`` in a temporary folder may, or replaced a FIFO, also by
-        another one: the shell would write to the replacement.
+        """Return True if the folder exists and its FIFOs were not replaced.
+
+        A command may remove it (``rm -rf`` in a temporary folder). The shell would write to a FIFO that replaced one of these.
         """
         try:
             return all(_identity(os.stat(name, dir_fd=self._fd, follow_symlinks=False)) == self._own[name] for name in _FIFOS)
@@ -136,11 +136,9 @@ class Folder:
             return False
 
     def release(self) -> None:
-        """Let the shell go on where it waits for a reader of a FIFO that replaced one of these, or for room in it. What it writes
-        there is lost.
-        """
+        """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of these. The data is lost."""
         for name in _FIFOS:
-            with contextlib.suppress(OSError):  # removed, or not a FIFO: the shell does not wait for that
+            with contextlib.suppress(OSError):  # removed, or not a FIFO, for which the shell does not wait
                 found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
                 which = _identity(found)
                 if which not in (self._own[name], *self._others) and stat.S_ISFIFO(found.st_mode):
@@ -150,7 +148,7 @@ class Folder:
                 os.read(fd, _PIPE)
 
     def room(self, stream: str) -> int:
-        """Return the number of bytes that a stream's FIFO can hold at once."""
+        """Return the number of bytes that a stream's FIFO can hold."""
         try:
             return fcntl.fcntl(self.streams[stream], fcntl.F_GETPIPE_SZ)
         except AttributeError:
@@ -174,7 +172,7 @@ class Folder:
 
 
 def _make_folder(root: str) -> str:
-    """Make the folder and return its name: short, since bash reads it byte by byte with each command, and never used before."""
+    """Create a folder and return its name, which is never reused, and short because bash reads it byte by byte."""
     while True:
         name = f"{next(_numbers):x}"
         with contextlib.suppress(FileExistsError):  # made by a command
@@ -193,5 +191,5 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _widen(fd: int) -> None:
-    with contextlib.suppress(OSError, AttributeError):  # this user's share is used up: the usual size will do
+    with contextlib.suppress(OSError, AttributeError):  # the user's quota is used up: the usual size will do
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)

@@ -1,4 +1,4 @@
-"""State of a session's shell that is kept for the shell which continues in its place."""
+"""State of a session's shell, kept for the shell that replaces it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Kept:
 
     @property
     def snapshot(self) -> ShellSnapshot | None:
-        """The state after the last command that ended, or None where no command has changed anything."""
+        """The state after the last command that ended, or None if no command has changed anything."""
         if self._packed is not None:
             self._snapshot, self._packed = self._packed.unpack(), None
         return self._snapshot
@@ -38,13 +38,13 @@ class Kept:
         self._snapshot, self._packed = snapshot, None
 
     def given(self) -> Mapping[str, str]:
-        """The variables of the first shell."""
+        """Return the variables of the first shell."""
         if self._given is None:
             self._given = _shared(tuple(self._base().items()))
         return self._given
 
     def state(self) -> ShellState:
-        """The shell's state; the object stays identical until there is another snapshot, or the shell rests."""
+        """Return the shell's state, the same object until there is another snapshot, or the shell is suspended."""
         snapshot = self.snapshot
         if self._state is None or self._state[0] is not snapshot:
             self._state = snapshot, first_state(self.given()) if snapshot is None else snapshot.state()
@@ -53,7 +53,7 @@ class Kept:
     # -- from one shell to the next ------------------------------------------------------------------------------
 
     def pack(self, shell: Shell, limits: Limits) -> None:
-        """Keep the shell's state in memory while the shell rests, as small as it can be."""
+        """Keep the state of a suspended shell in memory, compressed."""
         if shell.snapshot is not None:
             self._snapshot = shell.snapshot
         if self._snapshot is not None:
@@ -63,16 +63,18 @@ class Kept:
         self._rested = True
 
     def lost(self) -> None:
-        """The shell has died: what it had beyond its snapshot is gone."""
+        """Record that the shell has died: everything beyond its snapshot is lost."""
         self._rested, self._limits = False, _NONE
 
     @property
     def owes_exit(self) -> bool:
-        """True while a resting shell has an EXIT trap of the user's to run at its end."""
+        """True while a suspended shell has a user's EXIT trap that must run at its end."""
         return self._rested and self.snapshot is not None and bool(self.snapshot.exit_trap)
 
     def start(self, launcher: Launcher, cwd: str, *, own: bool, closed: Callable[[], None]) -> Shell:
-        """A shell with this state; ``own``: it is the one that rested, and no copy. Blocks. Raises EnvironmentFailed."""
+        """Start a shell with this state. ``own``: it continues a suspended shell and is not a copy. Blocks. Raises
+        EnvironmentFailed.
+        """
         snapshot = self.snapshot
         if snapshot is None:
             shell = Shell(launcher, driver.exports(self.given()), cwd, closed=closed)

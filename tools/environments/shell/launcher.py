@@ -22,13 +22,13 @@ from tools.environments.shell.watchdog import watchdog
 
 
 class ShellProcess(Protocol):
-    """A bash process. ``pid`` and ``session`` are numbers as this machine's kernel knows them."""
+    """A bash process. ``pid`` and ``session`` are numbers of this machine's kernel."""
 
     pid: int
     session: int
 
     def fileno(self) -> int:
-        """A pidfd, readable once it has ended; -1 where there is none."""
+        """Return a pidfd, which is readable when the process has ended; -1 if there is none."""
         ...
 
     def exit_code(self) -> int | None:
@@ -36,26 +36,26 @@ class ShellProcess(Protocol):
         ...
 
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
-        """The living processes of its session, itself among them. Never those of a stranger that has its number by now.
+        """Return the living processes of its session, itself included, but never an unrelated process with its number.
 
-        ``since``: those from before may be left out.
+        ``since``: older processes may be left out.
         """
         ...
 
     def among(self, sessions: Sessions) -> list[_groups.Member]:
-        """Return the members of the shell's session from one look at all processes."""
+        """Return the processes of the shell's session from a scan of all processes."""
         ...
 
     def send(self, number: int) -> None:
-        """A signal to the shell itself; nothing once it is gone."""
+        """Send a signal to the shell itself, if it still exists."""
         ...
 
     def close(self) -> None:
-        """Close the descriptors by which the shell is watched."""
+        """Close the descriptors that watch the shell."""
         ...
 
     def reap(self) -> None:
-        """Release the process number: nothing of its session is left, or will be asked for."""
+        """Release the process number. Nothing of its session is left or needed."""
         ...
 
 
@@ -65,24 +65,22 @@ class Launcher(Protocol):
     where: str
     """The environment's name in results."""
     root: str
-    """The private folder here ..."""
+    """The private folder on this machine ..."""
     inner: str
     """... and its path as shells see it."""
     descriptors: int
-    """The number of our descriptors that one shell needs."""
+    """The number of this process's descriptors for one shell."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
-        """A bash that reads the FIFO ``bash`` in that folder, in a session of its own. Raises EnvironmentFailed."""
+        """Start a bash that reads the FIFO ``bash`` in that folder, in its own session. Raises EnvironmentFailed."""
         ...
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """The shell said its own process id, as it sees it."""
+        """Record the process number that the shell reported, as it sees it."""
         ...
 
     async def release_idle(self) -> bool:
-        """Give back what is kept for shells, when none is left. Return False where commands left something there that would be
-        lost.
-        """
+        """Release what is kept for shells when none is left. Return False if something of commands would be lost."""
         ...
 
 
@@ -92,14 +90,15 @@ def is_supported() -> bool:
 
 
 _ARGV = ["bash", "--noprofile", "--norc", "bash"]
-"""Of every shell on this machine. The last is the FIFO that it reads, in a folder of its own."""
+"""Arguments of every shell on this machine. The last is the FIFO that it reads, in its own folder."""
 _SHELL = "".join(f"{word}\0" for word in _ARGV).encode()
 _MOST_ANCESTORS = 1000
 
 
 def is_below_a_shell(pid: int) -> bool:
-    """Return whether the process descends from a session's shell on this machine. One that left it (``setsid --fork``) does not,
-    and without /proc none does.
+    """Return whether the process descends from a session's shell on this machine.
+
+    A process that left it (``setsid --fork``) does not count, and without /proc none does.
     """
     for _ in range(_MOST_ANCESTORS):
         if is_a_shell(pid):
@@ -122,16 +121,14 @@ def is_a_shell(pid: int) -> bool:
 
 
 class LocalProcess:
-    """A bash on this machine. It stays unreaped until ``reap``: the kernel gives its number, which its session bears, to no
-    other process.
-    """
+    """A bash on this machine. It stays unreaped until ``reap``, so that the kernel does not reuse its number."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = self.session = process.pid
         try:
             self._pidfd = os.pidfd_open(process.pid)
-        except (AttributeError, OSError):  # an old kernel: whoever waits looks from time to time
+        except (AttributeError, OSError):  # an old kernel: the waiter polls
             self._pidfd = -1
         self._code: int | None = None
         self._reaped = False
@@ -143,9 +140,9 @@ class LocalProcess:
         if self._code is None:
             try:
                 ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:  # somebody else in this process waits for all children: how it ended is not known
+            except ChildProcessError:  # other code in this process reaped all children: its exit code is unknown
                 self._reaped, self._code = True, _UNKNOWN
-                watchdog.remove(self.session)  # its number may be a stranger's by now
+                watchdog.remove(self.session)  # an unrelated process may have its number by now
                 self._process.poll()
             else:
                 if ended is not None:
@@ -174,7 +171,7 @@ class LocalProcess:
 
 
 class LocalLauncher:
-    """Launcher of shells on this machine, without a sandbox. ``before``: words before bash, of a program that becomes it."""
+    """Launcher of shells on this machine, without a sandbox. ``before``: arguments before bash, of a program that executes it."""
 
     descriptors = 7
 
@@ -215,14 +212,14 @@ _UNKNOWN = 1
 
 
 def kill_session(process: ShellProcess, patience: float = 2.0) -> None:
-    """Kill everything in the shell's session and return when it is dead, so that the caller may rely on it."""
+    """Kill all processes of the shell's session, and return when they are dead, so that the caller can rely on it."""
     give_up = time.monotonic() + patience
     while True:
         process.send(signal.SIGKILL)
         left = process.members()
         if not left and process.exit_code() is not None:
             return
-        if time.monotonic() > give_up:  # stuck in the kernel: it dies when it gets out
+        if time.monotonic() > give_up:  # stuck in the kernel: it dies when it returns from there
             return
         for one in left:
             _groups.send_to(one.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Pipes that a background process still writes to after its command ended."""
+"""Pipes to which a background process still writes after its command ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 class Lingering:
-    """Reader of such pipes that drops their data: closed pipes would end a server at its next line of log."""
+    """Reader that drops the data of such pipes. Closing them would end a server at its next line of log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,7 +16,7 @@ class Lingering:
         self._threads: list[threading.Thread] = []
 
     def adopt(self, fds: list[int]) -> None:
-        """Take the descriptors over and close them at their end, or at ``close``."""
+        """Take over the descriptors, and close them at their end, or in ``close``."""
         with self._lock:
             if self._stop is None:
                 self._stop = os.pipe()
@@ -26,7 +26,7 @@ class Lingering:
             thread.start()
 
     def release_idle(self) -> None:
-        """Close what is kept for later where there is nothing to read. The threads end with their pipes."""
+        """Close the idle resources if no pipe is left. The threads end with their pipes."""
         with self._lock:
             if self._stop is None or any(thread.is_alive() for thread in self._threads):
                 return

@@ -1,4 +1,4 @@
-"""Limit the number of shells that this process keeps alive, and choose which session's shell rests to make room for another."""
+"""Limit the number of shells that this process keeps alive, and choose which session's shell to suspend for another."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tools.environments._spare import Spare
 from tools.environments._waiter import Waiter
 
 _PART = 0.7
-"""Share of this process's descriptor limit that shells may take; connections, files and pipes have the rest."""
+"""Share of this process's descriptor limit for shells; connections, files and pipes use the rest."""
 _MOST = 3600
-"""Most descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
+"""Maximum number of descriptors in any case: each shell is a process, and restoring one takes 10 ms."""
 _LEAST = 28
 _WAIT = 30.0
 """Seconds for which a call waits for room."""
@@ -38,11 +38,11 @@ class Resting(Protocol):
         ...
 
     def is_idle(self) -> bool:
-        """Return True if it has a shell in which no command of ours runs. Callable from any thread."""
+        """Return True if it has a shell in which none of its commands runs. Callable from any thread."""
         ...
 
     async def rest_shell(self, sessions: Sessions) -> bool:
-        """Give that shell back and keep its state; False where that can't be. ``sessions`` were looked at just now."""
+        """Suspend the shell and keep its state. Return False if that is impossible. ``sessions``: a scan from just now."""
         ...
 
 
@@ -56,7 +56,7 @@ class _Waiting:
         self._waiter = Waiter()
 
     def wake(self) -> None:
-        with contextlib.suppress(RuntimeError):  # its loop is closed: it does not wait any more
+        with contextlib.suppress(RuntimeError):  # its loop is closed, so it no longer waits
             self._loop.call_soon_threadsafe(self._waiter.wake)
 
     async def wait(self, seconds: float) -> None:
@@ -64,9 +64,7 @@ class _Waiting:
 
 
 class LiveShells:
-    """Shells of this process that are kept alive. ``room`` is in descriptors. Safe to use from several threads and event loops
-    at once.
-    """
+    """The living shells of this process. ``room`` is in descriptors. Safe to use from several threads and event loops at once."""
 
     def __init__(self, room: int) -> None:
         self.room = self._free = room
@@ -80,7 +78,7 @@ class LiveShells:
         self._spare.hold()
 
     def used(self, one: Resting) -> None:
-        """Note that this session has just run a command in a shell that it keeps."""
+        """Record that this session has just used a shell that it keeps."""
         with self._lock:
             self._idle[one] = None
             self._idle.move_to_end(one)
@@ -89,14 +87,15 @@ class LiveShells:
             first.wake()
 
     def forget(self, one: Resting) -> None:
-        """Note that this session has no shell any more."""
+        """Record that this session no longer has a shell."""
         with self._lock:
             self._idle.pop(one, None)
 
     async def take(self, need: int, wanted: Callable[[], bool]) -> bool:
-        """Wait for room for a shell, which ``give`` returns. False where it is no longer wanted: call ``look_again`` then.
+        """Wait for room for a shell, and return True. ``give`` returns the room.
 
-        Raises EnvironmentFailed where all are busy for long.
+        Return False if the call is no longer wanted; ``look_again`` makes it check. Raises EnvironmentFailed if all shells
+        stay busy.
         """
         with self._lock:
             if not self._waiting and need <= self._free:
@@ -131,7 +130,7 @@ class LiveShells:
             self.give(waiting.need)
 
     def give(self, need: int) -> None:
-        """The descriptors of a shell are closed. From any thread."""
+        """Return the room of a closed shell. Callable from any thread."""
         with self._lock:
             self._free += need
             woken = []
@@ -146,25 +145,25 @@ class LiveShells:
             one.wake()
 
     def look_again(self) -> None:
-        """Wake the calls that wait: some may not be wanted any more."""
+        """Wake the waiting calls, some of which may no longer be wanted."""
         with self._lock:
             waiting = list(self._waiting)
         for one in waiting:
             one.wake()
 
     async def _make_room(self) -> bool:
-        """Let the least recently used shells rest, as many as calls wait for; return True if one was given back."""
+        """Suspend as many of the least recently used shells as calls wait for. Return True if one was suspended."""
         with self._lock:
             lacking = sum(one.need for one in self._waiting) - self._free - self._coming
         return lacking > 0 and await self.release_descriptors(lacking)
 
     async def rest_in_need(self, lacking: int) -> bool:
-        """Let shells rest where this process can't open more files; return True if one was given back."""
+        """Suspend shells when this process cannot open more files. Return True if one was suspended."""
         with self._spare.lent():
             return await self.release_descriptors(lacking)
 
     async def release_descriptors(self, lacking: int) -> bool:
-        """Rest environments that have not been used for longest, until so many descriptors are closed. Whether any rested."""
+        """Suspend the least recently used shells until this many descriptors are free. Return True if any was suspended."""
         chosen = []
         with self._lock:
             for one in self._idle:
@@ -182,19 +181,19 @@ class LiveShells:
         try:
             sessions = await census.take()
             rested = list(await asyncio.gather(*(one.rest_shell(sessions) for one in chosen)))
-        except OSError:  # no file can be opened to look at processes
+        except OSError:  # no file can be opened to read /proc
             return False
         finally:
             with self._lock:
                 self._coming -= sum(one.weight for one in chosen)
                 for one, done in zip(chosen, rested or [False] * len(chosen), strict=True):
-                    if not done:  # it had its turn
+                    if not done:  # put it at the end of the queue
                         self._idle[one] = None
         return any(rested)
 
 
 def is_full(error: BaseException) -> bool:
-    """Return True if a shell could not be started because no more files can be opened."""
+    """Return True if a shell could not start because no more files can be opened."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in FULL
 

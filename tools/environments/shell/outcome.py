@@ -13,22 +13,22 @@ from tools.environments.shell.shell import Shell
 CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
 _PAUSE = 0.001
 _LOST = 1
-"""The exit code of a command whose own is not known."""
+"""The exit code of a command whose own is unknown."""
 
 
 def exit_code(shell: Shell, call: ShellCommand) -> int:
-    """Return the command's exit code, or the shell's where the command ended the shell."""
+    """Return the command's exit code, or the shell's if the command ended the shell."""
     if shell.status is not None:
         return shell.status
     code = shell.exit_code()
     if call.lost or code is None:
         return _LOST
-    told = call.ended != "exited" and code == 128 + signal.SIGTERM  # in place of SIGINT
+    told = call.ended != "exited" and code == 128 + signal.SIGTERM  # sent in place of SIGINT
     return 128 + signal.SIGINT if told else code
 
 
 def what_happened(call: ShellCommand | None, shell: Shell) -> str:
-    """Return the outcome's notice where the shell has ended."""
+    """Return the outcome's notice for a shell that has ended."""
     if shell.disowned:
         return "Something wrote into what the shell says of itself, so that it had to be ended."
     if call is not None and call.lost and not shell.was_whole:
@@ -48,9 +48,7 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
 
 
 async def last_report(shell: Shell, limit: float) -> None:
-    """Read the state after the last command of a shell that is to be replaced: a command's frame comes before it. ``limit`` is in
-    seconds.
-    """
+    """Read the last state of a shell that will be replaced. It follows a command's frame. ``limit`` is in seconds."""
     give_up = time.monotonic() + limit
     while shell.owes and shell.exit_code() is None and shell.folder.unread() and time.monotonic() < give_up:
         shell.folder.release()

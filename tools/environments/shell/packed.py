@@ -1,4 +1,4 @@
-"""A snapshot that nobody needs now: small, and shared with others that hold the same."""
+"""A snapshot that is not needed now: compressed, and shared with equal ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from tools.environments.shell.snapshot import ShellSnapshot
 
 _SMALL = 64
-"""Most characters of a text that is not worth compressing."""
+"""Maximum length of a text that is not worth compressing."""
 
 
 class _Text:

@@ -1,4 +1,4 @@
-"""The shells of one environment: the session's own, and copies of it for calls that come while it is busy."""
+"""The shells of one environment: the session's own, and copies of it for concurrent calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ShellPool:
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
-        """Run a command in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
+        """Run a command in the existing folder ``cwd``. Raises EnvironmentFailed."""
         started, interrupts = time.monotonic(), self._interrupts
         text = command_text(request)
         with self._entered() as own:
@@ -92,14 +92,14 @@ class ShellPool:
         output: Output | None = None
         call: ShellCommand | None = None
         try:
-            if self._interrupts != interrupts:  # it came while the shell was started
+            if self._interrupts != interrupts:  # interrupted while the shell started
                 return never_run(cwd, self._launcher.where)
             there = cwd if shell.cwd != cwd else None
             begun = _groups.Moment.now()
             brief = there is None and not shell.owes and leaves_all(said, request.command)
             text = with_status(said, self._status, text)
             shell.begin(_bytes(text), request.stdin, there, request.env, brief=brief)
-            # It runs from here on, while we get ready to listen.
+            # The command runs from here on, while we prepare to listen.
             output = Output(request)
             call = ShellCommand(shell, output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
@@ -134,7 +134,7 @@ class ShellPool:
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> LocalBackgroundProcess:
-        """Start a process in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
+        """Start a process in the existing folder ``cwd``. Raises EnvironmentFailed."""
         text = command_text(request)
         with self._entered(beside=True):
             shell = await self._copy(cwd, self._wants)
@@ -156,7 +156,7 @@ class ShellPool:
 
     @contextlib.contextmanager
     def _entered(self, *, beside: bool = False) -> Iterator[bool]:
-        """Enter a call: yield True if the session's own shell is for it. ``close`` waits for all calls that have entered."""
+        """Enter a call: yield True if it uses the session's own shell. ``close`` waits for all calls that have entered."""
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed(_CLOSED)
@@ -172,7 +172,7 @@ class ShellPool:
                 self._quiet_since = time.monotonic()
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Return True while a call is wanted that began after so many interrupts."""
+        """Return True while a call is wanted that began after this many interrupts."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:
@@ -187,12 +187,12 @@ class ShellPool:
         return _Lease(shell, own=True)
 
     async def _copy(self, cwd: str, wanted: Callable[[], bool]) -> Shell:
-        """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
+        """Start a copy of the session's shell with the state after its last ended command. Raises EnvironmentFailed."""
         await self._told()
         return await self._new(cwd, wanted, own=False)
 
     async def _new(self, cwd: str, wanted: Callable[[], bool], *, own: bool) -> Shell:
-        """Raises EnvironmentFailed; _NoLongerWanted where the call was interrupted while it waited."""
+        """Start a shell. Raises EnvironmentFailed; _NoLongerWanted if the call was interrupted while it waited."""
         self._collect()
         live, weight = live_shells(), self.weight
         give_back = functools.partial(live.give, weight)
@@ -216,10 +216,10 @@ class ShellPool:
                     raise EnvironmentFailed(_FULL) from error
 
     async def _told(self) -> None:
-        """Wait until the session's shell has reported its state: a command's frame comes before the state that it left."""
+        """Wait until the session's shell has reported its state, which follows a command's frame."""
         give_up = time.monotonic() + _TELL_LIMIT
         while (shell := self._shell) is not None and shell.owes:
-            if not self._busy:  # whoever runs a command in it reads what it says
+            if not self._busy:  # a running command reads the reports itself
                 shell.collect()
                 if not shell.owes or shell.exit_code() is not None:
                     return
@@ -235,7 +235,7 @@ class ShellPool:
             self._kept.snapshot = shell.snapshot
 
     def _settle(self, lease: _Lease, call: ShellCommand | None, moves: bool) -> str:
-        """Note what a command left behind. Return the notice about its shell."""
+        """Record what a command left behind. Return the notice about its shell."""
         shell = lease.shell
         if call is not None:
             with self._lock:
@@ -248,7 +248,7 @@ class ShellPool:
         dead = shell.exit_code() is not None
         if not dead:
             shell.over()
-            if shell.attached:  # else it may still be where it was started
+            if shell.attached:  # otherwise it may still be in its start folder
                 shell.where()
         if not lease.own:
             self._endings.retire(shell, GRACE)
@@ -258,13 +258,13 @@ class ShellPool:
             self.cwd = shell.cwd
         if dead:
             self._replace(shell, "" if shell.whole or shell.no_folder else what_happened(call, shell))
-        if call is None:  # nobody would be told
+        if call is None:  # no caller would get the notice
             return ""
         notice, self._notice = self._notice, ""
         return notice
 
     def _replace(self, shell: Shell, why: str) -> None:
-        """Put the shell away; another one starts when it is needed."""
+        """Discard the shell. Another one starts when needed."""
         shell.collect()
         kept = self._kept
         if shell.snapshot is not None:
@@ -294,25 +294,25 @@ class ShellPool:
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def state(self) -> ShellState:
-        """Return the state after the last command that ended; the same object until another ends, or the shell rests."""
+        """Return the state after the last ended command, the same object until another ends, or the shell is suspended."""
         await self._told()
         self._collect()
         return self._kept.state()
 
-    # -- rest ----------------------------------------------------------------------------------------------------
+    # -- idle ----------------------------------------------------------------------------------------------------
 
     @property
     def weight(self) -> int:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """True if the pool has a shell in which no command of ours runs."""
+        """True if the pool has a shell in which none of its commands runs."""
         return not self._inside and not self._closed and self._shell is not None
 
     async def release_idle(self) -> bool:
         """See ReleasesIdle."""
         await turn()
-        await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that have just been used
+        await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that were just used
         if self._shell is None and self._endings.is_over() and not self._spawned:
             return await self._rest_launcher()
         sessions = await census.take()
@@ -324,7 +324,7 @@ class ShellPool:
         return await self._rest_launcher()
 
     async def rest_shell(self, sessions: Sessions) -> bool:
-        """Give back the session's own shell, and keep its state. False where that can't be. ``sessions``: from just now."""
+        """Suspend the session's own shell and keep its state. Return False if impossible. ``sessions``: a scan from just now."""
         shell = self._shell
         if shell is None or not self._is_quiet(shell, sessions):
             return False
@@ -352,7 +352,7 @@ class ShellPool:
         return True
 
     def _is_quiet(self, shell: Shell, sessions: Sessions) -> bool:
-        """Return True if no command of ours has run in the shell since the look at all processes began."""
+        """Return True if no command ran in the shell since the scan of all processes began."""
         return self._shell is shell and not (self._inside or self._closed) and self._quiet_since < sessions.begun
 
     async def _rest_launcher(self) -> bool:
@@ -369,10 +369,10 @@ class ShellPool:
             self._closed = True
         self.interrupt()
         give_up = time.monotonic() + CLOSE_LIMIT
-        while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+        while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - the commands may run in event loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
-        with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap is not run
+        with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap does not run
             shell = await self._new(self.cwd, lambda: True, own=True) if shell is None and self._kept.owes_exit else shell
         if shell is not None:
             self._endings.retire(shell, GRACE)

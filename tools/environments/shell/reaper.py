@@ -1,4 +1,4 @@
-"""The end of shells that are done with: watched over by one thread for all, whoever they belonged to."""
+"""The end of discarded shells. One thread watches all of them, whichever environment they belonged to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE = 0.5
 CLOSE_LIMIT = 5.0
 _LOOK = 0.005
 _PATIENCE = 2.0
-"""Seconds that a killed shell is waited for: one that is stuck in the kernel dies when it gets out."""
+"""Seconds to wait for a killed shell. If it is stuck in the kernel, it dies when it returns from there."""
 
 
 class _Ending:
@@ -41,9 +41,7 @@ class _Ending:
 
 
 class Reaper:
-    """Thread that waits for shells to end, kills those that do not, and looks once for what all that ended together left
-    running.
-    """
+    """Thread that waits for shells to end and kills those that do not. One scan finds what they left running."""
 
     def __init__(self) -> None:
         self._workers = Workers("toolcrib-reaper", 1)
@@ -51,7 +49,7 @@ class Reaper:
         self._new: list[_Ending] = []
 
     def add(self, shell: Shell, grace: float, over: Callable[[Shell, Sessions], None]) -> None:
-        """Add a shell. ``over`` is called in another thread, with a look at all processes from after the shell's end."""
+        """Add a shell. ``over`` is called in another thread with a scan of all processes from after the shell's end."""
         ending = _Ending(shell, grace, over)
         with self._lock:
             self._new.append(ending)
@@ -78,7 +76,7 @@ class Reaper:
 def _looked() -> Sessions | None:
     try:
         return _census.scan_sessions()
-    except OSError:  # no more files can be opened: later
+    except OSError:  # no more files can be opened: retry later
         time.sleep(_LOOK)
         return None
 
@@ -92,7 +90,7 @@ def _pause(processes: list[ShellProcess]) -> None:
 
 
 class Endings:
-    """Ended and ending shells of one environment. Processes that they started may live on until ``close``."""
+    """Ended and ending shells of one environment. Processes that they started may live until ``close``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,7 +98,7 @@ class Endings:
         self._left: list[ShellProcess] = []
 
     def retire(self, shell: Shell, grace: float) -> None:
-        """Ask it to end by itself, which runs its EXIT trap; kill it after so many seconds."""
+        """Ask the shell to end by itself, which runs its EXIT trap. Kill it after ``grace`` seconds."""
         shell.end()
         self.put_away(shell, grace)
 
@@ -111,7 +109,7 @@ class Endings:
         _reaper.add(shell, grace, self._over)
 
     def kill(self, shell: Shell) -> None:
-        """Kill the shell with everything in its session."""
+        """Kill the shell and all processes of its session."""
         with self._lock:
             self._under_way.add(shell)
         _killers.submit(lambda: self._kill(shell))
@@ -131,38 +129,38 @@ class Endings:
             process.reap()
 
     def is_over(self) -> bool:
-        """True if none of these shells, and no process that they started, is left."""
+        """True if none of these shells is left, and none of the processes that they started."""
         return not self._under_way and not self._left
 
     @property
     def left(self) -> list[ShellProcess]:
-        """Ended shells in whose session something may still run."""
+        """Ended shells in whose session processes may still run."""
         with self._lock:
             return list(self._left)
 
     def forget(self) -> None:
-        """Reap the ended shells: no process that they started is left."""
+        """Reap the ended shells. No process that they started is left."""
         with self._lock:
             left, self._left = self._left, []
         for process in left:
             process.reap()
 
     async def over(self, limit: float) -> None:
-        """Wait until the ending shells are put away, or so many seconds have passed."""
+        """Wait until the ending shells are gone, or ``limit`` seconds have passed."""
         give_up = time.monotonic() + limit
-        while self._under_way and time.monotonic() < give_up:  # noqa: ASYNC110 - a thread of all loops tells
+        while self._under_way and time.monotonic() < give_up:  # noqa: ASYNC110 - another thread empties the set
             await asyncio.sleep(_LOOK)
 
 
 async def end_all(processes: list[ShellProcess]) -> None:
-    """Send SIGTERM, then SIGKILL to everything in their sessions."""
+    """Send SIGTERM, then SIGKILL to all processes of their sessions."""
     for number, grace in ((signal.SIGTERM, GRACE), (signal.SIGKILL, CLOSE_LIMIT)):
         give_up = time.monotonic() + grace
         told: set[int] = set()
         while processes:
             try:
                 sessions = await census.take()
-            except OSError:  # no more files can be opened: later
+            except OSError:  # no more files can be opened: retry later
                 await asyncio.sleep(_LOOK)
                 continue
             left = {member.pid for process in processes for member in process.among(sessions)}
