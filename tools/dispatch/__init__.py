@@ -1,9 +1,12 @@
-"""The way of one call, whoever makes it.
+"""The dispatch of one call, whoever makes it.
 
-``pipeline`` is the whole: prepare, gate, act, finish; ``gates``, ``act`` and ``finish`` are its steps, ``run`` is what is known
-of one call on it. ``batch`` runs all calls of a turn, some of which may wait for answers (``answers``) and are overtaken only
-by what ``overlap`` lets pass; ``after`` does what plugins scheduled, ``states`` keeps what is written to the state. ``scope``
-is a session's side; ``hooks`` knows the plugins' hooks, ``bridge`` and ``threads`` lead from sync code to async and back;
-``gate_threads`` calls plugins' synchronous gates;
-``json_results`` words failures, ``where`` adds the environment to results; ``preload`` loads all of it before a call acts.
+``pipeline`` is the whole: prepare, gate, act, finish; ``gates``, ``act`` and ``finish`` are its steps. ``batch`` runs all calls
+of
+a turn; a call that waits for an answer (``answers``) is only overtaken by calls that ``overlap`` allows. ``after`` runs work that
+plugins scheduled, ``states`` keeps entries of the session's state, ``scope`` is the session's side. ``progress`` reports output
+of
+running calls. ``hooks`` holds the plugins' hooks, ``bridge`` and ``threads`` connect sync and async code, and ``gate_threads``
+calls
+plugins' synchronous gates. ``json_results`` formats failures, ``where`` adds the environment to results, and ``preload`` imports
+everything before a call acts.
 """

@@ -22,21 +22,23 @@ from tools.environments.shell.snapshot import ShellSnapshot
 
 _CHUNK = 1 << 16
 _TURN = 32
-"""Chunks that are read before others have their turn."""
+"""Chunks to read before other work gets its turn."""
 _HEADING = 1 << 12
-"""Bytes, more than a heading has."""
+"""Maximum bytes of a heading."""
 _MOST = 1 << 26
-"""Most bytes of a report."""
+"""Maximum bytes of a report."""
 _EDGE = select.EPOLLIN | select.EPOLLET
 
 
 class Shell:
-    """``restore`` is the text that gives it its state, ``cwd`` where it starts; ``apart``: a DEBUG trap is part of its state,
-    ``last``: an EXIT trap is, which this text sets. ``closed`` is called once our side is. To start one blocks for some
-    milliseconds. One call at a time.
+    """One bash. Starting it blocks for some milliseconds. One call at a time.
 
-    ``snapshot`` is the last whole one, ``whole`` whether it is of now: a shell that was killed could not say more.
-    ``is_quick``: its last command ended as soon as it was given.
+    ``restore`` is the text that restores its state, ``cwd`` its start folder; ``apart``: its state has a DEBUG trap. ``last``:
+    text
+    that sets an EXIT trap. ``closed`` is called after this process's side is closed.
+
+    ``snapshot`` is the last complete report, and ``whole`` is True if it is current: a killed shell could not report again.
+    ``is_quick``: its last command ended almost at once.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Shell:
         self._reading = threading.Lock()
         self._late = False
         self._mixed = self._will_mix = not apart
-        """A DEBUG trap's output would stand in this report, and in that after the command which runs now."""
+        """False if a DEBUG trap's output may be in this report, or in the one after the running command."""
         self._said_pid = 0
         self._apart = apart
         self._armed = True
@@ -113,10 +115,11 @@ class Shell:
     # -- a call --------------------------------------------------------------------------------------------------
 
     def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
-        """Start a command, whose exit code becomes ``status``. Raises EnvironmentFailed where the shell can't get it.
+        """Start a command, whose exit code becomes ``status``. Raises EnvironmentFailed if the shell cannot get it.
 
-        ``brief``: it changes nothing, so that its state need not be told. ``stdin`` None: it will be written to the descriptor
-        that this answers with. ``running`` says when it may be closed.
+        ``brief``: the command changes nothing, so its state need not be reported. With ``stdin`` None, the caller writes the
+        input to the
+        returned descriptor, and may close it when ``running`` is True.
         """
         if self._in_report:
             self.collect()
@@ -156,19 +159,20 @@ class Shell:
         return f"{finish(inner, nonce)}\n{driver.speak(inner)}"
 
     def over(self) -> None:
-        """The command is done: its input goes."""
+        """Remove the input of an ended command."""
         self.folder.no_input()
 
     def _feed(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # full: it no longer reads, which whoever waits will notice
+        with contextlib.suppress(OSError):  # full: the shell no longer reads, which the waiting call detects
             os.write(self.folder.input, data)
 
     def says(self, give_up: float) -> bool:
-        """Return True if the shell reports anything before ``give_up``, in the time of ``perf_counter``. Output of commands does
-        not count.
+        """Return True if the shell reports anything before ``give_up``, in ``perf_counter`` time. Output of commands does not
+        count.
 
-        This polls and yields the processor: waking a processor that was put to sleep takes longer, above all on a virtual
-        machine, than the shortest commands take.
+        This polls and yields the processor. Waking an idle processor takes longer than the shortest commands, above all on a
+        virtual
+        machine.
         """
         while time.perf_counter() < give_up:
             if self._poll.poll(0):
@@ -176,12 +180,10 @@ class Shell:
             os.sched_yield()
         return False
 
-    # -- what it says --------------------------------------------------------------------------------------------
+    # -- reports -------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Read the shell's reports that have come, or a part of them where a command writes there without end. Callable from
-        any thread.
-        """
+        """Read the available reports of the shell, or a part if a command writes there without end. Callable from any thread."""
         with self._reading:
             for _ in range(_TURN):
                 if self.folder.reports < 0:
@@ -221,29 +223,29 @@ class Shell:
             self._heading(line)
 
     def _is_heard(self) -> bool:
-        """Return True if the buffer may hold a heading. Other writers have no business in this stream."""
+        """Return True if the buffer may hold a heading. Anything else comes from a foreign writer."""
         return self._mark.encode() in self._buffer or (bool(self._nonce) and self._nonce in self._buffer)
 
     def _heading(self, line: bytes) -> None:
-        """Read one heading. Any other line was written by a process that has no business here, and is ignored."""
+        """Read one heading. Any other line was written by a foreign process, and is ignored."""
         who, _, said = line.partition(b" ")
         if self._nonce and who.endswith(self._nonce) and said.isdigit():
             self.status, self._nonce, self._mixed = int(said), b"", self._will_mix
             self._in_report, self.whole = not self._brief, self._brief
-        elif said == b"EXIT" and who.endswith(self._mark.encode()):  # a signal may have cut short what it said before
+        elif said == b"EXIT" and who.endswith(self._mark.encode()):  # a signal may have cut the previous report short
             self._in_report = self._leaving = True
         elif who != self._mark.encode():
             return
         elif said == b"RUN":
             self.running = True
-        elif said == b"NOCD" and not self._said_pid:  # it has run nothing; later, a command could say so
+        elif said == b"NOCD" and not self._said_pid:  # nothing has run yet; later, a command could forge this
             self.no_folder = True
         elif said.startswith(b"PID ") and not self._said_pid:
             self._said_pid = int(said[4:])
             self._launcher.attach(self.process, self._said_pid)
 
     def _take(self, data: bytes) -> None:
-        # A signal may end it while it tells its state: then it begins again.
+        # A signal may end the shell during its report, which then starts again.
         _, at, last = data.rpartition(self._exit)
         leaves, self._leaving = self._leaving or bool(at), False
         mark = self._mark.encode()
@@ -253,7 +255,7 @@ class Shell:
             path, _, last = last.partition(b"\n" + mark + b"\n")
             traps = said.decode("utf-8", "surrogateescape")
         snapshot = ShellSnapshot.read(last, mark, self.folder.inner, traps)
-        # More lines than one may be what others wrote into the report, unless all of it is sound.
+        # A path of several lines may contain text of other writers, unless the whole report is sound.
         if path.startswith(b"/") and (b"\n" not in path or (snapshot is not None and snapshot.is_sound)):
             self.cwd = os.fsdecode(path)
         if snapshot is None:
@@ -261,47 +263,48 @@ class Shell:
             return
         self._armed, was_late, self._late = snapshot.has_exit_trap, self._late, False
         self._apart = snapshot.has_debug_trap
-        if (self._apart or not snapshot.is_sound) and self._mixed and not leaves:  # what a trap printed is among it
+        if (self._apart or not snapshot.is_sound) and self._mixed and not leaves:  # a trap's output is part of it
             self._ask_again()
             return
         if not snapshot.is_sound:
             self._disown()
             return
         self.whole = leaves or not was_late
-        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else what was read from it stays of use
+        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # otherwise cached values of the old snapshot stay valid
             self.snapshot = snapshot
 
     def _disown(self) -> None:
-        """End the shell, because its state is unknown: the next command would be judged by the state before."""
+        """End the shell, because its state is unknown: the next command would be judged by an old state."""
         self.disowned = True
         kill_session(self.process)
 
     def _ask_again(self) -> None:
-        if not self._nonce:  # else the command that was given to it meanwhile will tell
+        if not self._nonce:  # otherwise the next command reports the state
             self._in_report, self._mixed = True, False
             self._feed(b"' >/dev/null 2>&1\n%s\n%s" % (driver.tell_apart(self.folder.inner).encode(), self._waiting))
 
     @property
     def owes(self) -> bool:
-        """True while the state after the last command has not been reported whole: ``snapshot`` is still the one before."""
+        """True while the state after the last command was not fully reported: ``snapshot`` is then an earlier one."""
         return self._in_report
 
     @property
     def is_telling(self) -> bool:
-        """True until the shell begins the last command, because it reports or takes over its state first. A signal now would
-        corrupt the report.
+        """True until the shell starts the last command, because it reports or restores its state first.
+
+        A signal at this time would corrupt the report.
         """
         return self._said_pid == 0 or self._late
 
     @property
     def attached(self) -> bool:
-        """True once the shell has reported its process number, which it does before it runs anything."""
+        """True when the shell has reported its process number, which it does before it runs anything."""
         return self._said_pid > 0
 
     def where(self) -> str:
-        """The shell's working folder now, free of links; the name it had where it is gone."""
-        with contextlib.suppress(OSError):  # it has ended: what it was last seen in
-            path = os.readlink(f"/proc/{self.process.pid}/cwd")  # noqa: PTH115 - a Path would eat a trailing slash or dot
+        """Return the shell's working folder with links resolved; its last name if it no longer exists."""
+        with contextlib.suppress(OSError):  # the shell has ended: use its last known folder
+            path = os.readlink(f"/proc/{self.process.pid}/cwd")  # noqa: PTH115 - a Path would drop a trailing slash or dot
             gone = " (deleted)"
             self.cwd = path.removesuffix(gone) if path.endswith(gone) and not os.path.isdir(path) else path  # noqa: PTH112 - as above
         return self.cwd
@@ -309,8 +312,9 @@ class Shell:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def renew(self, stream: str) -> int | None:
-        """Give away the read end of a stream that a process still holds, and make a new one. None where no new one can be made,
-        as in a folder that a command removed: then this shell is of no use any more.
+        """Replace a stream that a process still holds, and return the old read end.
+
+        Return None if no new one can be made, as in a folder that a command removed: then the shell is no longer usable.
         """
         old = self.folder.streams[stream]
         try:
@@ -326,15 +330,15 @@ class Shell:
         """Ask the shell to end by itself, which runs its EXIT trap."""
         self._feed(b"\\builtin exit'\n")
 
-    # -- its end -------------------------------------------------------------------------------------------------
+    # -- end -----------------------------------------------------------------------------------------------------
 
     def exit_code(self) -> int | None:
         """Return the shell's exit code, or None while it runs."""
         return self.process.exit_code()
 
     def leaves(self, sessions: Sessions) -> bool:
-        """Close our side of a shell that has ended. Return True if something it started still ran when ``sessions`` were looked
-        at, after its end.
+        """Close this process's side of an ended shell. Return True if a process of it still ran in ``sessions``, scanned
+        afterwards.
         """
         self._close()
         if self.process.among(sessions):
@@ -343,7 +347,7 @@ class Shell:
         return False
 
     def vanish(self, patience: float = 2.0) -> None:
-        """End it at once, without its EXIT trap. Nothing else is in its session."""
+        """Kill the shell at once, without its EXIT trap. No other process is in its session."""
         give_up = time.monotonic() + patience
         self.process.send(signal.SIGKILL)
         while self.process.exit_code() is None and time.monotonic() < give_up:
@@ -352,7 +356,7 @@ class Shell:
         self.process.reap()
 
     def kill(self) -> None:
-        """Kill the shell with everything in its session."""
+        """Kill the shell and all processes of its session."""
         kill_session(self.process)
         self._close()
         self.process.reap()

@@ -33,7 +33,7 @@ _OWN = frozenset(
         *("GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHELLOPTS", "SRANDOM", "UID", "_"),
     }
 )
-"""Variables that every bash makes for itself."""
+"""Variables that every bash sets itself."""
 _NEVER = frozenset({"errexit", "noexec", "onecmd", "interactive-comments", "privileged", "history", "histexpand"})
 _FIXED = frozenset({"login_shell", "restricted_shell"})
 _ESCAPED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -45,8 +45,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class ShellSnapshot:
-    """A report of a shell. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own`` is
-    the text of our EXIT trap, which is none of the user's.
+    """A report of a shell. ``sections`` are its parts as text, with undecodable bytes kept (surrogateescape).
+
+    ``own`` is the text of toolcrib's EXIT trap, which is not the user's.
     """
 
     def __init__(self, sections: list[str], own: str = "") -> None:
@@ -59,8 +60,8 @@ class ShellSnapshot:
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> ShellSnapshot | None:
-        """Parse a snapshot; None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were reported
-        before it.
+        """Parse a snapshot. Return None if it is incomplete. ``inner``: the shell's folder. ``traps``: those reported before
+        it.
         """
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 9:
@@ -69,9 +70,7 @@ class ShellSnapshot:
 
     @property
     def is_sound(self) -> bool:
-        """True if nothing else was written between the parts, as far as their text shows. A trap may print before the first
-        part.
-        """
+        """True if the text shows no foreign output between the parts. A trap may print before the first part."""
         begins = ((self._aliases, "alias "), (self._traps, "trap -- "))
         return (
             all(not text or text.startswith(first) for text, first in begins)
@@ -108,14 +107,14 @@ class ShellSnapshot:
         return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
 
     def untrapped(self) -> ShellSnapshot:
-        """Return the snapshot without DEBUG, ERR and RETURN traps: they may keep a new shell from ever beginning."""
+        """Return the snapshot without DEBUG, ERR and RETURN traps, which may keep a new shell from ever starting."""
         kept = [each for each in _each_trap(self._traps) if not _is_beside(each)]
         return ShellSnapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self.own)
 
     # -- for gates -----------------------------------------------------------------------------------------------
 
     def state(self) -> ShellState:
-        """Read only as far as somebody looks."""
+        """Return the state. Its parts are parsed when first read."""
         return ShellState(
             variables=_Lazy(self._values),
             aliases=_Lazy(lambda: {name: _unquoted(value) for name, value in _pattern(_ALIAS).findall(self._aliases)}),
@@ -146,8 +145,9 @@ class ShellSnapshot:
         }
 
     def _bodies(self) -> dict[str, str]:
-        # Each definition begins at a line `name () `; inside a body such lines are indented or part of a string, and a
-        # here-document that holds one at its line's start only splits its function in two: more names, none missing.
+        # Each definition begins with a line ``name () ``. In a body such lines are indented or part of a string. A here-document
+        # with one at
+        # the start of a line only splits its function in two: extra names, but none missing.
         starts = list(_pattern(_FUNCTION).finditer(self._functions))
         ends = [*(match.start() for match in starts[1:]), len(self._functions)][: len(starts)]
         return {match[1]: self._functions[match.start() : end].rstrip("\n") for match, end in zip(starts, ends, strict=True)}
@@ -158,7 +158,9 @@ class ShellSnapshot:
             yield from (_unquoted(word) for word in re.findall(rf"(?:{_ANSI}|\\.|''|[^\s\\])+", words, re.DOTALL))
 
     def _pushed(self) -> list[str]:
-        """The folders on the stack below the working folder, as words. bash writes ``~`` for HOME; all others are absolute."""
+        """Return the folders on the stack below the working folder, as words. Bash writes ``~`` for HOME; all others are
+        absolute.
+        """
         words = re.findall(rf"(?:{_ANSI}|\\.|[^\s\\])+", self._folders, re.DOTALL)[1:]
         return [word[1:] if word.startswith("\\~") else word for word in words]
 
@@ -173,20 +175,23 @@ class ShellSnapshot:
 
     @property
     def exit_trap(self) -> str:
-        """Shell text that sets the user's EXIT trap again; "" where there is none."""
+        """Shell text that sets the user's EXIT trap again; "" if there is none."""
         found = [trap for trap in _each_trap(self._traps) if trap.rstrip("\n").endswith(" EXIT")]
         return f"\\builtin {found[0]}" if found and "EXIT" in self._handlers() else ""
 
     def restore(self) -> str:
-        """Return shell text that restores the state. Options that change how text is read come first, those that change what
-        runs come last; EXIT traps belong to the shell that set them: see ``exit_trap``.
+        """Return shell text that restores the state.
+
+        Options that change how text is read come first, those that change what runs come last. EXIT traps belong to the shell
+        that set
+        them: see ``exit_trap``.
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [
             "IFS=\" \"; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$' \\t\\n'",
             "\\builtin shopt -u expand_aliases",
             *([f"\\builtin shopt -s {' '.join(each for each in turned_on if each != 'expand_aliases')}"] if turned_on else []),
-            # Arrays can only be given to a bare `declare`: it must come before functions that may have its name.
+            # Arrays can only be given to a bare ``declare``, so it must precede functions that may have its name.
             *(match[0] for match in _pattern(_DECLARED).finditer(self._variables) if _is_theirs(match[2], match[3])),
             self._functions,
             *(f"\\builtin {line}" for line in self._exported.splitlines() if not line.startswith("declare -f ")),
@@ -223,7 +228,7 @@ def leaves_all(now: ShellSnapshot | None, command: str) -> bool:
 
 
 def with_status(now: ShellSnapshot | None, status: int, command: str) -> str:
-    """A command for which ``$?`` is what the last one left: what is run in between would change it."""
+    """Return the command with ``$?`` set to the last exit code, which commands in between have changed."""
     if not status or not ("$?" in command or "${?" in command) or (now is not None and now.is_trapped):
         return command
     return f"(\\builtin exit {status}); {command}"
@@ -252,7 +257,7 @@ class _Lazy(Mapping[str, V]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and self._all == dict(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of any mapping that compares by value
+    __hash__ = None  # type: ignore[assignment]  # like any mapping that compares by value
 
     def __repr__(self) -> str:
         return repr(self._all)
@@ -281,7 +286,7 @@ def _without_exit(traps: str) -> str:
 
 
 def _scalar(value: str) -> str:
-    """Return the value of ``$name``: for an array, that of element 0."""
+    """Return the value of ``$name``; for an array, that of element 0."""
     if not value.startswith("("):
         return _unquoted(value)
     found = re.match(rf"\(\[0\]=({_QUOTED}|{_ANSI})", value, re.DOTALL)

@@ -1,4 +1,4 @@
-"""A command beside the session's others: in a copy of its shell, with its output and its input as they come."""
+"""A background command: in a copy of the session's shell, with streamed output and input."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _GRACE = 0.5
 
 
 class LocalBackgroundProcess:
-    """A background process. Not bound to an event loop: each call waits in its own, also while another thread ends it.
-    ``forget`` is called once it has ended and was waited for.
+    """A background process. Not bound to an event loop: each call waits in its own, even while another thread ends the process.
+
+    ``forget`` is called when it has ended and was reaped.
     """
 
     def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
@@ -37,11 +38,11 @@ class LocalBackgroundProcess:
     # -- output --------------------------------------------------------------------------------------------------
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
-        """The next chunk. None at its end; b"" of stdout when ``within`` seconds passed."""
+        """Return the next chunk; None at the end; b"" of stdout after ``within`` seconds."""
         loop = asyncio.get_running_loop()
         give_up = None if within is None else loop.time() + within
         while True:
-            over = self._look() is not None  # before reading: what was printed last must not be missed
+            over = self._look() is not None  # before reading, so that the last output is not missed
             for name in ("stdout", "stderr"):
                 chunk = self._take(name, over)
                 if chunk:
@@ -65,14 +66,14 @@ class LocalBackgroundProcess:
         return chunk
 
     async def _pause(self, loop: asyncio.AbstractEventLoop, give_up: float | None) -> None:
-        """Wait until something happens, or it is time to look again."""
+        """Wait until something happens, or the next check is due."""
         shell = self._shell
         if shell is None:
             return
         woken = loop.create_future()
 
         def wake() -> None:
-            with contextlib.suppress(ValueError, OSError):  # closed meanwhile, or somebody else who waits was faster
+            with contextlib.suppress(ValueError, OSError):  # closed meanwhile, or another waiter was faster
                 for event, _ in shell.epoll.poll(0):
                     if event == shell.process.fileno():
                         shell.epoll.unregister(event)
@@ -90,7 +91,7 @@ class LocalBackgroundProcess:
             loop.remove_reader(fd)
 
     def code(self) -> int | None:
-        """The exit code, None while it runs."""
+        """Return the exit code, or None while the process runs."""
         return self._look()
 
     def _look(self) -> int | None:
@@ -106,7 +107,7 @@ class LocalBackgroundProcess:
     # -- input ---------------------------------------------------------------------------------------------------
 
     async def write(self, data: bytes) -> None:
-        """Raises BrokenPipeError where nobody reads any more."""
+        """Write all data. Raises BrokenPipeError if the process no longer reads."""
         view = memoryview(data)
         while view:
             over = self._closing or self._look() is not None
@@ -123,7 +124,7 @@ class LocalBackgroundProcess:
         self._try_close()
 
     def _try_close(self) -> None:
-        """Close the input, but only once the shell has opened the other end: written data would be lost with it."""
+        """Close the input after the shell has opened the other end, or written data would be lost."""
         shell = self._shell
         if self._stdin < 0 or shell is None:
             return
@@ -140,16 +141,14 @@ class LocalBackgroundProcess:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Wait for the process and return its exit code. Output that was not read is dropped once no process writes any
-        more.
-        """
+        """Wait for the process and return its exit code. Unread output is dropped when no process writes any more."""
         loop = asyncio.get_running_loop()
         while (code := self._look()) is None:
             await self._pause(loop, None)
         return code
 
     async def kill(self) -> None:
-        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
+        """Send INT, TERM and KILL to all processes of the command, as far as needed."""
         shell = self._shell
         if shell is None:
             return

@@ -1,4 +1,4 @@
-"""Watchdog process that ends our shells when this process is killed and can end nothing itself."""
+"""Watchdog process that ends this process's shells when this process is killed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCRIPT = str(Path(__file__).with_name("_watchdog.sh"))
 
 
 class ShellWatchdog:
-    """A small process that waits for the end of a pipe which only we hold. One for all environments, while there are any.
+    """A small process that waits for the end of a pipe that only this process holds open. One serves all environments.
 
-    Where somebody killed it, the next thing that it is to be told starts another, which is told everything.
+    If it was killed, the next message starts another, which gets all known facts.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ShellWatchdog:
     def enter(self, root: str) -> None:
         """Watch for an environment. ``root`` is a folder that must not outlive this process."""
         with self._lock:
-            if self._owner != os.getpid():  # a fork: what was here is our parent's
+            if self._owner != os.getpid():  # after a fork the state is the parent's
                 self._owner, self._process = os.getpid(), None
                 self._users, self._sessions = set(), set()
             self._users.add(root)
@@ -39,7 +39,7 @@ class ShellWatchdog:
             self._users.discard(root)
             if not self._users and self._process is not None and self._owner == os.getpid():
                 process, self._process = self._process, None
-                with contextlib.suppress(OSError):  # somebody killed it
+                with contextlib.suppress(OSError):  # it was killed
                     _write(process, f"0{root}")
                 process.communicate()
             else:
@@ -52,7 +52,7 @@ class ShellWatchdog:
             self._say(f"+{session}")
 
     def remove(self, session: int) -> None:
-        """Forget a session that is empty: the kernel may reuse its number from now on."""
+        """Forget an empty session, whose number the kernel may reuse from now on."""
         with self._lock:
             self._sessions.discard(session)
             self._say(f"-{session}")
@@ -61,13 +61,13 @@ class ShellWatchdog:
         if self._owner != os.getpid() or not self._users:
             return
         if self._process is not None:
-            with contextlib.suppress(OSError):  # it has been killed
+            with contextlib.suppress(OSError):  # it was killed
                 _write(self._process, line)
                 return
             dead, self._process = self._process, None
             dead.kill()
             dead.communicate()
-        with contextlib.suppress(OSError):  # no more processes: the shells themselves will say so
+        with contextlib.suppress(OSError):  # no more processes; the shells will report the same
             self._process = process = _started()
             for known in (*(f"/{root}" for root in self._users), *(f"+{session}" for session in self._sessions)):
                 _write(process, known)

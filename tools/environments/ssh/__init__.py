@@ -1,9 +1,11 @@
-"""Another host, by ssh: an account there, reached with keys or an agent, through jump hosts where needed.
+"""The ssh backend: an account on another host, reached with keys or an agent, through jump hosts if needed.
 
-``environment`` opens it; ``target`` is where to go, as ``~/.ssh/config`` has it; ``known_hosts`` who may answer there,
-``auth`` who we are; ``dial`` makes a connection, ``connection`` is one (over ``transport``), ``channel`` one process over
-there, ``silence`` says when one is lost, ``guard`` ends what a lost connection leaves behind, ``link`` is the whole;
-``person`` is how somebody looks around there themselves.
+``environment`` opens it. ``target`` resolves the host as in ``~/.ssh/config``; ``known_hosts`` checks host keys, ``auth`` logs
+in.
+``dial`` makes a connection, ``connection`` is one (over ``transport``), ``channel`` is one process on the host. ``silence``
+detects
+a lost connection, ``guard`` ends what a lost connection leaves behind, ``link`` is the whole. ``person`` opens a shell for the
+user.
 """
 
 from tools.environments.ssh.environment import open_ssh

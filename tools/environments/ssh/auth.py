@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def authenticate(transport: paramiko.Transport, hop: Hop) -> None:
-    """Raises EnvironmentFailed with what was tried."""
+    """Authenticate to a hop. Raises EnvironmentFailed with the keys that were tried."""
     import paramiko
 
     tried: list[str] = []
@@ -54,7 +54,7 @@ def _hung_up(tried: list[str]) -> str:
 
 
 def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
-    """Return the ways of authentication that the server accepts, as far as it says."""
+    """Return the reason of a refusal, with the ways of authentication that the server accepts, if it reports them."""
     import paramiko
 
     allowed = ""
@@ -62,7 +62,7 @@ def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
         transport.auth_none(hop.user)
     except paramiko.BadAuthenticationType as error:
         allowed = f" (it takes {', '.join(error.allowed_types)})"
-    except (paramiko.SSHException, EOFError, OSError):  # it says no more
+    except (paramiko.SSHException, EOFError, OSError):  # the server reports nothing more
         allowed = ""
     if tried:
         keys = f"none of these keys is accepted for {hop.user}: {', '.join(tried)}{allowed}"
@@ -83,7 +83,7 @@ def _held(agent: paramiko.Agent | None, faults: list[str]) -> dict[bytes, parami
 
 
 def _keys(hop: Hop, held: dict[bytes, paramiko.PKey], faults: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield (its description, the key) for each key. What can't be used is added to ``faults``."""
+    """Yield (description, key) for each key. Errors of unusable keys are added to ``faults``."""
     left = dict(held)
     for path in hop.keys:
         key = left.pop(_public(path), None)
@@ -98,7 +98,7 @@ def _keys(hop: Hop, held: dict[bytes, paramiko.PKey], faults: list[str]) -> Iter
 
 
 def _public(path: Path) -> bytes:
-    """The public half, where it lies beside the key; b"" where it does not."""
+    """Return the public key from the file beside the key, b"" if there is none."""
     try:
         return base64.b64decode(Path(f"{path}.pub").read_text(encoding="utf-8").split()[1])
     except (OSError, ValueError, IndexError, binascii.Error):

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _ALL = 1 << 22
-"""More bytes than a channel's window: paramiko's buffer moves what stays in it, so all is taken at once."""
+"""More bytes than a channel's window. Paramiko's buffer moves what stays in it, so all is taken at once."""
 _GRACE = 1.0
-"""Seconds that may follow a process's end in which its last output still comes, where others hold the channel open."""
+"""Seconds to wait for the last output after a process's end, if others hold the channel open."""
 
 
 class _Wake:
-    """A descriptor that is readable while there may be something. paramiko's own can lose one of two events at once, and
-    writes to a number that may be another's by then. It is told by ``set`` that something came; ``now`` says so.
+    """A descriptor that is readable while there may be data.
+
+    Paramiko's own can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set``
+    announces
+    data soon, ``now`` makes the descriptor readable at once.
     """
 
     def __init__(self, fed: Callable[[Callable[[], None]], None]) -> None:
@@ -45,7 +48,7 @@ class _Wake:
                 os.write(self._ends[1], b"x")
 
     def clear(self) -> None:
-        """paramiko calls it when one of the two streams is empty, which says nothing of the other."""
+        """Do nothing. Paramiko calls this when one of the two streams is empty, which does not concern the other."""
 
     def reset(self) -> None:
         with self._lock:
@@ -62,8 +65,10 @@ class _Wake:
 
 
 class SshChannel:
-    """A channel of a connection. ``room``: how many bytes can be sent without waiting. ``why``: the reason of a lost
-    connection. ``fed``: calls its argument, soon. ``done``: it is let go of.
+    """A channel of a connection. ``room``: returns how many bytes can be sent without waiting.
+
+    ``why``: returns the reason of a lost connection. ``fed``: calls its argument soon. ``done``: is called when the channel is
+    dropped.
     """
 
     def __init__(
@@ -90,7 +95,7 @@ class SshChannel:
         channel.settimeout(0.0)
         end.on_data = self._wake.set
         for buffer in (channel.in_buffer, channel.in_stderr_buffer):
-            buffer.set_event(self._wake)  # type: ignore[arg-type]  # all that is called of an event it has
+            buffer.set_event(self._wake)  # type: ignore[arg-type]  # has all methods of an event that paramiko calls
         if end.code is not None:
             self._wake.now()
 
@@ -101,7 +106,7 @@ class SshChannel:
         found = self._next()
         if found is None:
             self._wake.reset()
-            over = self._channel.closed  # before the last look: what came until then is there
+            over = self._channel.closed  # before the last read: data that arrived until then is there
             found = self._next()
             if found is not None or over:
                 self._wake.now()
@@ -130,14 +135,14 @@ class SshChannel:
             if not (channel.recv_stderr_ready() if err else channel.recv_ready()):
                 continue
             try:
-                with sending(channel):  # it tells the other side that there is room again
+                with sending(channel):  # reading tells the other side that there is room again
                     return ("stderr", channel.recv_stderr(_ALL)) if err else ("stdout", channel.recv(_ALL))
             except (paramiko.SSHException, EOFError, OSError) as error:
                 raise ChannelBroken(self._why()) from error
         return None
 
     def _check(self, over: bool) -> None:
-        """Raise if the channel has ended, after everything has been read."""
+        """Raise if the channel has ended, after everything was read."""
         if over and not self._end.closed and self._end.code is None:
             raise ChannelBroken(self._why())
         if over:
@@ -157,7 +162,7 @@ class SshChannel:
 
         from tools.environments.ssh.transport import sending
 
-        over = self._channel.closed  # before the end is looked at: what closed it may have told the end just now
+        over = self._channel.closed  # before checking the end, which the same event may have set just now
         if self._end.code is not None or self._end.closed:
             raise ChannelEnded(self._end.code)
         if over:
@@ -171,7 +176,7 @@ class SshChannel:
         except TimeoutError:
             return 0
         except (paramiko.SSHException, EOFError, OSError) as error:
-            if self._end.code is not None or self._end.closed:  # while this was being sent
+            if self._end.code is not None or self._end.closed:  # it ended while this was being sent
                 raise ChannelEnded(self._end.code) from error
             raise ChannelBroken(self._why()) from error
 
@@ -196,7 +201,7 @@ class SshChannel:
         self._done()
 
     def _quietly(self, tell: Callable[[], None]) -> None:
-        """Run it in another thread where it would have to wait."""
+        """Run ``tell``, in another thread if it would block."""
         import paramiko
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""A connection to the host, with the channels that its server allows."""
+"""A connection to the host, with as many channels as its server allows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _OPEN_LIMIT = 20.0
 _NOTICE = 1.0
 """Seconds within which paramiko's own thread notices a lost connection."""
 _SIGN_LIMIT = 3.0
-"""Seconds that a guard has for a sign of life."""
+"""Seconds that a guard has to show a sign of life."""
 _LATELY = 30.0
 _SMALL, _LARGE = 1 << 14, 1 << 15
 SILENT = "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
 
 
 class Connection:
-    """A connection. ``transports`` are one a hop, the host's own last. ``lost`` is called once, with the reason why it was
-    lost.
+    """A connection. ``transports`` has one for each hop, the host's own last. ``lost`` is called once, with the reason of a
+    loss.
     """
 
     def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
@@ -54,17 +54,20 @@ class Connection:
 
     @property
     def silent(self) -> bool:
-        """True if the connection was lost since nothing was heard."""
+        """True if the connection was lost because nothing was heard."""
         return not self.alive and self._reason() == SILENT
 
     @property
     def alive(self) -> bool:
-        """True while the connection stands."""
+        """True while the connection is up."""
         return self._transport.is_active()
 
     def open(self, argv: Sequence[str]) -> SshChannel | None:
-        """Open a channel; None where the server allows no more on this connection. Raises EnvironmentFailed; ``alive`` says
-        whether it was the connection that broke. One caller at a time: the guard is to have a channel before they run out.
+        """Open a channel. Return None if the server allows no more on this connection.
+
+        Raises EnvironmentFailed; ``alive`` is then False if the connection was lost. One caller at a time, so that the guard gets
+        a
+        channel before they run out.
         """
         with self._opening:
             return self._open(argv)
@@ -109,62 +112,63 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Start a guard, or another where one has ended. Without a free channel there is none."""
+        """Start a guard, or another if one has ended. Without a free channel there is none."""
         if self._guard is not None and self._guard.gone:
             self.silenced()
             self._guard = None
         if self._guard is None and not self._full:
-            with contextlib.suppress(EnvironmentFailed):  # the next call says so
+            with contextlib.suppress(EnvironmentFailed):  # the next call reports it
                 channel = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} 2>/dev/null")
                 self._full = channel is None
                 self._guard = guard.ConnectionGuard(channel) if channel is not None else None
 
     def silenced(self) -> bool:
-        """Return True if the guard has just ended all that ran, because it had heard nothing from us for too long."""
+        """Return True if the guard has just ended all processes because it heard nothing for too long."""
         if self.alive and self._guard is not None and self._guard.has_ended_all(_SIGN_LIMIT):
             self._guard, self._silence = None, time.monotonic()
         return time.monotonic() - self._silence < _LATELY
 
     def beat(self, folder: str) -> None:
-        """A sign of life to the guard, which removes ``folder`` in the end. Waits until it can be sent: an upload may fill the
-        socket for longer than the guard's patience.
+        """Send the guard a sign of life; it removes ``folder`` at the end.
+
+        Waits until it can be sent, because an upload may fill the socket for longer than the guard's patience.
         """
         if self._guard is not None and self.alive:
-            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others detect the loss
                 self._guard.ask(folder)
 
     def _room_for(self, ticket: guard.Ticket) -> int:
         room = self._room()
         if room:
-            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others detect the loss
                 return room if ticket.is_seen(self._guard) else 0
         return room
 
     # -- its state -----------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """Return how many bytes can be sent without waiting: none while keys are exchanged, or into a full socket.
+        """Return how many bytes can be sent without waiting: 0 during a key exchange or if the socket is full.
 
-        A writable socket has room for a third of what it holds.
+        A writable socket has room for a third of its buffer.
         """
         if not self.alive:
-            return _SMALL  # it fails at once
+            return _SMALL  # sending fails at once
         through = [each.sock for each in self._transports[1:] if isinstance(each.sock, Heard)]
         if not self._transport.clear_to_send.is_set() or not all(each.send_ready() for each in through):
             return 0
-        poll = select.poll()  # one for each call: it refuses to be used by two threads at once
+        poll = select.poll()  # one for each call, because two threads cannot share one
         try:
             poll.register(self._sock, select.POLLOUT)
             if not poll.poll(0):
                 return 0
             return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
-        except (OSError, ValueError):  # the connection's own thread has just closed it: it fails at once
+        except (OSError, ValueError):  # the connection's own thread has just closed it: sending fails at once
             return _SMALL
 
     def _why(self) -> str:
-        """Return the reason why the connection was lost, for people, and report it to the link."""
+        """Return the reason for the loss of the connection, for the user, and report it to the link."""
         text = self._reason()
-        if not text and self._transport.over.wait(_NOTICE):  # whoever sends may meet it before those who read
+        if not text and self._transport.over.wait(_NOTICE):  # a sender may notice the loss before a reader
             text = self._reason()
         text = text or "the connection was closed"
         with self._lock:

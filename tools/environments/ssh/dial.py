@@ -1,4 +1,4 @@
-"""A connection: the socket, who is there, who we are; one jump host after the other."""
+"""Make a connection: open the socket, check the host key and log in; one jump host after the other."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _DIAL_LIMIT = 8.0
 _GREET_LIMIT = 15.0
 _PATIENCE = 10.0
 _PAUSE, _LONGEST = 0.2, 1.0
-"""Seconds. A server that is being connected to by many drops some before it has greeted them (MaxStartups): we come again, after
-a pause that grows, for so long.
+"""Seconds: the first and the longest pause between attempts.
+
+A server with many new connections drops some before it greets them (MaxStartups), so they are retried.
 """
 _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
 """Messages with which a busy server drops a new connection, if it sends any."""
 _AT_ONCE = 4
-"""Limit of connections that this process makes to one server at the same time, for the same reason."""
+"""Maximum number of simultaneous connection attempts to one server, for the same reason."""
 _turns: dict[tuple[str, int], threading.BoundedSemaphore] = {}
 
 
 class _NoGreeting(Exception):
-    """The port was reached, but no ssh server greeted. ``dropped``: it hung up as a server does that is too busy."""
+    """The port was reached, but no ssh server greeted. ``dropped``: it hung up as a busy server does."""
 
     def __init__(self, text: str, *, dropped: bool) -> None:
         super().__init__(text)
@@ -69,7 +70,7 @@ def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport
                     f"{hop.host}, port {hop.port}, takes connections but does not answer as an ssh server ({error}): is that its "
                     "ssh port? It may also be flooded (MaxStartups in its sshd_config)"
                 ) from error
-        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - only so that not all come again at once
+        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - random, so that not all retry at the same time
         pause = min(2 * pause, _LONGEST)
 
 
@@ -152,7 +153,7 @@ def _greet(hop: Hop, carrier: object, before: Hop | None) -> Transport:
             authenticate(transport, hop)
     except BaseException as error:
         transport.end()
-        carrier.close()  # type: ignore[attr-defined]  # a socket, or what stands for one
+        carrier.close()  # type: ignore[attr-defined]  # a socket, or its replacement
         if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
             raise EnvironmentFailed(f"{hop.where} and paramiko have no algorithm in common: {error}") from error
         if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
@@ -168,7 +169,7 @@ def _greet(hop: Hop, carrier: object, before: Hop | None) -> Transport:
 
 
 def _prefer(transport: Transport, hop: Hop) -> None:
-    """The kinds of host key that are known first: a host has several, and only the one that it shows can be compared."""
+    """Prefer the kinds of host key that are known: a host has several, and only the one that it shows can be compared."""
     known = {entry.kind for entry in known_hosts.entries(hop) if not entry.marker}
     if "ssh-rsa" in known:
         known |= {"rsa-sha2-256", "rsa-sha2-512"}
@@ -178,7 +179,7 @@ def _prefer(transport: Transport, hop: Hop) -> None:
 
 
 class limited:  # noqa: N801 - used as a function
-    """Close the transport where the block takes longer than ``seconds``: paramiko waits for some answers without end."""
+    """Close the transport if the block takes longer than ``seconds``, because paramiko waits for some answers forever."""
 
     def __init__(self, transport: Transport, seconds: float) -> None:
         self._timer = threading.Timer(seconds, transport.close)

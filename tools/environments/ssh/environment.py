@@ -1,4 +1,4 @@
-"""The environment that is opened by the name ``ssh``."""
+"""The environment with the name ``ssh``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tools.environments.ssh.target import Wish
 
 
 def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **wish: Any) -> Environment:
-    """Open an environment over ssh. ``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port,
-    identity_file, known_hosts, jump.
+    """Open an environment over ssh. ``wish`` as in Wish: host, and user, port, identity_file, known_hosts and jump to override
+    ``~/.ssh/config``.
 
-    ``cwd`` is a folder over there; where it is not an absolute path (default: the account's home), this connects to find out
-    which. ``env``: variables that commands see beyond what the account gets. Raises EnvironmentFailed.
+    ``cwd`` is a folder on the host. If it is not an absolute path (default: the account's home), this connects to resolve it.
+    ``env``: extra variables for commands. Raises EnvironmentFailed.
     """
     link = SshLink(Wish(**wish))
     try:

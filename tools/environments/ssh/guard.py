@@ -1,8 +1,7 @@
-"""Guard process on the host, which ends everything that a connection started once the connection is gone: closed, lost, or
-its owner killed.
+"""Guard process on the host, which ends all processes of a connection when the connection is closed, lost, or its owner killed.
 
-sshd does not do that: processes without a terminal live on. A bash of its own on each connection receives our signs of life;
-when they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the guard
+sshd does not do that: processes without a terminal live on. The guard is a bash on each connection that receives signs of life.
+When they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the guard
 has seen it.
 """
 
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
 BEAT = 10.0
 """Seconds between two signs of life."""
 SILENCE = 60
-"""Seconds without one after which the guard acts: sshd itself notices a lost connection only much later."""
+"""Seconds without a sign of life after which the guard acts. sshd itself notices a lost connection much later."""
 
 _OVER = "over"
 """The guard's report before it ends the others."""
 
 _YOUNG = 50
-"""Number of looks at a process that leads no session, a hundredth of a second apart."""
+"""Number of checks of a process that leads no session, a hundredth of a second apart."""
 
-# A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
-# Where the connection ended before this began, its parent is whoever takes in orphans, whose children are no business of ours.
+# A session's number is not reused while a process is in it, so ended sessions are forgotten at once.
+# If the connection ended before this script began, its parent is the reaper of orphans, whose children are unrelated.
 SCRIPT = rf"""
 trap '' HUP INT TERM QUIT PIPE
 cd /
@@ -89,11 +88,11 @@ exec 9<&-  # or it, which ends only after the next has begun, would be taken for
 
 _LOOK = 0.01
 _PATIENCE = 5.0
-"""Seconds for which a new process waits for the guard's look; then it begins without."""
+"""Seconds for which a new process waits to be seen by the guard; then it starts without."""
 
 
 class ConnectionGuard:
-    """Our end of the guard: ``channel`` is where its script runs."""
+    """The local side of the guard. ``channel`` is where its script runs."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
@@ -103,20 +102,22 @@ class ConnectionGuard:
         channel.settimeout(0.0)
 
     def ask(self, folder: str = "") -> int:
-        """Send a sign of life, on which the guard looks around; ``has_looked`` takes the number. ``folder`` is removed in the
-        end, unless another connection's guard is there for it by then. May raise what paramiko does.
+        """Send a sign of life, after which the guard scans, and return its number for ``has_looked``. May raise paramiko's
+        errors.
+
+        ``folder`` is removed at the end, unless another connection's guard uses it by then.
         """
         with self._lock:
             self._asked += 1
             number = self._asked
         from tools.environments.ssh.transport import sending
 
-        with sending(self._channel):  # may wait, so not with the lock held; where bash is missing, it closes just now
+        with sending(self._channel):  # may wait, so not under the lock; without bash, it closes just now
             self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))
         return number
 
     def has_looked(self, number: int) -> bool:
-        """Return True once the guard has looked around after that sign of life."""
+        """Return True when the guard has scanned after that sign of life."""
         from tools.environments.ssh.transport import sending
 
         with self._lock:
@@ -133,17 +134,18 @@ class ConnectionGuard:
         return self._channel.closed
 
     def has_ended_all(self, within: float) -> bool:
-        """Return True if the guard heard nothing from us and ended all that ran. Waits ``within`` seconds for a sign of life:
-        the guard gives none while it ends the others.
+        """Return True if the guard heard nothing and ended all processes. Waits up to ``within`` seconds for a sign of life.
+
+        The guard gives no sign while it ends the processes.
         """
         give_up = time.monotonic() + within
         number = 0
-        with contextlib.suppress(Exception):  # whatever paramiko raises: it takes nothing more, and is on its way out
+        with contextlib.suppress(Exception):  # paramiko may raise anything: the guard accepts nothing more and is ending
             number = self.ask()
         while not self.gone and time.monotonic() < give_up and not (number and self.has_looked(number) and not self._over):
             time.sleep(_LOOK)
         if self.gone:
-            self.has_looked(0)  # its last words
+            self.has_looked(0)  # reads the last report
         return self._over and self.gone
 
 
@@ -156,7 +158,7 @@ class Ticket:
         self._give_up = time.monotonic() + _PATIENCE
 
     def is_seen(self, guard: ConnectionGuard | None) -> bool:
-        """Return True once the guard has seen the process, or must be done without."""
+        """Return True when the guard has seen the process, or is unavailable."""
         if self._over or guard is None or time.monotonic() > self._give_up:
             self._over = True
             return True

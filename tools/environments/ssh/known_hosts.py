@@ -1,6 +1,6 @@
-"""Host keys: a key that is not listed, or differs from the listed one, ends the attempt to connect.
+"""Check host keys: a key that is not listed, or differs from the listed one, ends the connection attempt.
 
-paramiko's own reader knows neither patterns nor markers, so a revoked key would count as a known one.
+Paramiko's own reader knows neither patterns nor markers, so it would accept a revoked key.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def entries(hop: Hop) -> list[Entry]:
 
 
 def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
-    """Raises EnvironmentFailed where this key is not one that ``hop`` is known by. ``key`` as on the wire; ``before`` is the jump
-    host on the way there.
-    """
+    """Raises EnvironmentFailed if ``hop`` is not known by this key. ``key``: as sent; ``before``: the jump host before it."""
     found = entries(hop)
     shown = f"{kind} {fingerprint(key)}"
     for entry in found:
@@ -91,7 +89,7 @@ def _read(file: Path) -> Iterator[tuple[str, Entry]]:
         try:
             key = base64.b64decode(words[2], validate=True)
         except (binascii.Error, ValueError):
-            continue  # as OpenSSH: such a line makes nobody known
+            continue  # as in OpenSSH, such a line is ignored
         yield words[0], Entry(file, number, marker, words[1], key)
 
 

@@ -1,4 +1,4 @@
-"""The way to one account on one host: as many connections as its server makes necessary."""
+"""The link to one account on one host, with as many connections as its server requires."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from tools.environments.ssh.connection import Connection
 
 _PROBE = 1.5
-"""Seconds that a host has to answer while a failed call waits to say why it failed."""
+"""Seconds to check whether the host answers while a failed call waits for the reason."""
 
 
 class SshLink:
-    """Raises EnvironmentFailed where ``wish`` or ``~/.ssh/config`` cannot be understood. Connects at the first ``open``."""
+    """Link to an account. Raises EnvironmentFailed if ``wish`` or ``~/.ssh/config`` is invalid. Connects at the first
+    ``open``.
+    """
 
     def __init__(self, wish: Wish) -> None:
         self._hops = resolve(wish)
@@ -70,7 +72,7 @@ class SshLink:
         return EnvironmentFailed(f"the way to {self.where} is closed: open another environment")
 
     def _try(self, connection: Connection, argv: Sequence[str]) -> Channel | None:
-        """Open a channel on a connection that stands. None where it allows no more, or had broken before."""
+        """Open a channel on a connection. Return None if it allows no more, or was lost before."""
         fault: EnvironmentFailed | None = None
         if connection.alive:
             try:
@@ -81,16 +83,16 @@ class SshLink:
             raise fault
         connection.report_if_lost()
         connection.close()
-        with self._lock, contextlib.suppress(ValueError):  # others have met its end too
+        with self._lock, contextlib.suppress(ValueError):  # another call may have removed it
             self._connections.remove(connection)
-        if fault is not None and connection.silent:  # its host was asked just now, many times: to dial would only take longer
+        if fault is not None and connection.silent:  # the host was just asked many times: dialling would only take longer
             raise fault
         return None
 
     # -- dialling ------------------------------------------------------------------------------------------------
 
     def _dialled(self) -> Connection:
-        """Return a new connection, which is shared by all who wait for one now. Raises EnvironmentFailed for all of them."""
+        """Return a new connection, shared by all callers that wait for one now. Raises EnvironmentFailed for all of them."""
         with self._lock:
             if self._closed.is_set():
                 raise self._over()
@@ -108,10 +110,10 @@ class SshLink:
 
         try:
             made = Connection(connect(self._hops), self.where, self._lost)
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - the waiters get the error
             with self._lock:
                 self._dial = None if self._dial is dial else self._dial
-            with contextlib.suppress(InvalidStateError):  # they were told that the way is closed
+            with contextlib.suppress(InvalidStateError):  # the waiters already got the error of a closed link
                 dial.set_exception(error)
             return
         with self._lock:
@@ -127,7 +129,7 @@ class SshLink:
             made.close()
 
     def _hang_up(self) -> None:
-        """Give the connection up that is being made. Call this with the lock held."""
+        """Cancel the pending connection. Must be called with the lock held."""
         dial, self._dial = self._dial, None
         if dial is not None:
             dial.set_exception(self._over())
@@ -156,14 +158,14 @@ class SshLink:
             return self.silence().rstrip(".").replace("Nothing", "nothing", 1)
         from tools.environments.ssh.connection import SILENT
 
-        if self._reason == SILENT:  # the host has just been asked, many times
+        if self._reason == SILENT:  # the host was just asked many times
             return self._reason
         first = self._hops[0]
         now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
         return f"{self._reason}; {first.host} {now}"
 
     def halted(self) -> str:
-        """Return "": whether a host runs shows in its connection."""
+        """Return "": the connection shows whether a host runs."""
         return ""
 
     def silence(self) -> str:

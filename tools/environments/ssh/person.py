@@ -1,4 +1,4 @@
-"""A shell for a person: OpenSSH's client, told all that we go by, so that it reaches the same account in the same way."""
+"""A shell for the user: OpenSSH's client with the same settings, so that it reaches the same account in the same way."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SETTINGS = (
 
 
 def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None, **wish: Any) -> list[str]:
-    """Return the command line to start in a terminal. The options are those of ``open_ssh``; ``env`` is not passed on, since
-    everybody on the host would see it in the list of processes. Where ``cwd`` can't be entered, the shell reports it and starts
-    in the login folder.
+    """Return the command line to start in a terminal. The options are those of ``open_ssh``.
 
-    Raises EnvironmentFailed where the options or ``~/.ssh/config`` can't be understood.
+    ``env`` is not passed, because all users of the host could read it in the list of processes. If ``cwd`` cannot be entered, the
+    shell reports it and starts in the login folder. Raises EnvironmentFailed for invalid options or an invalid
+    ``~/.ssh/config``.
     """
     hops = resolve(Wish(**wish))
     there = ["-t", "--", hops[-1].host, _go_to(cwd)] if cwd and cwd != "~" else ["-t", "--", hops[-1].host]
@@ -33,7 +33,7 @@ def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None,
 
 
 def _client(hops: Sequence[Hop]) -> list[str]:
-    """Return ``ssh`` and its options. A jump host has a client of its own: ProxyJump would not pass our options on to it."""
+    """Return ``ssh`` and its options. A jump host gets its own client, because ProxyJump would not pass on these options."""
     *before, hop = hops
     argv = ["ssh", "-F", "none", "-l", hop.user, "-p", str(hop.port)]
     settings = [*_SETTINGS, f"UserKnownHostsFile={_files(hop)}", f"IdentitiesOnly={'yes' if hop.only_keys else 'no'}"]
@@ -64,7 +64,7 @@ def _plain(text: str) -> str:
 
 
 def _go_to(cwd: str) -> str:
-    """A command for the account's own shell, whichever that is."""
+    """Return a command that works in the account's own shell, whichever that is."""
     home, _, rest = cwd.partition("/") if cwd.startswith("~") else ("", "", cwd)
     place = f"{home}/{shlex.quote(rest)}" if home else shlex.quote(rest)
     return f"cd {place}; exec $SHELL -l"

@@ -1,8 +1,8 @@
-"""Decide when silence means that a connection is lost: the host is asked over another connection whether it can be reached.
+"""Decide when silence means a lost connection, by asking over another connection whether the host can be reached.
 
-A link that was cut and heals is not noticed by the old connection at once: TCP repeats what was not confirmed after pauses that
-double. So silence alone proves nothing. As long as the host takes new connections, the old one may still go on, and gets its
-time; where the host takes none either, the connection is lost.
+After a link heals, an old connection takes a while to notice, because TCP retries after pauses that double. So silence alone
+proves nothing. While the host accepts new connections, the old one may still recover and gets time; if the host accepts none, the
+connection is lost.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ ASK = 4.0
 AGAIN = 0.5
 """... and seconds until it is asked again."""
 LOST = 9.0
-"""Seconds without a sign of life, of the connection or of the host, after which the connection is lost. A sign comes each second,
-so the link was cut up to one second later than that suggests.
+"""Seconds without a sign of life, of the connection or of the host, after which the connection is lost.
+
+A sign comes each second, so the link was cut up to one second later than that suggests.
 """
 LONGEST = 30.0
-"""Seconds without a sign of the connection's own after which it is lost, whatever the host does: both sides have tried again."""
+"""Seconds of silence on the connection after which it is lost, whatever the host does: both sides have retried."""
 _LAST = struct.Struct("=52xII")
 """Milliseconds since data came, and since a confirmation came, in Linux's tcp_info."""
 _HERE = (0, errno.ECONNREFUSED, errno.ECONNRESET)
-"""Results of a new connection that only a host which was reached can cause."""
+"""Results of a new connection that only a reached host can cause."""
 
 
 class Knock(Protocol):
     """A question to the host, by a new connection."""
 
     def is_answered(self) -> bool:
-        """Return True once the host has answered. Does not wait."""
+        """Return True when the host has answered. Does not wait."""
         ...
 
     def close(self) -> None:
-        """Give the question up."""
+        """Cancel the question."""
         ...
 
 
@@ -55,8 +56,9 @@ class Silence:
         self._next = ASK
 
     def is_loss(self, silent: float) -> bool:
-        """Return True if the connection is lost after ``silent`` seconds without a sign of life. Ask this several times a second
-        while there is none.
+        """Return True if the connection is lost after ``silent`` seconds without a sign of life.
+
+        Call this several times a second while there is none.
         """
         if silent < ASK:
             self.over()
@@ -70,7 +72,7 @@ class Silence:
         return silent - self._answered > LOST or silent > LONGEST
 
     def over(self) -> None:
-        """Note a sign of life, or the connection's end."""
+        """Record a sign of life, or the connection's end."""
         if self._open:
             self._forget()
         self._answered, self._next = 0.0, ASK
@@ -82,24 +84,25 @@ class Silence:
 
 
 def silent_for(sock: socket.socket) -> float:
-    """Return the seconds since the peer of a TCP connection was last heard by the kernel; 0 where the kernel does not say. A
-    machine that sleeps does not count them.
+    """Return the seconds since the kernel last heard the peer of a TCP connection, without the time that this machine slept.
+
+    0 if the kernel does not report it.
     """
     if sys.platform != "linux":
         return 0.0
     try:
         return float(min(_LAST.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST.size)))) / 1000
-    except OSError:  # closed meanwhile, which whoever reads it meets
+    except OSError:  # closed meanwhile, which its reader notices
         return 0.0
 
 
 class SocketKnock:
-    """A new TCP connection to the peer of ``sock``, which is given up as soon as the peer accepts or refuses it."""
+    """A new TCP connection to the peer of ``sock``, closed as soon as the peer accepts or refuses it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock: socket.socket | None = None
         self._result: int | None = None
-        with contextlib.suppress(OSError):  # it cannot be asked now
+        with contextlib.suppress(OSError):  # the host cannot be asked now
             address = sock.getpeername()
             self._sock = socket.socket(sock.family, socket.SOCK_STREAM)
             self._sock.setblocking(False)
@@ -107,9 +110,9 @@ class SocketKnock:
 
     def is_answered(self) -> bool:
         if self._sock is not None and self._result is None:
-            poll = select.poll()  # not `select`, which knows no descriptor above 1023
+            poll = select.poll()  # not ``select``, which supports no descriptor above 1023
             poll.register(self._sock, select.POLLOUT)
-            if poll.poll(0):  # the kernel tells the result once
+            if poll.poll(0):  # the kernel reports the result once
                 self._result = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         return self._result in _HERE
 
@@ -119,7 +122,7 @@ class SocketKnock:
 
 
 class ThreadKnock:
-    """A question that blocks: ``reach`` returns a connection where the host was reached, and raises where it was not."""
+    """A blocking question: ``reach`` returns a connection if it reaches the host, and raises otherwise."""
 
     def __init__(self, reach: Callable[[], Any]) -> None:
         self._reach = reach
@@ -127,7 +130,7 @@ class ThreadKnock:
         threading.Thread(target=self._run, name="ssh-knock", daemon=True).start()
 
     def _run(self) -> None:
-        with contextlib.suppress(Exception):  # whatever paramiko raises: it was not reached
+        with contextlib.suppress(Exception):  # paramiko may raise anything: the host was not reached
             self._reach().close()
             self._answered = True
 
@@ -135,4 +138,4 @@ class ThreadKnock:
         return self._answered
 
     def close(self) -> None:
-        """Do nothing: the question ends by its own time limit."""
+        """Do nothing: the question ends at its own time limit."""

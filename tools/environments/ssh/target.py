@@ -1,6 +1,6 @@
-"""Resolve the host to connect to: the options, completed by ``~/.ssh/config`` as OpenSSH would.
+"""Resolve the host to connect to from the options and ``~/.ssh/config``, as OpenSSH would.
 
-The file's StrictHostKeyChecking, forwarding and variables to send are not read: host keys are always checked, nothing is
+The file's StrictHostKeyChecking, forwarding and variables to send are ignored: host keys are always checked, and nothing is
 forwarded.
 """
 
@@ -25,7 +25,7 @@ _SPOKEN = Regex(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<host
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The options of a connection; empty ones come from ``~/.ssh/config``, or are ssh's default."""
+    """The options of a connection. Empty ones come from ``~/.ssh/config``, or are ssh's default."""
 
     host: str
     user: str = ""
@@ -33,12 +33,12 @@ class Wish:
     identity_file: str = ""
     known_hosts: str = ""
     jump: str = ""
-    """Hosts on the way, as in ProxyJump: ``[USER@]HOST[:PORT],...``; ``none`` for none, whatever ``~/.ssh/config`` says."""
+    """Jump hosts, as in ProxyJump: ``[USER@]HOST[:PORT],...``; ``none`` for none, whatever ``~/.ssh/config`` sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A host on the way, or the last."""
+    """A jump host, or the final host."""
 
     name: str
     """The host as the options name it."""
@@ -47,28 +47,28 @@ class Hop:
     user: str
     keys: tuple[Path, ...]
     named: bool
-    """True if somebody named the keys: then a missing one is an error."""
+    """True if the user named the keys: a missing one is then an error."""
     agent: bool
     only_keys: bool
-    """True to offer only those keys, though the agent may hold more."""
+    """True to offer only these keys, even if the agent holds more."""
     known_hosts: tuple[Path, ...]
     alias: str
     """The host's name in known_hosts, without the port; "" for ``host``."""
 
     @property
     def listed(self) -> str:
-        """The host's name in known_hosts, with the port where it is not 22."""
+        """The host's name in known_hosts, with the port if it is not 22."""
         name = (self.alias or self.host).lower()
         return name if self.alias or self.port == 22 else f"[{name}]:{self.port}"
 
     @property
     def where(self) -> str:
-        """The hop for people: user, host and port."""
+        """The hop as shown to the user: user, host and port."""
         return f"{self.user}@{self.name}" + (f":{self.port}" if self.port != 22 else "")
 
 
 def resolve(wish: Wish) -> tuple[Hop, ...]:
-    """The way, the host itself last. Raises EnvironmentFailed."""
+    """Return the hops, the final host last. Raises EnvironmentFailed."""
     if not wish.host:
         raise EnvironmentFailed("no host is named: set environments.ssh.host")
     return _way(wish, _Settings(), ())
@@ -136,7 +136,7 @@ def _number(text: str, path: Path) -> int:
 def _files(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # an unclosed quote: one name, as it stands
+    except ValueError:  # an unclosed quote: one name, unchanged
         return [text]
 
 

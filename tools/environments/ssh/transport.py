@@ -1,6 +1,6 @@
-"""paramiko's transport, with what it drops kept: the signal that ended a process, and which side closed a channel.
+"""Paramiko's transport, extended to keep facts that it drops: the signal that ended a process, and who closed a channel.
 
-Only imported where a connection is made, since paramiko is heavy.
+Imported only when a connection is made, because paramiko is slow to import.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tools.environments.ssh.silence import LONGEST, LOST, Knock, Silence, Socket
 
 _LOG = "toolcrib.ssh"
 _PULSE = 1.0
-"""Seconds between two questions whether the other side is there."""
+"""Seconds between two keepalive requests."""
 _END = 5.0
 _LONG = 3
-"""Times its limit that a wait may take, on a machine under load, and count whole."""
+"""Maximum length of a wait that counts in full, as a multiple of its limit, for a machine under load."""
 _RTO_MAX_MS = 44
-"""Number of TCP_RTO_MAX_MS, which Python has no name for: the longest pause between two tries, on Linux 6.15 and newer."""
+"""Number of TCP_RTO_MAX_MS, for which Python has no name: the longest pause between retries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17
-"""Bytes that are read from a socket at once: paramiko asks for 16, and then for the rest of a packet."""
+"""Bytes to read from a socket at once: paramiko asks for 16, and then for the rest of a packet."""
 _MANY = 8
-"""Packets after which those who wait for them are woken, though more have come: each may hold 32 KiB."""
+"""Packets after which waiting readers are woken even if more have arrived: each may hold 32 KiB."""
 
 
 @dataclass(slots=True)
 class End:
-    """End of a channel's process, as far as the far side has reported it."""
+    """End of a channel's process, as reported by the far side."""
 
     code: int | None = None
     closed: bool = False
@@ -47,13 +47,13 @@ class End:
 
 
 def _demote(record: logging.LogRecord) -> bool:
-    """Log paramiko's records, with their traces, as debug output only: errors are raised, in our words."""
+    """Log paramiko's records and traces only at debug level: errors are raised, with toolcrib's messages."""
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return logging.getLogger(_LOG).isEnabledFor(logging.DEBUG)
 
 
 class Transport(paramiko.Transport):
-    """paramiko's transport, which keeps the end of each channel's process."""
+    """Paramiko's transport, which keeps the end of each channel's process."""
 
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
@@ -69,15 +69,13 @@ class Transport(paramiko.Transport):
         self.set_log_channel(_LOG)
         log = logging.getLogger(_LOG)
         if not log.handlers:
-            log.addHandler(logging.NullHandler())  # else Python prints what nobody listens to
+            log.addHandler(logging.NullHandler())  # otherwise Python prints unhandled records
             log.addFilter(_demote)
 
     def get_exception(self) -> Exception | None:
-        """Return the error that ended the transport and keep it: paramiko forgets one that it has returned, perhaps to another
-        caller.
-        """
+        """Return the error that ended the transport, and keep it: paramiko forgets an error after returning it once."""
         error = super().get_exception()
-        if error is not None and not isinstance(error, paramiko.ChannelException):  # that is of one channel only
+        if error is not None and not isinstance(error, paramiko.ChannelException):  # such an error concerns one channel only
             self.broke = error
         return error
 
@@ -86,12 +84,13 @@ class Transport(paramiko.Transport):
             super().run()
         finally:
             self._wake()
-            self.sock.close()  # paramiko leaves it open where it was told to stop before it began
+            self.sock.close()  # paramiko leaves it open if it was stopped before it began
             self.over.set()
 
     def fed(self, wake: Callable[[], None]) -> None:
-        """Calls ``wake`` before this transport waits for more, and soon: whoever is woken for each packet by itself takes longer
-        to read it than the next one takes to come.
+        """Call ``wake`` soon, before this transport waits for more data.
+
+        A reader that is woken for each packet takes longer to read it than the next packet takes to arrive.
         """
         if threading.current_thread() is not self:
             wake()
@@ -107,10 +106,11 @@ class Transport(paramiko.Transport):
 
     @contextlib.contextmanager
     def sending(self, channel: paramiko.Channel) -> Iterator[None]:
-        """Within this context, drop what this thread has to send on a channel once that was closed.
+        """Within this context, drop this thread's messages on a channel that has been closed.
 
-        paramiko looks whether it is closed, and sends later; when the other side closes it in between, the confirmation goes out
-        first. sshd ends the whole connection for a message on a channel that both sides have closed.
+        Paramiko checks first and sends later. If the other side closes the channel in between, the confirmation goes out first.
+        sshd ends
+        the whole connection for a message on a channel that both sides have closed.
         """
         before = getattr(self._sender, "channel", None)
         self._sender.channel = channel
@@ -123,18 +123,21 @@ class Transport(paramiko.Transport):
         channel = getattr(self._sender, "channel", None)
         if channel is not None and channel.closed:
             return
-        if threading.current_thread() is self:  # it may have to wait until there is room
+        if threading.current_thread() is self:  # it may have to wait for room
             self._wake()
-        super()._send_message(data)  # type: ignore[misc]  # the stubs leave it out
+        super()._send_message(data)  # type: ignore[misc]  # missing in the stubs
 
     def _send_user_message(self, data: Any) -> None:
-        """While keys are exchanged nothing else may be sent. The thread that exchanges them must not wait until it has: what it
-        has to say, that a channel is closed for instance, comes after. paramiko's waits for itself, and gives the connection up.
+        """Send a message, or queue it during a key exchange if this is the transport's own thread.
+
+        Nothing else may be sent meanwhile, and that thread performs the exchange. Paramiko's own method would make it wait for
+        itself, and
+        then close the connection.
         """
         if threading.current_thread() is self and (self._later or not self.clear_to_send.is_set()):
             self._later.append(data)
         else:
-            super()._send_user_message(data)  # type: ignore[misc]  # the stubs leave it out
+            super()._send_user_message(data)  # type: ignore[misc]  # missing in the stubs
 
     def _parse_newkeys(self, message: Any) -> None:
         super()._parse_newkeys(message)  # type: ignore[misc]  # as above
@@ -145,14 +148,14 @@ class Transport(paramiko.Transport):
     def end(self) -> None:
         """Close the transport, and wait until its thread has noticed."""
         if isinstance(self.sock, SshSocket):
-            with contextlib.suppress(OSError):  # broken already
+            with contextlib.suppress(OSError):  # the connection is lost already
                 self.sock.shutdown(socket.SHUT_RDWR)
         self.close()
         if self.is_alive() and self is not threading.current_thread():
             self.join(_END)
 
-    _channel_handler_table = {  # noqa: RUF012 - paramiko's own way to say who handles what
-        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]  # the stubs leave it out
+    _channel_handler_table = {  # noqa: RUF012 - paramiko's own way to register handlers
+        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]  # missing in the stubs
         common.MSG_CHANNEL_REQUEST: lambda channel, message: _requested(channel, message),
         common.MSG_CHANNEL_CLOSE: lambda channel, message: _closed(channel, message),
     }
@@ -167,14 +170,14 @@ def sending(channel: paramiko.Channel) -> contextlib.AbstractContextManager[None
 def _end_of(channel: paramiko.Channel) -> End:
     transport = channel.get_transport()
     found = transport.ends.get(channel.get_id()) if isinstance(transport, Transport) else None
-    return found or End()  # nobody asks any more
+    return found or End()  # no longer needed
 
 
 def _requested(channel: paramiko.Channel, message: paramiko.Message) -> None:
     begun = message.packet.tell()
     if message.get_text() != "exit-signal":
         message.packet.seek(begun)
-        channel._handle_request(message)  # type: ignore[attr-defined]  # the stubs leave it out
+        channel._handle_request(message)  # type: ignore[attr-defined]  # missing in the stubs
         if not channel.status_event.is_set():
             return
         code: int | None = channel.exit_status
@@ -189,15 +192,15 @@ def _requested(channel: paramiko.Channel, message: paramiko.Message) -> None:
 
 def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
     _end_of(channel).closed = True
-    channel._handle_close(message)  # type: ignore[attr-defined]  # the stubs leave it out
+    channel._handle_close(message)  # type: ignore[attr-defined]  # missing in the stubs
 
 
 class ConnectionLost(ConnectionAbortedError):
-    """The connection is lost. Not a TimeoutError, which paramiko takes for "nothing yet"."""
+    """The connection is lost. Not a TimeoutError, which means "nothing yet" to paramiko."""
 
 
 class SshSocket(socket.socket):
-    """A socket that sends small packets at once, and gives up a peer that is silent and can't be reached: see ``silence``."""
+    """A socket that sends small packets at once, and closes if its peer is silent and unreachable: see ``silence``."""
 
     greeting = b""
     """The server's first line."""
@@ -215,7 +218,7 @@ class SshSocket(socket.socket):
             if hasattr(socket, name):
                 self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # an older kernel: what is sent is tried again later
+            with contextlib.suppress(OSError):  # an older kernel retries later
                 self.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, 1000)
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
@@ -227,7 +230,7 @@ class SshSocket(socket.socket):
         return data
 
     def _more(self, flags: int) -> bytes:
-        poll = select.poll()  # not `select`, which knows no descriptor above 1023
+        poll = select.poll()  # not ``select``, which supports no descriptor above 1023
         poll.register(self, select.POLLIN)
         if not poll.poll(0):
             self.before_waiting()
@@ -247,10 +250,11 @@ class SshSocket(socket.socket):
 
 
 class Heard:
-    """The way through a jump host, which as a channel has none of a socket's own means to notice that nobody is there.
-    ``knock`` asks the host by the same way.
+    """The connection through a jump host. As a channel, it cannot detect a silent peer as a socket can.
 
-    Silence is added up by the time of each wait: a machine that slept, or had no time for this thread, has not listened.
+    ``knock`` asks the host through the same jump host. Silence is the sum of the waiting times: a machine that slept, or had no
+    time
+    for this thread, has not listened.
     """
 
     def __init__(self, channel: paramiko.Channel, knock: Callable[[], Knock]) -> None:
@@ -265,7 +269,7 @@ class Heard:
             self.before_waiting()
         begun = time.monotonic()
         try:
-            with sending(self._channel):  # it tells the other side that there is room again
+            with sending(self._channel):  # reading tells the other side that there is room again
                 data = self._channel.recv(size)
         except TimeoutError:
             self._silent += min(time.monotonic() - begun, _LONG * self._wait)
@@ -296,7 +300,7 @@ class Heard:
 
 
 def keep_asking(transport: Transport) -> None:
-    """Send keepalive requests as long as the transport lives, so that silence means a lost connection."""
+    """Send keepalive requests while the transport lives, so that silence means a lost connection."""
 
     def ask() -> None:
         while transport.is_active():
