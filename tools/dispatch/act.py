@@ -1,4 +1,4 @@
-"""Run the handler, and make one result of whatever it does."""
+"""Run the handler, and turn its outcome into one result."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tools.dispatch.threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 _ACTS = frozenset({"edit", "execute"})
 ANSWER = "answer"
-"""The action of the ticket that a handler's pending result gets where it brings none: what is answered becomes the result."""
+"""The action of the default ticket of a handler's pending result: the answer becomes the result."""
 
 
 async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """The result of a handler that suspended: it is run again with its answer, which may make it suspend again."""
+    """Return the result of a handler that suspended. It runs again with its answer, and may suspend again."""
     for _ in range(ROUNDS):
         if result.status is not PENDING:
             return result
@@ -45,8 +45,8 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
 
 
 def run_handler(current: CallInProgress) -> Coroutine[Any, Any, ToolResult]:
-    """Run the handler once, between two snapshots if the call may write. Whatever it does becomes a result."""
-    # It is no coroutine itself, so a call that needs no snapshot awaits only that of its handler.
+    """Run the handler once, between two snapshots if the call may write. Every outcome becomes a result."""
+    # Not a coroutine itself, so a call without snapshots awaits only its handler's.
     snapshots = current.scope.snapshots
     if snapshots is None or (current.plan.entry.kind == "read" and not current.ctx.effects):
         return _handled(current)
@@ -73,7 +73,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
         return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
-    if current.plan.registry.get(name) is not entry:  # it waited for an answer meanwhile
+    if current.plan.registry.get(name) is not entry:  # it was removed while the call waited for an answer
         why = current.plan.registry.why_gone(name) or "it was removed or replaced while the call waited"
         return failed(name, NotFound(f"the tool {name!r} is unavailable: {why}"), inside=False)
     if before := current.plan.hooks.of("pre_tool_call"):
@@ -84,12 +84,12 @@ async def _handled(current: CallInProgress) -> ToolResult:
     seconds = entry.timeout
     if seconds is None and (is_async or current.offload):
         seconds = scope.limits.handler_seconds
-    current.ctx.used_environment = False  # its effects and the gates may have: what counts is what the handler does
+    current.ctx.used_environment = False  # only the handler's use counts, not that of effects and gates
     try:
         value = _invoked(current, invoke, None if is_async else seconds)
         if type(value) not in PLAIN:
             value = await current.await_value(value, seconds)
-            if type(value) is CoroutineType:  # from a thread: a plain function that hands on an async one's
+            if type(value) is CoroutineType:  # from a thread: a plain function returned the coroutine of an async one
                 value = await current.await_value(value, seconds)
         return _result(current, await _kept(current, value) if type(value) is ToolOutput else value)
     except TimeoutError as error:
@@ -103,7 +103,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
 
 
 def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float | None) -> Any:
-    """Return what the handler does, or what waits for it: with a limit of ``seconds`` it runs in a thread."""
+    """Return the handler's result or its awaitable. With a limit of ``seconds`` it runs in a thread."""
     if current.plan.entry.kind in _ACTS:
         load_all()
     if seconds is None:
@@ -112,10 +112,10 @@ def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float
 
 
 def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
-    if isinstance(error, LeaseLost):  # what it changes in the state does not count any more
+    if isinstance(error, LeaseLost):  # its changes to the state no longer count
         raise error
     name = current.call.name
-    if isinstance(error, EnvironmentFailed):  # the handler left it to us
+    if isinstance(error, EnvironmentFailed):  # the handler did not handle it
         error = ExecutionFailed(str(error))
     if not isinstance(error, ToolError):
         _log.warning("%s raised %s: %s", name, type(error).__name__, Private(current.scope.redactor.text(str(error))))
@@ -123,14 +123,14 @@ def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
 
 
 async def _kept(current: CallInProgress, output: ToolOutput) -> ToolResult:
-    """Keep what the call changes in the state, and return its result. Raises as ``keep_state``."""
+    """Keep the call's changes to the state, and return its result. Raises like ``keep_state``."""
     if output.state_changes:
         await keep_state(current, output.state_changes)
     return output.result
 
 
 def _result(current: CallInProgress, value: Any) -> ToolResult:
-    """Turn a handler's return value into a result. Whether it is JSON shows when the result is written out."""
+    """Turn a handler's return value into a result. Whether it is JSON is checked when the result is encoded."""
     if isinstance(value, ToolResult):
         if value.suspension is not None and not isinstance(value.suspension, SuspendTicket):
             raise TypeError(f"suspension holds {type(value.suspension).__name__}; make a SuspendTicket")

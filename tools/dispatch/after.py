@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> None:
-    """Do what every plugin (by name) asks for. An After with anything wrong in it is left out whole, and logged.
+    """Apply what each plugin (by name) asks for. An After with any error is ignored as a whole, and logged.
 
     Raises LeaseLost.
     """
@@ -48,7 +48,7 @@ async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> N
 
 
 async def run_later(calls: Sequence[CallInProgress]) -> None:
-    """Do what was scheduled for the time when the results of these calls are complete. An interrupt cuts it short."""
+    """Run the actions scheduled for when the results of these calls are complete. An interrupt stops them."""
     if not any(current.later for current in calls):
         return
     scope = calls[0].scope
@@ -85,7 +85,7 @@ async def _done(action: Callable[[], object]) -> None:
 def _first(
     current: CallInProgress, plugin: str, state: Mapping[StateKey[Any] | str, Any], set_by: Mapping[object, str]
 ) -> list[tuple[StateKey[Any] | str, Any]]:
-    """Return the changes but those that an earlier plugin has made, which are logged."""
+    """Return the changes without those that an earlier plugin has made, which are logged."""
     for key in state:
         if first := set_by.get(_place(key)):
             name = current.scope.redactor.text(key if isinstance(key, str) else key.name)
@@ -98,7 +98,7 @@ def _place(key: StateKey[Any] | str) -> object:
 
 
 def _checked(answer: object) -> After:
-    """A copy that nobody else can change. Raises TypeError or ValueError, or what reading it raises."""
+    """Return a private copy. Raises TypeError or ValueError, or what reading it raises."""
     if not isinstance(answer, After):
         raise TypeError(f"{type(answer).__name__}; return an After or None")
     state, events, later = dict(answer.state), tuple(answer.events), tuple(answer.later)

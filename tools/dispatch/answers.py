@@ -1,4 +1,4 @@
-"""Answers to tickets, from whichever process they come: checked, and settled once. Needs no session and no environment."""
+"""Answers to tickets, from any process: checked, and settled once. Needs no session and no environment."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from toolcrib.contract.types import Answer, Json, SuspendTicket
 
 
 def is_refusal(answer: Answer) -> bool:
-    """Return whether the answer keeps the call from going on: a no, or giving it up."""
+    """Return whether the answer stops the call: a denial, or a cancellation."""
     return answer.denied or answer.action == "cancel"
 
 
 def misfit(ticket: SuspendTicket, answer: Answer) -> str:
-    """Say where the payload is not what ``ticket.response_schema`` asks for; "" where it fits. A refusal always fits."""
+    """Return how the payload violates ``ticket.response_schema``, or "". A refusal always fits."""
     if ticket.response_schema is None or is_refusal(answer):
         return ""
     from tools.arguments import misfit as misfit_of
@@ -24,7 +24,7 @@ def misfit(ticket: SuspendTicket, answer: Answer) -> str:
 
 
 def why_not(record: TicketRecord | None) -> str:
-    """Say why an answer could not count."""
+    """Return the reason why an answer does not count."""
     if record is None:
         return "the question is not known any more"
     if record.state == "expired":
@@ -36,7 +36,7 @@ def why_not(record: TicketRecord | None) -> str:
 
 
 def _same(one: Answer, other: Answer) -> bool:
-    """Return whether two deliveries of one decision say the same; when, by whom and why may differ."""
+    """Return whether two deliveries carry the same decision. Time, author and reason may differ."""
     return (one.action, _plain(one.payload)) == (other.action, _plain(other.payload))
 
 
@@ -47,12 +47,15 @@ def _plain(payload: Json) -> str:
 async def settle_answer(
     tickets: TicketStore | None, answer: Answer, session_id: str | None = None
 ) -> tuple[TicketRecord, Settled]:
-    """Record an answer; the ticket as it is then, and ``settled``, or ``repeated`` where this decision counted before.
+    """Record an answer. Return the ticket, and ``settled``, or ``repeated`` if this decision counted before.
 
-    Nothing runs by it: the session's next ``run_batch`` or ``Dispatcher.resume`` acts on it. Raises NotFound for an unknown
-    ticket, InvalidArguments where the payload does not fit the ticket's schema (the ticket still waits then), and Denied where
-    the ticket is not of session ``session_id`` (None: of any), another answer, or its time, came before this one, or this
-    decision was made before with other words or on another ticket.
+    It runs nothing: the session's next ``run_batch`` or ``Dispatcher.resume`` acts on it. Raises NotFound for an unknown ticket,
+    and
+    InvalidArguments if the payload does not fit the ticket's schema (the ticket then still waits). Raises Denied if the ticket
+    belongs
+    to another session than ``session_id`` (None: any), was already answered or has expired, or if this decision was made before
+    with
+    another content or on another ticket.
     """
     record = None if tickets is None else await tickets.get(answer.ticket_id)
     if tickets is None or record is None or record.ticket.call is None:

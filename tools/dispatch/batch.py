@@ -35,11 +35,12 @@ LATE = "nobody answered in time, so it was not run; ask for it again if it is st
 
 @dataclass(slots=True)
 class BatchCall:
-    """A call of a turn, and how far it is: settled (``executed``), parked (``tickets``), or neither.
+    """A call of a turn and its progress: settled (``executed``), parked (``tickets``), or neither.
 
-    What another process needs to go on with it is ``call``, ``executed`` and ``tickets``. ``effects`` are what it would do, where
-    that was looked at. ``later`` holds what plugins scheduled for the time when all results are there. ``earlier`` is the try of
-    a process that ended, where the call begins anew.
+    Another process continues it from ``call``, ``executed`` and ``tickets``. ``effects`` are its expected effects, once
+    determined.
+    ``later`` holds actions that plugins scheduled for when all results are complete. ``earlier`` is the attempt of a process that
+    ended, if the call starts again.
     """
 
     call: ToolCall
@@ -60,20 +61,25 @@ async def run_batch(
     turn: str = "",
     since: float | None = None,
 ) -> bool:
-    """Bring every call as far as it gets; True once each has its result. To be called again when tickets were answered.
+    """Advance every call as far as possible; return True when each has its result. Call it again after tickets were answered.
 
-    Neighbouring parallel_safe calls are gated one by one and then run together; any other call is gated right before it
-    runs, since an earlier one may have changed what it would do. After an ended run or an interrupt the rest is not started, and
-    told so. Where ``scope.suspends`` and nobody can be asked now, a call that needs an answer is parked with its ticket. Later
-    ones are gated all the same; they run, parallel_safe or not, if they would do nothing that overlaps with an unsettled earlier
-    one, else they wait (``must_wait``): so does a call of a tool of kind other that declares no effects. What plugins
-    scheduled for later is done when all results are there.
+    Adjacent parallel_safe calls are gated one by one and then run together. Any other call is gated right before it runs, because
+    an
+    earlier one may have changed its effects. After an ended run or an interrupt the rest is not started, and gets a result that
+    says
+    this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with its ticket. Later calls
+    are
+    still gated. They run, parallel_safe or not, if their effects do not overlap with an unsettled earlier call, else they wait
+    (``must_wait``), as does a call of a tool of kind other without declared effects. Actions that plugins scheduled run at the
+    end.
 
-    ``turn`` names the reply that asked for them; the ledger keeps it. ``since``: they may have been begun by a process that died.
-    The ledger, in which ``Store.recover`` has ended what was under way, then says what became of them; none that may have had
-    effects is run again. What it has by the same ids of another turn does not count (``CallRecord.is_of``).
+    ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls. The ledger, in
+    which
+    ``Store.recover`` has ended the unfinished ones, then has their outcomes; no call that may have had effects runs again.
+    Records
+    with the same ids from another turn do not count (``CallRecord.is_of``).
 
-    ``on_start`` is called as a call is taken up, also when it goes on with an answer. Raises LeaseLost.
+    ``on_start`` is called when a call starts or continues with an answer. Raises LeaseLost.
     """
     batch = _Batch(dispatcher, calls, scope, on_start, on_done, turn)
     if since is not None:
@@ -100,7 +106,7 @@ async def run_calls(
     on_start: OnStart = lambda call: None,
     on_done: OnDone = lambda executed: None,
 ) -> list[ExecutedCall]:
-    """Run calls for somebody who does not come back for answers: one that was parked has a pending result."""
+    """Run calls for a caller that does not return with answers: a parked call has a pending result."""
     items = [BatchCall(call) for call in calls]
     if not await run_batch(dispatcher, items, scope, on_start=on_start, on_done=on_done):
         await _run_later(items)
@@ -198,7 +204,9 @@ class _Batch:
             self._keep(item, current, executed)
 
     async def _gated(self, item: BatchCall, group: CallGroup | None = None) -> CallInProgress | None:
-        """The call, if it may run now. Else it is settled, parked or waits. ``group``: the state that it sees with others."""
+        """Return the call if it may run now; else it is settled, parked or waits. ``group``: the state shared with other
+        calls.
+        """
         if item.tickets:
             return await self._taken_up_again(item, group)
         current = self._begin(item, item.call, group)
@@ -235,7 +243,7 @@ class _Batch:
         item.executed, item.tickets = executed, ()
 
     async def _must_wait(self, current: CallInProgress) -> bool:
-        """Return whether an earlier call that has no result yet must come first."""
+        """Return whether an earlier call without a result must come first."""
         mine = Reach.of(current.plan.entry, current.ctx.effects)
         for other in self.unsettled:
             if other.effects is None:
@@ -247,7 +255,7 @@ class _Batch:
     # -- parked calls --------------------------------------------------------------------------------------------
 
     async def _taken_up_again(self, item: BatchCall, group: CallGroup | None) -> CallInProgress | None:
-        with self.scope.resuming(item.call.id) as claimed:  # else Dispatcher.resume is at work on it
+        with self.scope.resuming(item.call.id) as claimed:  # otherwise Dispatcher.resume is handling it
             return await self._resumed(item, group) if claimed else None
 
     async def _resumed(self, item: BatchCall, group: CallGroup | None) -> CallInProgress | None:
@@ -277,9 +285,9 @@ class _Batch:
         return self._after_gate(item, current, ended or await self.dispatcher.gate(current, (record.ticket, record.answer)))
 
     async def _give_up(self, item: BatchCall, why: str) -> None:
-        """Settle a call without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run.
+        """Settle a call without running it, and withdraw its tickets, so that a later answer runs nothing.
 
-        The call first: a process that lost the session raises LeaseLost there, and the tickets stay as they are.
+        The call comes first: a process that lost the session raises LeaseLost there, and the tickets stay as they are.
         """
         error = Cancelled(why) if why == INTERRUPTED else Denied(why)
         known = await self._known(item) if item.tickets else item.earlier
@@ -299,7 +307,7 @@ class _Batch:
     # -- after a process died ------------------------------------------------------------------------------------
 
     async def catch_up(self, since: float) -> None:
-        """Take from the ledger what became of calls that a process had begun."""
+        """Take the outcomes of calls that another process had started from the ledger."""
         for item in self.calls:
             known = None if item.executed is not None else await self._known(item)
             if known is None or not (item.tickets or known.is_of(self.turn, since)):
@@ -313,7 +321,7 @@ class _Batch:
                 await self._find_tickets(item, known)
 
     def _is_repeatable(self, known: CallRecord) -> bool:
-        """Return whether its process ended while it ran, and doing it again does no more than doing it once."""
+        """Return whether its process ended during the call, and running it twice has the effect of running it once."""
         entry = self.dispatcher.registry.get(known.call.name)
         return entry is not None and entry.repeatable and _was_broken_off(known)
 
@@ -322,9 +330,9 @@ class _Batch:
             return
         found = await self.scope.tickets.of_call(known.session_id, item.call.id)
         if found and (known.status is ToolCallStatus.SUSPENDED or found[-1].state in ("approved", "denied")):
-            item.tickets = (found[-1].ticket.id,)  # also of one that begins anew: an answer that was given counts
+            item.tickets = (found[-1].ticket.id,)  # also of a call that starts again: a given answer counts
             return
-        for record in found:  # what is asked when it begins anew has a ticket of its own
+        for record in found:  # a call that starts again asks with a new ticket
             if record.state == "pending":
                 reason = "its process ended before it was parked"
                 answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NOBODY, at=time.time())
@@ -335,7 +343,7 @@ class _Batch:
         return None if ledger is None else await ledger.get(self.scope.identity.session_id, item.call.id)
 
     def _take_recorded(self, item: BatchCall, known: CallRecord) -> bool:
-        """Settle it with the result that the ledger has. False for one that may begin, or begin anew."""
+        """Settle the call with the ledger's result. Return False for a call that may start, or start again."""
         if not known.status.is_terminal or known.result is None or _never_began(known):
             return False
         item.executed, item.tickets = known_as(known), ()
@@ -344,12 +352,12 @@ class _Batch:
 
 def known_as(known: CallRecord) -> ExecutedCall:
     """Return a recorded call as an executed one."""
-    assert known.result is not None  # noqa: S101 - the caller looked
+    assert known.result is not None  # noqa: S101 - the caller checked
     return ExecutedCall(known.call, known.result, known.status, end_run=known.end_run)
 
 
 def _never_began(known: CallRecord) -> bool:
-    """Return whether ``Store.recover`` ended it before its handler started: it had no effects."""
+    """Return whether ``Store.recover`` ended it before its handler started, so that it had no effects."""
     failure = None if known.result is None else known.result.failure
     return (
         known.status is ToolCallStatus.FAILED
@@ -367,7 +375,7 @@ def _was_broken_off(known: CallRecord) -> bool:
 
 
 def _has_effects(record: TicketRecord) -> bool:
-    """Return whether the call may run by this ticket: not where it is refused, nor where the answer itself is the result."""
+    """Return whether the call may run by this ticket: not if it is denied, nor if the answer itself is the result."""
     if record.answer is None:
         return True
     return not is_refusal(record.answer) and record.ticket.resume_mode != "use_as_result"
@@ -384,7 +392,7 @@ async def _in_task(step: Coroutine[Any, Any, R], scope: CallScope) -> R:
 
 async def _entered(step: Coroutine[Any, Any, R], scope: CallScope) -> R:
     task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - it was made a task
+    assert task is not None  # noqa: S101 - runs as a task
     scope.running.add(task)
     try:
         return await step

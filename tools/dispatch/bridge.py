@@ -29,20 +29,20 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self.pid = os.getpid()
         self._closer = weakref.finalize(self, _close, self.loop, self.pid)
-        self._closer.atexit = False  # at exit, _close_main does it in order
+        self._closer.atexit = False  # at exit, _close_main closes it in order
 
     def close(self) -> None:
-        if self._closer.detach() is not None:  # calling it would do nothing at exit: weakref's own exit handler comes first
+        if self._closer.detach() is not None:  # calling it does nothing at exit, because weakref's own exit handler runs first
             _close(self.loop, self.pid)
 
 
 def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
-    if os.getpid() != owner:  # a fork has its parent's selector: what it takes out of that, its parent waits for in vain
+    if os.getpid() != owner:  # a fork shares its parent's selector: removing a descriptor there would break the parent's waits
         vars(loop)["_selector"] = selectors.DefaultSelector()
         return
     if loop.is_closed() or loop.is_running():
         return
-    if _loop_is_running():  # whoever held it last was here by chance: nothing of it can be awaited
+    if _loop_is_running():  # the last reference was dropped inside another loop: none of its tasks can be awaited
         loop.close()
         return
     pending = asyncio.all_tasks(loop)
@@ -56,7 +56,7 @@ def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
 
 @atexit.register
 def close_loop() -> None:
-    """Close the calling thread's persistent loop, and end what still runs on it. The next call opens another."""
+    """Close the calling thread's persistent loop, and end its tasks. The next call opens another."""
     holder: _Loop | None = getattr(_local, "holder", None)
     if holder is not None:
         del _local.holder
@@ -64,12 +64,12 @@ def close_loop() -> None:
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end and return the result, from sync code anywhere. Ctrl-C cancels the coroutine first, then is raised."""
+    """Run the coroutine and return its result, from any sync code. Ctrl-C cancels it first, and is then raised."""
     return _in_thread(coroutine) if _loop_is_running() else _on_own_loop(coroutine)
 
 
 def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits nothing but what blocks where no loop runs, as a store does. For a thread without a loop."""
+    """Run a coroutine that only awaits calls that block without a loop, as a store does. For a thread without a loop."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -98,7 +98,7 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         loop.run_forever()
     except BaseException:
-        if not task.done():  # Ctrl-C: let the coroutine end its processes before the error goes on
+        if not task.done():  # Ctrl-C: the coroutine ends its processes before the error propagates
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
@@ -106,7 +106,7 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return task.result()
     finally:
-        del task, holder, loop  # an error has this frame, and would keep the loop when its thread has ended
+        del task, holder, loop  # an error refers to this frame, and would keep the loop alive after its thread ended
 
 
 async def _then_stop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""transform -> redact -> clip -> record -> post: so that observers see what leaves."""
+"""transform -> redact -> clip -> record -> post: observers see the result as it leaves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUCCEEDED = ToolCallStatus.SUCCEEDED
 
 
 async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
-    """The one result of the call, as it leaves. A call that was never prepared (bad arguments) meets no hook."""
+    """Return the final result of the call. No hook sees a call that was never prepared (bad arguments)."""
     hooks = current.plan.hooks if current.prepared else None
     if hooks is not None:
         for hook in hooks.of("transform_tool_result"):
@@ -51,7 +51,7 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
 
 
 async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:
-    """Tell every hook; what they answer but None, by plugin. One that raises or is late is logged, and the call goes on."""
+    """Call every hook, and return the answers other than None by plugin. One that raises or is late is logged and skipped."""
     said: list[tuple[str, object]] = []
     for hook in hooks:
         try:
@@ -84,14 +84,14 @@ async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) 
 
 
 async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, str]:
-    """(the result without secrets and within its limit, the JSON text of its data)."""
+    """Return (the result without secrets and within its limit, the JSON text of its data)."""
     scope = current.scope
     limit = scope.limits.result_chars
     if current.prepared and current.plan.entry.max_result_chars is not None:
         limit = current.plan.entry.max_result_chars
     data, message, views, failure = result.data, result.message, result.views, result.failure
     if type(result.status) is not ToolStatus:
-        ToolStatus(result.status)  # raises for what is none
+        ToolStatus(result.status)  # raises for an invalid value
     if result.images:
         result = _pictured(result)
     try:
@@ -121,7 +121,7 @@ async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolRes
 
 
 def _pictured(result: ToolResult) -> ToolResult:
-    """Only what succeeded has images (004-21). Raises TypeError for what is no image."""
+    """Return the result with its images, which only a successful one has (004-21). Raises TypeError for other objects."""
     if result.status is not ToolStatus.SUCCESS:
         return replace(result, images=())
     for image in result.images:

@@ -1,4 +1,4 @@
-"""Plugins' synchronous gates in a worker thread, so that a gate that hangs denies its call and delays no other."""
+"""Plugins' synchronous gates in a worker thread, so that a hanging gate denies its call and delays no other."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tools.dispatch.hooks import Hook
 from tools.dispatch.progress import LIMIT
 
 THREADS = 512
-"""Maximum number of a process's gate threads. A call that would need one more fails."""
+"""Maximum number of gate threads in a process. A call that would need one more fails."""
 STRIKES = 3
-"""Number of a plugin's late answers after which the plugin is cut off."""
+"""Number of late answers after which a plugin is cut off."""
 IDLE = 5.0
-"""Seconds after which a thread without work ends."""
+"""Seconds after which an idle thread ends."""
 _LONGEST = 0.5
-"""Seconds of one wait. A longer limit is waited for in parts: a signal that another thread received is seen in between."""
+"""Seconds of one wait. Longer limits are waited for in parts, so that signals received by another thread are handled."""
 
 
 class PluginCutOff(Exception):
-    """A plugin's hook was not called, since earlier answers of the plugin were late."""
+    """A plugin's hook was not called, because earlier answers of the plugin were late."""
 
     def __init__(self, plugin: str) -> None:
         super().__init__(
@@ -39,11 +39,13 @@ class PluginCutOff(Exception):
 
 
 async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: float, *, inline: bool) -> list[object]:
-    """Return what each hook answers, in order; instead of an answer, the exception that the hook raised.
+    """Return each hook's answer, in order, or the exception that it raised.
 
-    One thread calls all hooks, each with a copy of the caller's context variables and ``seconds`` of its own. If one is late, its
-    answer is ``TimeoutError(LIMIT)``, its thread is given up, and another thread calls the rest. An answer that comes too late is
-    dropped. If a plugin is cut off, the answer is PluginCutOff. ``inline`` blocks instead of awaiting.
+    One thread calls all hooks, each with a copy of the caller's context variables and its own ``seconds``. If one is late, its
+    answer
+    is ``TimeoutError(LIMIT)``, its thread is abandoned, and another thread calls the rest. A late answer is dropped. For a plugin
+    that
+    is cut off, the answer is PluginCutOff. ``inline`` blocks instead of awaiting.
     """
     answers: list[object] = []
     try:
@@ -65,7 +67,7 @@ async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: fl
 
 
 class _Hop:
-    """Hooks on their way through one worker thread. The caller and the worker share it."""
+    """Hooks that one worker thread calls. The caller and the worker share this object."""
 
     def __init__(self, hooks: Sequence[Hook], args: Sequence[Any], seconds: float) -> None:
         self._hooks = hooks
@@ -80,7 +82,7 @@ class _Hop:
         """Continues the caller, from any thread."""
 
     async def blocking(self) -> None:
-        """Block until all hooks have answered, or one is late. Does not await: for calls that no loop drives."""
+        """Block until all hooks have answered, or one is late. Does not await: for calls without a loop."""
         done = threading.Lock()
         done.acquire()
         self.wake = done.release
@@ -89,12 +91,12 @@ class _Hop:
             done.acquire(timeout=left)
 
     async def awaiting(self) -> None:
-        """Wait likewise, while the loop runs on."""
+        """Wait in the same way, while the loop continues."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(done.cancel)
 
         self.wake = wake
@@ -103,7 +105,7 @@ class _Hop:
             await asyncio.wait([done], timeout=left)
 
     def _left(self) -> float:
-        """Return the seconds that the caller should wait, 0 if all hooks have answered. Gives up the thread if one is late."""
+        """Return the seconds that the caller should wait, 0 if all hooks have answered. Abandons the thread if one is late."""
         with self._lock:
             if self._is_over:
                 return 0.0
@@ -113,7 +115,7 @@ class _Hop:
             return min(max(left, 0.0), _LONGEST)
 
     def end(self) -> list[object]:
-        """Return the answers so far, and give up the thread if it still calls hooks."""
+        """Return the answers so far, and abandon the thread if it still calls hooks."""
         with self._lock:
             if not self._is_over:
                 self._give_up()
@@ -130,7 +132,7 @@ class _Hop:
         self._answers.append(TimeoutError(LIMIT))
 
     def run(self) -> None:
-        """Call the hooks; the worker's part."""
+        """Call the hooks, in the worker thread."""
         with self._lock:
             self._begun = not self._given_up
         if not self._begun:
@@ -144,7 +146,7 @@ class _Hop:
                         hook.late_at.pop(self, None)
                     _drop(answer)
                     return
-                if now > self._late_at:  # its caller may not have had a chance to see it
+                if now > self._late_at:  # its caller may not have noticed
                     hook.late_at[self] = self._late_at
                     _drop(answer)
                     answer = TimeoutError(LIMIT)
@@ -154,7 +156,7 @@ class _Hop:
     def _called(self, hook: Hook) -> object:
         try:
             answer = self._context.copy().run(hook.call, *self._args)
-            isinstance(answer, Block)  # an answer may compute its class: here, and not on the loop
+            isinstance(answer, Block)  # an answer may compute its class: do it here and not in the loop
             return answer
         except BaseException as error:
             return error
@@ -170,7 +172,7 @@ def _drop(answer: object) -> None:
 
 
 class _Threads:
-    """Daemon threads that each run one hop at a time. One that hangs delays neither other hops nor the end of the process."""
+    """Daemon threads that each run one hop at a time. One that hangs delays neither other hops nor the exit of the process."""
 
     def __init__(self) -> None:
         self._idle: list[queue.SimpleQueue[_Hop]] = []
@@ -179,7 +181,7 @@ class _Threads:
         self._number = 0
 
     def submit(self, hop: _Hop) -> None:
-        """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more can be started."""
+        """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more can start."""
         try:
             jobs: queue.SimpleQueue[_Hop] | None = self._idle.pop()
         except IndexError:
@@ -202,7 +204,7 @@ class _Threads:
             hop.run()
             self._idle.append(jobs)
             hop.wake()
-            del hop  # what it held must not live on until the next one comes
+            del hop  # release its objects before the next hop
         with self._lock:
             self._number -= 1
 
@@ -220,6 +222,6 @@ _of_process: dict[int, _Threads] = {}
 
 
 def _threads() -> _Threads:
-    """Return the process's threads. A fork has threads of its own, since it has none of its parent's."""
+    """Return the process's threads. A fork has its own, because threads do not survive a fork."""
     found = _of_process.get(os.getpid())
     return found if found is not None else _of_process.setdefault(os.getpid(), _Threads())

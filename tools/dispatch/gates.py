@@ -1,4 +1,4 @@
-"""May it run now? Every gate is asked, and whoever a gate wants asked. Whatever goes wrong here means no."""
+"""Decide whether a call may run: ask every gate, and the user if a gate requires it. Every failure denies the call."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tools.dispatch.threads import in_own_thread
 
 _log = logging.getLogger(__name__)
 NOBODY = "nobody"
-"""The answer's author where no person answered."""
+"""The author of an answer that no person gave."""
 ROUNDS = 6
 """Number of times that one call may be suspended before it is blocked."""
 _UNHEARD: Iterator[object] = iter(())
 
 
 async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
-    """None: it may run. Else the result that it gets instead. ``answers`` are first ones, where the gates were asked already."""
+    """Return None if the call may run, else its result. ``answers``: first answers, if the gates were asked already."""
     for _ in range(ROUNDS):
         answers = await ask_gates(current) if answers is None else answers
         decision, answers = await _weigh(current, answers), None
@@ -50,12 +50,12 @@ async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | N
 
 
 async def foresee(current: CallInProgress) -> Decision | None:
-    """Return what the gates decide on a call that was prepared, None where it may run. Nobody is asked."""
+    """Return the gates' decision on a prepared call, None if it may run. No user is asked."""
     return await _weigh(current, await ask_gates(current))
 
 
 async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult | None:
-    """Get an answer and do what it says. None: go on (ask the gates again, or run the handler again)."""
+    """Get an answer and apply it. Return None to continue: the caller asks the gates, or runs the handler, again."""
     scope = current.scope
     ticket = replace(ticket, call=current.call)
     waits = scope.asker is not None or scope.suspends
@@ -93,9 +93,9 @@ def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
 
 
 async def go_on(current: CallInProgress, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
-    """Continue after a late answer; earlier answers to the same call count again. Returns as ``decide`` does.
+    """Continue after a late answer; earlier answers to the same call count again. Returns the same as ``decide``.
 
-    Without an answer somebody is asked now, about the same ticket.
+    Without an answer, the user is asked now about the same ticket.
     """
     ctx, tickets = current.ctx, current.scope.tickets
     records = () if tickets is None else await tickets.of_call(current.scope.identity.session_id, current.call.id)
@@ -113,20 +113,17 @@ async def go_on(current: CallInProgress, ticket: SuspendTicket, answer: Answer |
 
 
 async def ask_gates(current: CallInProgress) -> list[tuple[Hook, object]]:
-    """Return the gates' first answers, as ``first_answers`` does. Plugins' synchronous gates are called first, in a worker
-    thread.
-    """
+    """Return the gates' first answers, as ``first_answers`` does. A worker thread calls plugins' synchronous gates first."""
     hooks, args = current.plan.hooks.in_worker, (current.call, current.plan.entry, current.ctx)
     heard = await call_in_worker(hooks, args, current.scope.limits.gate_seconds, inline=current.inline)
     return first_answers(current, iter(heard))
 
 
 def first_answers(current: CallInProgress, heard: Iterator[object] = _UNHEARD) -> list[tuple[Hook, object]]:
-    """Return the answer that each gate gives at once, or an awaitable or exception instead. An empty list means that no gate
-    objects.
+    """Return each gate's immediate answer, or its awaitable or exception. An empty list means that no gate objects.
 
-    Weighing them is a function of its own, since nearly always no gate objects: the usual call then needs no coroutine for its
-    gates. ``heard`` has the answers that a worker thread got; a gate whose answer is missing there fails.
+    Weighing is a separate function: since gates seldom object, the usual call then needs no coroutine for them. ``heard`` has the
+    answers from a worker thread; a gate without one there fails.
     """
     answers: list[tuple[Hook, object]] = []
     for gate in current.plan.hooks.of("tool_gate"):
@@ -150,7 +147,7 @@ async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) ->
                 said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {_misshape(decision)}")))
     finally:
         for _, answer in answers:
-            if inspect.iscoroutine(answer):  # one that an interrupt kept from its turn
+            if inspect.iscoroutine(answer):  # one that an interrupt skipped
                 answer.close()
     return strongest(said) if said else None
 
@@ -178,7 +175,7 @@ async def _settled(current: CallInProgress, gate: Hook, answer: object) -> objec
 
 
 def _is_sound(decision: object) -> TypeGuard[Decision]:
-    """Return True if it is a decision with well-formed contents: a plugin may return anything."""
+    """Return True if it is a well-formed decision: a plugin may return anything."""
     match decision:
         case SetResult(result):
             return isinstance(result, ToolResult)
@@ -199,9 +196,9 @@ def _misshape(decision: object) -> str:
 
 
 async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
-    """Return somebody's answer now. Nobody to ask, an asker that fails, an answer to something else: all mean no.
+    """Ask for an answer now. Without an asker, after an error or for an answer to another question, the answer is a denial.
 
-    None where the asker leaves it to a person who is not here, and the call may wait for one.
+    Return None if the asker leaves it to an absent user, and the call may wait.
     """
     scope = current.scope
     if scope.asker is None:
@@ -218,7 +215,7 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
         answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
     finally:
         scope.asking.discard(ticket.id)
-        current.started += time.perf_counter() - begun  # a person's time is not the call's
+        current.started += time.perf_counter() - begun  # the user's time does not count as the call's
     if answer is None and scope.suspends:
         return None
     if not isinstance(answer, Answer):
@@ -232,13 +229,15 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
         state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
         if await scope.tickets.decide_ticket(answer, state) == "refused" and not is_no:
             record = await scope.tickets.get(ticket.id)
-            first = None if record is None else record.answer  # somebody answered elsewhere while it was asked here
+            first = None if record is None else record.answer  # the user answered elsewhere meanwhile
             answer = first or _no(ticket, answer.by, why_not(record))
     return answer
 
 
 async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseException) -> None:
-    """Raise again what ends the call while it asks (Ctrl-C, an interrupt); an answer that comes later finds nothing to run."""
+    """Raise the error again if it ends the call (Ctrl-C, an interrupt), and withdraw the ticket, so that a later answer runs
+    nothing.
+    """
     try:
         current.let_pass(error)
     except GeneratorExit:  # nothing can be awaited any more
@@ -252,7 +251,7 @@ async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseE
 async def _asked(current: CallInProgress, ticket: SuspendTicket) -> object:
     ctx = current.ctx
     asker = current.scope.asker
-    assert asker is not None  # noqa: S101 - the caller looked
+    assert asker is not None  # noqa: S101 - the caller checked
     given: object = (
         asker(ticket, ctx) if current.scope.asker_is_async or not current.offload else in_own_thread(asker, ticket, ctx)
     )
@@ -301,7 +300,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
 
 
 def _refusal(answer: Answer) -> str:
-    """Word a no for the model: a person's words alone could be taken for an error of the tool."""
+    """Return a denial's text for the model. A person's words alone could look like an error of the tool."""
     words = answer.payload.get("reason")
     if words and answer.by != NOBODY:
         return f"the person who was asked said no: {words}"
@@ -309,5 +308,5 @@ def _refusal(answer: Answer) -> str:
 
 
 def _no(ticket: SuspendTicket, by: str, reason: str) -> Answer:
-    """The dispatcher's own no. Its reason is not in the payload, where a person's words are."""
+    """Return the dispatcher's own denial. Its reason is not in the payload, which holds a person's words."""
     return Answer(ticket.id, payload={"approved": False}, reason=reason, by=by, at=time.time())

@@ -1,4 +1,4 @@
-"""Hooks through pluggy: it keeps specs, order and plugins; calling is done here, each plugin isolated from the others."""
+"""Hooks through pluggy, which keeps specs, order and plugins. Calls are made here, each plugin isolated from the others."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from toolcrib.contract.errors import PluginError
 from toolcrib.contract.hooks import GROUPS, ToolHooks, declared_in
 
 APPROVAL = "approval"
-"""The reserved name of the approval gate's plugin. Tools that act are denied where no plugin has it."""
+"""The reserved name of the approval gate's plugin. Without it, tools that act are denied."""
 _DECIDING = frozenset({"tool_gate", "on_answer"})
 """Hooks that can deny a call. A plugin's synchronous ones are called in a worker thread (see ``gate_threads``)."""
 
 
 class HookManager(pluggy.PluginManager):
-    """pluggy's manager with toolcrib's hooks, called in an order of its own (``in_order``).
+    """pluggy's manager with toolcrib's hooks, called in its own order (``in_order``).
 
-    ``generation`` grows with every plugin that comes or goes, for caches.
+    ``generation`` grows when a plugin is added or removed, for caches.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,9 @@ class HookManager(pluggy.PluginManager):
         return None if _is_pythons(name) else super().parse_hookimpl_opts(plugin, name)
 
     def register(self, plugin: Any, name: str | None = None) -> str | None:
-        """Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to wrap."""
+        """Register a plugin. Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to
+        wrap.
+        """
         registered = super().register(plugin, name)
         self._late_at[str(registered)] = {}
         self.generation += 1
@@ -52,7 +54,7 @@ class HookManager(pluggy.PluginManager):
         return registered
 
     def rank(self, names: Iterable[str]) -> None:
-        """Have the plugins with these names called in this order, after those that are registered and were ranked before."""
+        """Rank the plugins with these names in this order, after registered plugins that were ranked before."""
         known = [name for name in self._ranks if self.has_plugin(name)]
         self._ranks = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
         self.generation += 1
@@ -60,8 +62,9 @@ class HookManager(pluggy.PluginManager):
     def in_order(self, hook: str) -> list[pluggy.HookImpl]:
         """Return the implementations of ``hook`` in calling order.
 
-        First those marked ``tryfirst``, last those marked ``trylast``. Within each the ranked plugins by their rank, then the
-        others as they were registered, then the approval gate: what it would ask, a plugin may have refused already.
+        First those marked ``tryfirst``, last those marked ``trylast``. Within each, ranked plugins come first by rank, then the
+        others in
+        order of registration, then the approval gate: a plugin may deny what the gate would ask about.
         """
         places = {name: place for place, (name, _) in enumerate(self.list_name_plugin())}
 
@@ -81,11 +84,11 @@ class HookManager(pluggy.PluginManager):
         try:
             return super().unregister(plugin, name)
         finally:
-            self.generation += 1  # afterwards: a plan made in between must not count as up to date
+            self.generation += 1  # afterwards: a plan made in between must not count as current
 
 
 def _is_pythons(name: str) -> bool:
-    """Return whether every object has such a name: none is a hook's, and pluggy takes long to see it."""
+    """Return whether every object has such a name. No hook does, and pluggy is slow to find out."""
     return name.startswith("__") and name.endswith("__")
 
 
@@ -96,10 +99,11 @@ def new_manager() -> HookManager:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A plugin's implementation of a hook: ``call`` takes the spec's arguments by position, all of them.
+    """A plugin's implementation of a hook. ``call`` takes all of the spec's arguments, by position.
 
     ``in_worker`` means that a worker thread calls it. ``late_at`` holds the calls of this plugin's hooks that did not answer in
-    time, or were interrupted and still may, with the time (``time.monotonic``) at which each was or will be late.
+    time,
+    or were interrupted and may still answer, each with the time (``time.monotonic``) at which it is late.
     """
 
     plugin: str
@@ -133,13 +137,13 @@ class ToolHookPlan:
 
 
 def plan_hooks(manager: HookManager) -> ToolHookPlan:
-    """Return the hooks that are registered now."""
+    """Return the registered hooks."""
     found = {name: tuple(_hooks(manager, name)) for name in declared_in(ToolHooks)}
     return ToolHookPlan(found, tuple(gate for gate in found["tool_gate"] if gate.in_worker))
 
 
 def life_hooks(manager: HookManager, name: str) -> list[Hook]:
-    """Return the implementations of a hook that takes no arguments, in calling order."""
+    """Return the implementations of a hook without arguments, in calling order."""
     return _hooks(manager, name)
 
 

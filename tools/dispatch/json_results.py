@@ -1,6 +1,4 @@
-"""Texts of a result for the synchronous interface, which answers JSON text (003-19, 003-20, 003-21). Each failure is one
-ToolResult.
-"""
+"""Result texts for the synchronous interface, which returns JSON (003-19, 003-20, 003-21). Each failure is one ToolResult."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _INSIDE = Regex(r"(?s)Tool execution failed: (?P<kind>\w+): (?P<text>.*)")
 
 
 def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:
-    """The result of a call that an exception ended: ``inside`` its handler, or before and after it."""
+    """Return the result of a call that an exception ended. ``inside``: the handler raised it, not a step before or after it."""
     kind = type(error).__name__
     text = error.text if isinstance(error, ToolError) else str(error)
     data = {"error": {"code": error.code, "message": text}} if isinstance(error, ToolError) else None
@@ -26,14 +24,14 @@ def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:
 
 
 def words(failure: Failure, name: str) -> str:
-    """Word a failure for the model."""
+    """Return a failure's text for the model."""
     if failure.inside:
         return f"Tool execution failed: {failure.kind}: {failure.text}"
     return f"Error executing {name}: {failure.text}"
 
 
 def reason(message: str, name: str) -> str:
-    """Return the bare reason in a failure's message that ``words`` made; another message as it is."""
+    """Return the bare reason in a failure's message made by ``words``; any other message unchanged."""
     before = f"Error executing {name}: "
     if message.startswith(before):
         return message.removeprefix(before)
@@ -42,7 +40,7 @@ def reason(message: str, name: str) -> str:
 
 
 def as_json(executed: ExecutedCall) -> str:
-    """Return the text that the model reads: always well-formed JSON. A handler's text that is JSON already passes as it is."""
+    """Return the text for the model, always well-formed JSON. A handler's JSON text stays as it is."""
     result = executed.result
     if "model" in result.views:
         return _text(result.views["model"])
@@ -61,7 +59,7 @@ def as_json(executed: ExecutedCall) -> str:
 
 
 def images_of(executed: ExecutedCall) -> Sequence[Image]:
-    """Return the images that the model sees beside that text: none of a call that did not succeed (004-21)."""
+    """Return the images for the model beside that text; none for an unsuccessful call (004-21)."""
     return executed.result.images if executed.result.is_success else ()
 
 

@@ -1,4 +1,4 @@
-"""The order that calls of a batch must keep, by what their tools say that they would do."""
+"""The order that calls of a batch must keep, by the effects that their tools declare."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from toolcrib.contract.entry import ToolEntry
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Effects that a call would have. ``effects`` is None where that is not known, which counts as anything at all.
+    """The effects of a call. ``effects`` is None if unknown, which counts as anything.
 
-    ``acts``: its tool changes the world, so that no effects does not mean nothing: its kind is edit or execute, or its kind is
-    other and it declares neither effects nor that it changes nothing.
+    ``acts``: its tool changes the world, so no declared effects does not mean none: its kind is edit or execute, or its kind is
+    other
+    and it declares neither effects nor that it changes nothing.
     """
 
     effects: Sequence[Effect] | None
@@ -40,8 +41,8 @@ class Reach:
 def must_wait(later: Reach, unsettled: Reach) -> bool:
     """Return whether a call must wait for an earlier one of its turn that is suspended, or waits itself.
 
-    The two may change places if they overlap nowhere. If the earlier call declares nothing to compare with (a question to the
-    person), every later call waits that may change something (002-32).
+    They may change places if they do not overlap. If the earlier call declares nothing to compare (a question to the user), every
+    later call that may change something waits (002-32).
     """
     return overlap(later, unsettled) or (unsettled.is_nothing and not later.only_reads)
 
@@ -49,8 +50,9 @@ def must_wait(later: Reach, unsettled: Reach) -> bool:
 def overlap(one: Reach, other: Reach) -> bool:
     """Return whether the two must not change places.
 
-    A command may do anything, as may a tool that acts and declares nothing. Files overlap where one path is the other or below
-    it, and not both are only read. Paths are resolved ones.
+    A command may do anything, as may a tool that acts and declares nothing. Files overlap if one path is the other or below it,
+    and
+    they are not both only read. Paths are resolved.
     """
     if one.is_nothing or other.is_nothing:
         return False
@@ -61,7 +63,7 @@ def overlap(one: Reach, other: Reach) -> bool:
 
 
 def _paths(reach: Reach) -> list[tuple[str, bool]] | None:
-    """(path, whether it is changed) of each file effect; None where it is not only files."""
+    """Return (path, whether it is changed) for each file effect; None if there are other effects."""
     if not reach.effects:
         return None
     found = list(_each(reach.effects))

@@ -1,7 +1,7 @@
-"""The way of one call: prepare, gate, act, finish. Everything that runs a tool goes through here.
+"""The pipeline of one call: prepare, gate, act, finish. Every tool runs through it.
 
-Each step is a coroutine. Where nothing that others wrote can await (a plan says so), they are driven inline, at the
-cost of a function call; else a loop drives the same coroutines (see ``bridge``).
+Each step is a coroutine. If no foreign code can await (as a plan records), the steps are driven inline, at the cost of a function
+call; otherwise a loop drives the same coroutines (see ``bridge``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Plans that belong together: they are replaced as a whole, so that no thread mixes a new gate with an old plan."""
+    """Plans that belong together. They are replaced as a whole, so that no thread combines a new gate with an old plan."""
 
     registry_generation: int
     hooks_generation: int
@@ -75,13 +75,13 @@ class Dispatcher:
         self.hooks = hooks
         self._known = self._look()
 
-    # -- faces ---------------------------------------------------------------------------------------------------
+    # -- entry points --------------------------------------------------------------------------------------------
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """Run one call from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords,
-        beside the scope's keywords for them (``CallScope.extra``), which it precedes.
+        """Run one call from any sync code, even inside a running loop. ``extra``: keywords for the handler.
 
-        Never raises for the call's sake; Ctrl-C is raised on after the call was ended.
+        They override the scope's keywords (``CallScope.extra``). The call itself never raises; Ctrl-C is raised again after it
+        was ended.
         """
         plan = self._plan(call.name)
         waits = scope.asker_is_async or scope.ledger is not None or scope.tickets is not None or scope.snapshots is not None
@@ -93,18 +93,20 @@ class Dispatcher:
         return executed
 
     async def call(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """Run one call from async code. Sync handlers run in a thread, so that the loop goes on."""
+        """Run one call from async code. Sync handlers run in a thread, so that the loop continues."""
         current = self.begin(call, scope, extra)
         executed = await self.whole(current)
         await run_later([current])
         return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
-        """Settle a ticket, and go on with the call that was left suspended; in this process or another.
+        """Settle a ticket, and continue the suspended call, in this process or another.
 
-        What runs is the call that was stored with the ticket, never one that came with the answer. The same decision again
-        changes nothing: what there is of the call is returned. Where what the ticket binds has changed meanwhile, the answer is
-        not used, and the result is pending again, with a new ticket. Raises what ``settle_answer`` does.
+        The call that runs is the one stored with the ticket, never one that came with the answer. Repeating a decision changes
+        nothing and
+        returns the call's current outcome. If something that the ticket binds has changed, the answer is not used, and the result
+        is pending
+        again, with a new ticket. Raises what ``settle_answer`` does.
         """
         record, settled = await settle_answer(scope.tickets, answer, scope.identity.session_id)
         call = record.ticket.call
@@ -121,7 +123,7 @@ class Dispatcher:
         return executed
 
     async def _waits_on(self, record: TicketRecord, call: ToolCall, scope: CallScope, settled: Settled) -> bool:
-        """Return whether the call still waits on this very ticket. It also does after a death between answer and action."""
+        """Return whether the call still waits for this very ticket. It also does after a crash between answer and action."""
         if scope.ledger is None or scope.tickets is None:
             return settled == "settled"
         known = await scope.ledger.get(scope.identity.session_id, call.id)
@@ -144,7 +146,7 @@ class Dispatcher:
         return _begin(call, scope, extra, inline=False, offload=True)
 
     async def prepare_only(self, current: CallInProgress) -> ExecutedCall | None:
-        """Prepare a call without running it: ``ctx.effects`` say what it would do then. Return what ended it if it can't run."""
+        """Prepare a call without running it, which sets ``ctx.effects``. Return what ended it if it cannot run."""
         try:
             await self._look_at(current)
         except BaseException as error:
@@ -152,7 +154,7 @@ class Dispatcher:
         return None
 
     async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
-        """Return what a call would do, as its tool says; None where that can't be told. Nothing is recorded."""
+        """Return a call's effects as its tool declares them, None if unknown. Nothing is recorded."""
         current = self.begin(call, scope)
         try:
             await self._look_at(current)
@@ -162,9 +164,9 @@ class Dispatcher:
         return tuple(current.ctx.effects)
 
     async def foresee(self, call: ToolCall, scope: CallScope) -> Decision | None:
-        """Return what the gates would decide on a call, None where it would run. Nobody is asked, and nothing is recorded by the
-        dispatcher; the approval gate records nothing either if the scope's policy is ``Policy.only_asking``. Raises
-        EnvironmentFailed.
+        """Return the gates' decision on a call, None if it would run. No user is asked, and the dispatcher records nothing.
+
+        The approval gate records nothing either if the scope's policy is ``Policy.only_asking``. Raises EnvironmentFailed.
         """
         current = self.begin(call, scope)
         try:
@@ -176,9 +178,9 @@ class Dispatcher:
     async def gate(
         self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None
     ) -> ExecutedCall | None:
-        """Prepare, and ask the gates. None: it may run. Else what ended it, or that it waits.
+        """Prepare, and ask the gates. Return None if the call may run, else its end, or that it waits.
 
-        ``answered``: it goes on with this ticket and its answer; where that is None, somebody is asked now.
+        ``answered``: continue with this ticket and its answer; with None as the answer, the user is asked now.
         """
         try:
             if current.scope.ledger is not None and not current.trial:
@@ -210,14 +212,14 @@ class Dispatcher:
             return await _broken_off(current, error, "running")
 
     async def end(self, current: CallInProgress, result: ToolResult) -> ExecutedCall:
-        """Finish with a result that no handler gave."""
+        """Finish with a result that did not come from a handler."""
         try:
             return await close(current, result)
         except BaseException as error:
             return await _broken_off(current, error, "ending")
 
     async def whole(self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
-        """Gate and act. What plugins scheduled (``current.later``) is left to the caller."""
+        """Gate and act. The caller runs the actions that plugins scheduled (``current.later``)."""
         task = None if current.inline else asyncio.current_task()
         if task is not None:
             current.scope.running.add(task)
@@ -237,9 +239,7 @@ class Dispatcher:
         current.prepared = True
 
     def _prepare(self, current: CallInProgress) -> Any:
-        """Resolve the effects that the tool announces (perhaps to be awaited), or return None. Raises ToolError where the call
-        can't run.
-        """
+        """Resolve the effects that the tool declares, perhaps as an awaitable. Raises ToolError if the call cannot run."""
         call, scope, plan = current.call, current.scope, current.found or self._plan(current.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
@@ -285,7 +285,7 @@ class Dispatcher:
         return plan
 
     def _look(self) -> _Known:
-        # The generations first: what changes while the rest is read is then seen as a change by the next call.
+        # The generations first: the next call then notices a change made during the rest.
         registry_generation, hooks_generation = self.registry.generation, self.hooks.generation
         return _Known(registry_generation, hooks_generation, plan_hooks(self.hooks))
 
@@ -293,7 +293,7 @@ class Dispatcher:
 def _begin(
     call: ToolCall, scope: CallScope, extra: Mapping[str, Any], *, inline: bool, offload: bool = False, found: Plan | None = None
 ) -> CallInProgress:
-    """Begin a call: the one entry of every face and of every session."""
+    """Begin a call. All interfaces and sessions use this."""
     passed = {**scope.extra, **extra} if extra else scope.extra
     return CallInProgress(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
 
@@ -306,7 +306,7 @@ def _make_plan(entry: ToolEntry, registry: ToolRegistry, hooks: ToolHookPlan) ->
 
 
 async def _after_reading(current: CallInProgress) -> Sequence[Effect]:
-    """Read what the call is to see of others' state, then resolve the effects that the tool announces."""
+    """Read the shared state that the call may see, then resolve the effects that the tool declares."""
     await read_shared(current)
     declare = _declaring(current)
     if declare is None:
@@ -315,7 +315,7 @@ async def _after_reading(current: CallInProgress) -> Sequence[Effect]:
 
 
 def _declaring(current: CallInProgress) -> Callable[[Any, ToolCallContext], Any] | None:
-    """Return what says the call's effects: its tool, or the session's own handler of it (its method ``effects``)."""
+    """Return the function that declares the call's effects: the tool's, or the ``effects`` of the session's own handler."""
     entry = current.plan.entry
     if entry.effects is None and entry.handler is None:
         found: Callable[[Any, ToolCallContext], Any] | None = getattr(current.scope.handlers.get(entry.name), "effects", None)
@@ -336,11 +336,11 @@ async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -
 
 
 async def _broken_off(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:
-    """End a call at what neither a tool nor a hook may raise: Ctrl-C is recorded and raised again, the rest becomes its result.
+    """End a call after an error that no tool or hook may raise: Ctrl-C is recorded and raised, others become its result.
 
-    Raises LeaseLost: nothing that this process does to the session counts any more.
+    Raises LeaseLost: this process's changes to the session no longer count.
     """
-    if isinstance(error, GeneratorExit | LeaseLost):  # in a closed coroutine nothing can be awaited; recovery ends the call
+    if isinstance(error, GeneratorExit | LeaseLost):  # a closed coroutine cannot await; recovery ends the call
         raise error
     if isinstance(error, KeyboardInterrupt):
         await _gave_up(current)
@@ -352,9 +352,9 @@ async def _broken_off(current: CallInProgress, error: BaseException, doing: str)
 
 
 async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> ExecutedCall:
-    """An interrupt of the scope becomes the call's result; a cancellation from outside goes on, with the ledger told.
+    """Turn an interrupt of the scope into the call's result. A cancellation from outside is recorded and raised again.
 
-    A handler that has something to tell all the same adds it to the error, as a note.
+    A handler can add a note to the error, which becomes part of the result.
     """
     task = asyncio.current_task()
     if not current.scope.cancelled or task is None:
@@ -366,11 +366,11 @@ async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> 
             pass
         try:
             if current.ended is not None:
-                # it may have been interrupted; again it changes nothing
+                # an interrupt may have stopped the recording; repeating it is harmless
                 current.ended.unrecorded = not await current.finish(current.ended.result, current.ended.status)
                 return current.ended
             return await close(current, failed(current.call.name, Cancelled(text), inside=False))
-        except asyncio.CancelledError:  # interrupted once more: the session closes
+        except asyncio.CancelledError:  # interrupted again: the session closes
             if not current.is_cancelled:
                 raise
 
@@ -383,7 +383,7 @@ async def _gave_up(current: CallInProgress) -> None:
 
 
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never awaits anything real, without a loop."""
+    """Run a coroutine that never really awaits, without a loop."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -1,4 +1,4 @@
-"""All that decides about calls is in memory before the first call acts: what that call writes changes nothing of this process."""
+"""Load all code that decides about calls before the first call acts, so that files which a call writes cannot change it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 
 PACKAGES = ("toolcrib.contract", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
-"""Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
+"""Packages that judge, gate and dispatch calls. Many of their modules are imported on first use."""
 ELSEWHERE = (
     "bz2",
     "difflib",
@@ -21,12 +21,12 @@ ELSEWHERE = (
     "tools.redact",
     "tools.schedules.preview",
 )
-"""Modules that those import where they are first needed."""
+"""Modules that those packages import on first use."""
 
 
 @functools.cache
 def load_all() -> None:
-    """Import every module that decides about calls, once in a process. Raises ImportError where the installation is damaged."""
+    """Import every module that decides about calls, once per process. Raises ImportError if the installation is damaged."""
     for name in PACKAGES:
         _load(name)
     for name in ELSEWHERE:

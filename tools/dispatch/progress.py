@@ -1,4 +1,4 @@
-"""A call in progress, and the facts about its tool that are worked out beforehand."""
+"""A call in progress, and the precomputed facts about its tool."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ from tools.dispatch.states import CallGroup
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput, After})
-"""The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
+"""Common types that are not awaitable. Asking ``inspect`` would take longer than everything else here."""
 
 SUCCESS, PENDING = ToolStatus.SUCCESS, ToolStatus.PENDING
-"""Members for every call: Python 3.11 needs a tenth of a microsecond to find a member in its class."""
+"""Members for every call: Python 3.11 needs a tenth of a microsecond to find one in its class."""
 
 LIMIT = "toolcrib: time limit"
-"""The one argument of a TimeoutError that is ours and not the awaited thing's own."""
+"""The only argument of toolcrib's own TimeoutError, which distinguishes it from the awaited object's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Facts about a tool that are worked out once, before its calls.
+    """Facts about a tool that are computed once, before its calls.
 
-    ``inline`` means that no code of plugins or tools can await, so that no loop is needed. Driving a coroutine by hand is sound
-    only then: asyncio's own helpers raise without a loop, after side effects have happened.
+    ``inline`` means that no code of plugins or tools can await, so that no loop is needed. Driving a coroutine by hand is only
+    safe
+    then: asyncio's own helpers raise without a loop, after side effects have happened.
     """
 
     entry: ToolEntry
@@ -57,12 +58,12 @@ class Plan:
     acts: bool
     inline: bool
     shared: tuple[StateScope, ...] = ()
-    """The scopes of the tool's keys whose values others write too: they are read before each call."""
+    """The scopes of the tool's keys that others write too. Their values are read before each call."""
 
 
 @dataclass(slots=True, eq=False)
 class CallInProgress:
-    """A call in progress. ``offload`` puts sync handlers into a thread.
+    """A call in progress. ``offload`` runs sync handlers in a thread.
 
     ``plan``, ``ctx`` and ``args`` are set when it is ``prepared``.
     """
@@ -74,56 +75,54 @@ class CallInProgress:
     offload: bool
     started: float
     found: Plan | None = None
-    """The tool's plan when the call was found to run inline: that is true of no later plan."""
+    """The tool's plan when the call was found to run inline. A later plan may differ."""
     prepared: bool = False
     turn: str = ""
-    """The model's reply that asked for it, as the ledger is to have it (CallRecord)."""
+    """The model's reply that requested the call, for the ledger (CallRecord)."""
     opened: bool = False
-    """True once the ledger has a record of it."""
+    """True when the ledger has a record of it."""
     opening: bool = False
-    """True while that is under way, and after it was broken off, when the record may be there all the same."""
+    """True while the record is being made, and after that was interrupted, when the record may exist."""
     begun: bool = False
-    """True once its handler may have done something; from the start where a process that ended ran it before."""
+    """True when its handler may have done something; from the start if a process that ended ran it before."""
     parked: bool = False
-    """True while that record says SUSPENDED, from before this object."""
+    """True while the record is SUSPENDED from before this object."""
     trial: bool = False
-    """Gated only to see what the gates say: the ledger hears of it where it is suspended or ended, not where it may run."""
+    """True if it is only gated as a trial: the ledger records a suspension or an end, but not that it may run."""
     ended: ExecutedCall | None = None
-    """The end of it, set before that is recorded: an interrupt in between does not change it."""
+    """Its end, set before it is recorded, so that an interrupt in between does not change it."""
     end_run: bool = False
     group: CallGroup | None = None
-    """The state that it sees together with the calls that it runs beside."""
+    """The state that it shares with the calls that run beside it."""
     wrote: Mapping[tuple[StateScope, str], int] | None = None
     """The versions of the state that it wrote itself."""
     own: Mapping[str, Any] | None = None
-    """The values of its own keys, from before it waited."""
+    """The values of its own keys from before it waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
-    """Actions that plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
+    """Actions that plugins (by name) scheduled for when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)
     ctx: ToolCallContext = field(init=False)
     args: dict[str, Any] = field(init=False)
-    """The handler's own copy of the checked arguments: what hooks do to ``call.args`` does not change what was judged."""
+    """The handler's own copy of the checked arguments, so that hooks cannot change through ``call.args`` what was judged."""
 
     @property
     def is_cancelled(self) -> bool:
-        """Return True if somebody cancels this call. If not, a CancelledError is the fault of the handler or hook that raised
-        it.
-        """
+        """True if this call is being cancelled. If not, a CancelledError is the fault of the handler or hook that raised it."""
         task = None if self.inline else asyncio.current_task()
         return task is not None and task.cancelling() > 0
 
     def let_pass(self, error: BaseException) -> None:
-        """Raise again what must not end with a handler or hook: Ctrl-C, and the cancellation of this very call."""
+        """Raise the error again if it must not end with a handler or hook: Ctrl-C, or the cancellation of this call."""
         if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or (
             isinstance(error, asyncio.CancelledError) and self.is_cancelled
         ):
             raise error
 
     def log_failure(self, error: BaseException, message: str, *args: object) -> None:
-        """Log what a plugin or handler raised, with its trace, and without the secrets that either may hold.
+        """Log an error of a plugin or handler with its traceback, without secrets.
 
-        An error of the store is one line, and only the first of several alike: it says what to do, and where it came up helps
-        nobody.
+        An error of the store takes one line, without a traceback, and is logged once if it repeats: its message says what to
+        do.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)
@@ -134,7 +133,7 @@ class CallInProgress:
         _log.error(f"{message}\n%s", *args, Private(self.scope.redactor.text(trace)))
 
     async def open(self) -> None:
-        """Record it as RUNNING. Raises InvalidTransition where another call of that id is under way."""
+        """Record the call as RUNNING. Raises InvalidTransition if another call with its id is in progress."""
         if self.scope.ledger is None or self.opened:
             return
         again, self.opening = self.opening, True
@@ -156,8 +155,8 @@ class CallInProgress:
             await ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)
 
     async def _is_mine(self) -> bool:
-        """Return whether the record under way is this call's, from an attempt whose end was not heard."""
-        assert self.scope.ledger is not None  # noqa: S101 - open looked
+        """Return whether the existing record is this call's, from an attempt whose outcome is unknown."""
+        assert self.scope.ledger is not None  # noqa: S101 - open checked it
         known = await self.scope.ledger.get(self.scope.identity.session_id, self.call.id)
         mine = self.call, self.turn, self.begun
         return known is not None and (known.call, known.turn, known.handler_started) == mine
@@ -168,16 +167,17 @@ class CallInProgress:
             await self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
 
     async def wake(self) -> None:
-        """Record that a call which was left suspended goes on."""
+        """Record that a suspended call continues."""
         if self.parked:
             await self.move(ToolCallStatus.RESUMING)
             self.parked = False
 
     async def finish(self, result: ToolResult, status: ToolCallStatus) -> bool:
-        """Record the end, and return whether the ledger has it. Where that fails, it is logged and the result stands: what was
-        done was done. The scope keeps it, to record it once the store can be written again.
+        """Record the end, and return whether the ledger has it.
 
-        Raises LeaseLost: whoever took the session over says what becomes of the call.
+        A failure is logged and the result stands, because the call has acted. The scope keeps the record until the store is
+        writable
+        again. Raises LeaseLost: the process that took the session over decides about the call.
         """
         if self.scope.ledger is None:
             return True
@@ -197,24 +197,24 @@ class CallInProgress:
         return True
 
     async def wait(self, result: ToolResult) -> None:
-        """Record that the call waits while somebody is asked, with its own state: whoever goes on with it has that."""
+        """Record that the call waits for an answer, with its own state, from which any process can continue it."""
         if self.prepared and own_state(self.ctx):
             await self._record(result, ToolCallStatus.SUSPENDED)
         else:
             await self.move(ToolCallStatus.SUSPENDED)
 
     async def _record(self, result: ToolResult, status: ToolCallStatus) -> None:
-        assert self.scope.ledger is not None  # noqa: S101 - the caller looked
+        assert self.scope.ledger is not None  # noqa: S101 - the caller checked
         own = own_state(self.ctx) if self.prepared and status is ToolCallStatus.SUSPENDED else {}
         more: dict[str, Any] = {"state": dict(own)} if own else {}
         session_id = self.scope.identity.session_id
         await self.scope.ledger.finish(session_id, self.call.id, status, result, end_run=self.end_run, **more)
 
     async def await_value(self, value: Any, seconds: float | None = None) -> Any:
-        """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""
+        """Await an awaitable within a time limit (TimeoutError(LIMIT)); return any other value as it is."""
         if type(value) is not CoroutineType and (type(value) in PLAIN or not inspect.isawaitable(value)):
             return value
-        if self.inline:  # something declared sync gave an awaitable after all: no loop drives this call, so bridge
+        if self.inline:  # sync code returned an awaitable after all, and no loop drives this call: use the bridge
             return run_async(limited(value, seconds))
         return await limited(value, seconds)
 
@@ -223,7 +223,7 @@ async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
     """Await within ``seconds``. Raises TimeoutError with LIMIT."""
     if seconds is None:
         return await awaitable
-    if type(awaitable) is CoroutineType:  # no timer for what is done at its first step, as most gates and many handlers are
+    if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most gates and many handlers do
         try:
             waits_for = awaitable.send(None)
         except StopIteration as stop:
@@ -240,7 +240,7 @@ async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
 
 
 class _Rest(Awaitable[T]):
-    """A coroutine after its first step, now waiting for ``waits_for``; awaiting this goes on with it, as ``yield from`` would."""
+    """A coroutine after its first step, which waits for ``waits_for``. Awaiting this continues it, as ``yield from`` would."""
 
     __slots__ = ("_coroutine", "_waits_for")
 

@@ -270,7 +270,7 @@ class Shell:
             self._disown()
             return
         self.whole = leaves or not was_late
-        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # otherwise cached values of the old snapshot stay valid
+        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else keep cached values
             self.snapshot = snapshot
 
     def _disown(self) -> None:
