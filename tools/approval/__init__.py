@@ -1,11 +1,14 @@
-"""Approval: whether a person must agree to a call, and what was agreed before. Findings come from tools/judge.
+"""Approval: decide whether a user must approve a call, and remember what was approved. Findings come from tools/judge.
 
-A call's way: ``gate`` (asks or refuses, by a ``policy``), ``snapshot`` (the files that were looked at), ``binding`` (what one
-answer covers), ``prompt`` (what a person reads before they answer), ``offers`` and ``grants`` (what an answer may cover beyond
-that, and does; ``leads`` follows links, ``deadlines`` counts time), ``origins`` (where files came from), ``uncommitted`` (what a
-git working tree holds), ``contained`` (the sandbox and the snapshots around a call). Operators: ``operator_rules``; ``described``
-reads the plain text of command_allowlist. ``explain`` judges by the rules alone; what the gate would say, agent.explaining asks
-the gate.
+``gate`` asks or refuses, by a ``policy``. ``snapshot`` holds the files that were read, ``binding`` the digest of what an answer
+covers.
+``prompt`` is the text that a user reads before the answer. ``offers`` and ``grants`` are what an answer may cover beyond the
+call;
+``leads`` follows links and ``deadlines`` checks times. ``origins`` records where files came from, ``uncommitted`` reads git
+working trees,
+and ``contained`` describes the sandbox and the snapshots around a call. ``operator_rules`` are an operator's rules; ``described``
+reads
+the plain text of command_allowlist. ``explain`` judges by the rules alone; agent.explaining asks the gate itself.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ __all__ = ["DANGEROUS_PATTERNS", "detect_dangerous_command"]
 
 
 def detect_dangerous_command(command: str, cwd: str = "", *, protected: Sequence[str] = ()) -> list[Finding]:
-    """Every finding of ``command``, run by whoever runs this; [] where there is none (003-24). Looks at no file."""
+    """Return all findings of ``command``, run by this account; [] if there is none (003-24). Reads no file."""
     from tools.judge.detect import detect_dangerous_command as detect
 
     return detect(command, cwd, protected=protected)

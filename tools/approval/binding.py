@@ -1,4 +1,4 @@
-"""A digest of what one answer covers, which comes out the same in every process for the same call in the same state."""
+"""A digest of what one answer covers. It is equal in every process for the same call in the same state."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _OF_ONE_PROCESS = frozenset(
         *("OLDPWD", "OSTYPE", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "UID", "_"),
     }
 )
-"""Variables that a shell makes up or counts: other in each process, or there only once a command has run."""
+"""Variables that a shell sets or counts itself: they differ between processes, or only exist after a command."""
 
 _USUAL: Mapping[str, str] = {"IFS": " \t\n", "OPTERR": "1", "OPTIND": "1", "PS4": "+ ", "SHELL": "/bin/bash"}
-"""Values in a shell that nobody touched: they mean the same as none."""
+"""Values in an untouched shell. They count as unset."""
 
 _USUAL_SET = frozenset({"braceexpand", "hashall", "interactive-comments"})
 _NOT_READ = frozenset(
     "checkhash checkwinsize cmdhist complete_fullquote direxpand dirspell execfail histappend histreedit histverify hostcomplete"
     " huponexit lithist login_shell mailwarn no_empty_cmd_completion progcomp progcomp_alias promptvars shift_verbose".split()
 )
-"""Options that change nothing of what a command means."""
+"""Options that do not affect the meaning of a command."""
 _USUAL_SHOPT = frozenset(
     "expand_aliases extquote force_fignore globasciiranges globskipdots interactive_comments patsub_replacement"
     " sourcepath".split()
@@ -40,10 +40,10 @@ _USUAL_SHOPT = frozenset(
 
 
 def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], files: Mapping[str, str]) -> str:
-    """Bind this tool with these arguments, here, in this session, to these findings and files (path -> digest).
+    """Return a digest of this tool with these arguments, in this session, with these findings and files (path -> digest).
 
-    Of a shell's state all counts that decides what the command means, and nothing that differs between two shells for which
-    it means the same. A variable that only one process has, such as PPID, counts where the command names it.
+    It includes all of a shell's state that affects the command's meaning, and nothing that differs between equivalent shells. A
+    variable that only one process has, such as PPID, counts if the command names it.
     """
     bound = {
         "tool": call.name,
@@ -61,17 +61,17 @@ def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], fi
 
 
 def command_of(effects: Sequence[Effect]) -> str | None:
-    """The command of a call that runs exactly one and does nothing else."""
+    """Return the command of a call that runs exactly one and does nothing else, else None."""
     return effects[0].command if len(effects) == 1 and isinstance(effects[0], RunsCommand) else None
 
 
 def cwd_of(effects: Sequence[Effect]) -> str:
-    """The folder of the first command; "" where there is none."""
+    """Return the folder of the first command; "" if there is none."""
     return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand)), "")
 
 
 def paths_of(effects: Sequence[Effect]) -> list[str]:
-    """The files that a call says it would read, write or delete."""
+    """Return the files that a call declares to read, write or delete."""
     return [effect.path for effect in effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
 
 
@@ -111,7 +111,7 @@ def _counts(name: str, value: str, named: frozenset[str]) -> bool:
 
 
 def _options(state: ShellState) -> list[str]:
-    """Options that are not as in a shell that nobody touched: ``+name`` where it is on, ``-name`` where it is off."""
+    """Return options that differ from an untouched shell: ``+name`` if on, ``-name`` if off."""
     changed: list[str] = []
     for variable, usual in (("SHELLOPTS", _USUAL_SET), ("BASHOPTS", _USUAL_SHOPT)):
         if variable in state.variables:

@@ -1,4 +1,4 @@
-"""Layers around a call: the sandbox that its environment runs commands in, and the snapshots of the session."""
+"""Layers around a call: the sandbox of its environment, and the snapshots of the session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
-    """Return the layers that hold this call back, or None if it is judged as if there were none.
+    """Return the layers around this call, or None if it is judged without any.
 
-    There are none in a mode that asks more than the default one, and if the environment can't describe its sandbox.
+    There are none in a mode stricter than the default, and none if the environment cannot describe its sandbox.
     """
     if policy.mode != DEFAULT or not entry.is_built_in:
         return None

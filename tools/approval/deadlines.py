@@ -1,4 +1,4 @@
-"""Ends of grants that last until a time: by the wall clock and by one that nobody can set back, whichever comes first."""
+"""Ends of temporary grants, by the wall clock or a monotonic clock, whichever is first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ SLACK = 300.0
 class Deadlines:
     """Watches the grants that one process sees. Thread-safe.
 
-    ``wall`` gives Unix seconds, ``ticks`` seconds of a clock that never goes back. A grant that is over here is to be revoked,
-    so that it stays over in every process, whatever its clock says later.
+    ``wall`` returns Unix seconds, ``ticks`` seconds of a monotonic clock. The caller must revoke a grant that is over, so that it
+    stays
+    over in every process, even if a clock is set back later.
     """
 
     def __init__(
@@ -28,11 +29,11 @@ class Deadlines:
         self._lock = threading.Lock()
 
     def watch(self, grant: Grant) -> None:
-        """Begin to count for a grant that was just given."""
+        """Start counting for a new grant."""
         self.is_over(grant)
 
     def is_over(self, grant: Grant) -> bool:
-        """Return whether the grant's time has passed by either clock, or has yet to begin: the clock was set back behind it."""
+        """Return whether the grant has expired by either clock, or has not begun: the clock was set back before its start."""
         if grant.until is None:
             return False
         wall, ticks = self._wall(), self._ticks()
@@ -41,6 +42,6 @@ class Deadlines:
         return wall >= grant.until or ticks >= end or wall < grant.at - SLACK
 
     def forget(self, grant: Grant) -> None:
-        """Stop counting for a grant that was revoked."""
+        """Stop counting for a revoked grant."""
         with self._lock:
             self._ends.pop(grant.id, None)

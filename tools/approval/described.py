@@ -1,7 +1,7 @@
-"""Standing answers by description: what an entry of ``command_allowlist`` that names a dangerous pattern covers.
+"""Standing grants by description: the meaning of an entry of ``command_allowlist`` that names a dangerous pattern.
 
-The specification's allowlist holds the descriptions of ``DANGEROUS_PATTERNS`` ("recursive delete"). The judge does not go by
-those patterns, so each description stands for the kinds of findings that it means; one that somebody appended stands for its own.
+The specification's allowlist holds descriptions of ``DANGEROUS_PATTERNS`` ("recursive delete"). The judge does not use these
+patterns, so each description stands for the kinds of findings that it means; an appended pattern stands for its own finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolcrib.contract.store import Grant
 from tools.judge.patterns import DANGEROUS_PATTERNS
 
 PREFIX = "pattern@"
-"""The key of such a grant is this and the description, as is that of a finding by a pattern that was appended."""
+"""Prefix of such a grant's key, before the description. Findings by an appended pattern have the same key."""
 
 _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -30,19 +30,19 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rewrites shared history": ("git.push-force",),
     }
 )
-"""Kinds of findings by description. The others mean what is asked about every time, refused, or outside of every project."""
+"""Kinds of findings by description. The other descriptions are always asked about, refused, or outside every project."""
 _FIRST = frozenset(description for _, description in DANGEROUS_PATTERNS)
 
 
 def described(text: str) -> str | None:
-    """Return the description of the pattern that ``text`` names, by description or expression; None where it names none."""
+    """Return the description of the pattern that ``text`` names, by description or expression; None if it names none."""
     return next((description for pattern, description in DANGEROUS_PATTERNS if text in (description, pattern)), None)
 
 
 def pattern_grant(description: str, root: str) -> Grant:
-    """Return the permanent grant for a pattern, for what lies below the folder ``root``.
+    """Return the permanent grant for a pattern, for everything below the folder ``root``.
 
-    Raises ConfigError for what no standing answer covers.
+    Raises ConfigError for a pattern that no standing grant can cover.
     """
     if description in _FIRST and description not in _KINDS:
         raise ConfigError(
@@ -55,6 +55,6 @@ def pattern_grant(description: str, root: str) -> Grant:
 
 
 def means(grant_key: str, finding_key: str) -> bool:
-    """Return whether a grant by description is about findings with this key."""
+    """Return whether a grant by description covers findings with this key."""
     kinds = _KINDS.get(grant_key.removeprefix(PREFIX), ())
     return grant_key == finding_key or finding_key.partition("@")[0] in kinds

@@ -1,4 +1,4 @@
-"""Differences that a call would make in files, worked out without writing: a person reads them before they agree."""
+"""Compute the differences that a call would make in files, without writing, so that a user can read them first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.files.differing import NOWHERE, unified
 
 MOST_CHARS = 400_000
-"""Characters of the old and the new content of a file up to which they are compared."""
+"""Maximum characters of a file's old and new content together for a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """``text`` is a unified diff of all files. ``stands_for``: arguments that need not be shown beside it.
+    """Differences of a call. ``text``: a unified diff of all files. ``stands_for``: arguments that it makes redundant.
 
-    ``digests``: what the files held, by path. An answer binds them: it is about this difference.
+    ``digests``: digests of the files' contents by path. An answer is bound to them, because it is about this difference.
     """
 
     text: str
@@ -31,10 +31,11 @@ class Differences:
 async def differences(
     entry: ToolEntry, effects: Sequence[Effect], environment: Environment, redact: Callable[[str], str]
 ) -> Differences | None:
-    """Return what the call of this tool would change in files that are there.
+    """Return the changes that the call of this tool would make in existing files.
 
-    None where it would make new files only, where one can't be compared (too long, no text, its new content not known), and
-    where the text holds a secret in what the call writes: then the call is shown as it is.
+    Return None if it only creates files, if a file cannot be compared (too long, not text, new content unknown), or if the call's
+    new
+    text contains a secret: the call is then shown as it is.
     """
     texts, digests, is_new = [], {}, True
     if not effects:
@@ -59,7 +60,7 @@ async def differences(
 
 
 async def _held(environment: Environment, path: str) -> str | None:
-    """Return the text of a file, "" where there is none, None where it can't be read as text."""
+    """Return the text of a file, "" if it does not exist, None if it cannot be read as text."""
     try:
         data = await environment.read_file(path, limit=4 * MOST_CHARS + 4)
     except FileNotFoundError:

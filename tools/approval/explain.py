@@ -1,4 +1,4 @@
-"""Judgement of a command by the rules alone, with no gate, session or grant: for measurements and tests of the rules."""
+"""Judge a command by the rules alone, without gate, session or grants: for measurements and tests of the rules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:  # the table loads with the first command
 
 
 class Judge:
-    """Judges single commands by one setting. What a session's gate would decide is for agent.explaining to say."""
+    """Judges single commands by one setting. For the decision of a session's gate use agent.explaining."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
 
     def examine(self, command: str, cwd: str, *, files: bool = True) -> Examined:
-        """``files``: what the judge asks about is looked up on this machine: scripts that it would run, links. Raises nothing."""
+        """Judge a command. ``files``: read scripts and links on this machine as the judge needs them. Raises nothing."""
         from tools.judge.detect import examine
 
         if not files:

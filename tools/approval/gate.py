@@ -1,4 +1,4 @@
-"""The gate that asks a person (or refuses) before a call does what it should not do unasked."""
+"""The approval gate: ask the user, or refuse, before a call does what needs an approval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.judge.findings import TOOL_RULE, Finding, Level, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the judge, and what only questions need, loads before the first call
+if TYPE_CHECKING:  # the judge, and code only for questions, loads before the first call
     from tools.approval.offers import Asked
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
@@ -43,7 +43,7 @@ _PASSIVE = frozenset({"read", "other"})
 
 
 class _Case(NamedTuple):
-    """A call before the gate, and the policy that the gate goes by."""
+    """A call at the gate, with the policy that applies."""
 
     call: ToolCall
     entry: ToolEntry
@@ -52,9 +52,9 @@ class _Case(NamedTuple):
 
 
 class ApprovalGate:
-    """A plugin with the hooks ``tool_gate`` and ``on_answer``. It goes by ``ctx.policy``, or its own where a call brings none.
+    """A plugin with the hooks ``tool_gate`` and ``on_answer``. It applies ``ctx.policy``, or its own if a call has none.
 
-    The arguments make its own policy; see Policy. ``origins`` keeps where files came from, ``deadlines`` when grants end.
+    The arguments make its own policy; see Policy. ``origins`` stores where files came from, ``deadlines`` when grants end.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class ApprovalGate:
         return self.policy.grants
 
     def judge_by(self, setting: Setting) -> None:
-        """Judge the calls that bring no policy by this from now on. Grants, and what was downloaded, stay known."""
+        """Judge calls without a policy by this setting from now on. Grants and recorded downloads are kept."""
         self.policy = replace(self.policy, setting=setting, harmless=Harmless())
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
-        """None: nothing to ask, granted before, or answered with yes. Block: refused by rule or by a person.
+        """Return None if there is nothing to ask, or it was granted or approved; Block if a rule or a user refuses.
 
-        Awaitable only where something must be looked up (files that the command would run, grants) or recorded.
+        The result is awaitable only if something must be looked up (files that the command would run, grants) or recorded.
         """
         policy = self._policy(ctx)
         passive = entry.kind == "read" or (entry.kind in _PASSIVE and policy.mode not in ADDING)
@@ -99,13 +99,13 @@ class ApprovalGate:
         return self._looked_up(case) if origins is None else self._judged(case, origins)
 
     async def _at_home(self, case: _Case, environment: KnowsHome) -> Decision | None:
-        """Judge by the home of the account over there, not by that of the person here."""
+        """Judge by the home of the environment's account, not by the home of the local user."""
         try:
             home = await environment.home()
         except (OSError, EnvironmentFailed):
-            home = ""  # it is unavailable: the call fails there, and the next one asks again
+            home = ""  # unavailable: the call fails in the environment, and the next one asks again
         setting = replace(case.policy.setting, home=home)
-        # What was harmless in another home need not be so in this one.
+        # A command that is harmless with another home need not be so with this one.
         return await self._looked_up(case._replace(policy=replace(case.policy, setting=setting, harmless=Harmless())))
 
     async def _looked_up(self, case: _Case) -> Decision | None:
@@ -153,11 +153,11 @@ class ApprovalGate:
 
     @hookimpl
     def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> Awaitable[None] | None:
-        """Keep what the answer grants beyond this one call, and record who decided.
+        """Store the grants that the answer gives beyond this call, and record who decided.
 
-        A grant is for what the person was shown: what the call would do now may differ, and is judged anew.
+        A grant covers what the user was shown. The call's effects may differ now, and are judged again.
         """
-        # Plain, though it is nearly always awaited: a dispatcher with an async hook drives no call without a loop.
+        # Not async, though it is nearly always awaited: a dispatcher with an async hook cannot run calls without a loop.
         return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION and not ticket.relays else None
 
     async def _heard(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
@@ -178,7 +178,7 @@ class ApprovalGate:
         await self._note(policy, call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
 
     def _policy(self, ctx: ToolCallContext) -> Policy:
-        """Raises TypeError for a policy that is none: the gate closes then."""
+        """Return the policy of the call. Raises TypeError for an invalid one, which makes the gate deny the call."""
         given = ctx.policy
         if given is None:
             return self.policy
@@ -186,10 +186,10 @@ class ApprovalGate:
             raise TypeError(f"ctx.policy is {type(given).__name__}, not a tools.approval.policy.Policy")
         return given
 
-    # what is decided
+    # decisions
 
     def _decide(self, case: _Case, judged: Judgement, files: GatheredFiles) -> Awaitable[Decision | None] | None:
-        """None at once where nothing stands against it and nothing is to be remembered or recorded."""
+        """Return None directly if nothing objects and nothing must be remembered or recorded."""
         policy = case.policy
         findings = [finding for finding in judged.findings if finding.level != "allow"]
         says, call = policy.tool_rules, case.call
@@ -249,7 +249,7 @@ class ApprovalGate:
             await self._note(policy, call, ctx, *said, findings)
         return None
 
-    # what is recorded
+    # the audit log
 
     async def _note(
         self,
@@ -261,7 +261,7 @@ class ApprovalGate:
         findings: Sequence[Finding],
         reason: str = "",
     ) -> None:
-        """``keys`` and ``findings`` of the call, and ``command`` and ``cwd`` or ``paths``: enough to judge it again."""
+        """Record a decision with the call's findings, and its command and folder or its paths: enough to judge it again."""
         if policy.audit is None:
             return
         detail: dict[str, Json] = {"keys": [finding.key for finding in findings]}
@@ -286,7 +286,7 @@ def _followed(layers: Layers | None) -> Sequence[Level]:
 
 
 def _unheld(findings: list[Finding], layers: Layers | None) -> list[Finding]:
-    """Return the findings that neither the sandbox nor a snapshot holds."""
+    """Return the findings that neither the sandbox nor a snapshot contains."""
     if layers is None or not findings:
         return findings
     from tools.judge.layers import remaining
@@ -295,7 +295,7 @@ def _unheld(findings: list[Finding], layers: Layers | None) -> list[Finding]:
 
 
 def _reasons(findings: Sequence[Finding], layers: Layers | None) -> Sequence[str]:
-    """Return why the layers don't hold these findings; nothing if there are no layers."""
+    """Return the reasons why the layers do not contain these findings; empty without layers."""
     if layers is None:
         return ()
     from tools.judge.layers import handling
@@ -311,8 +311,9 @@ def _allowed_by(judged: Judgement, rule: RuleSays | None) -> str:
 async def _ungranted(
     policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext, deadlines: Deadlines, found: dict[Finding, Grant]
 ) -> list[Finding]:
-    """Return what no grant of this principal covers, and put into ``found`` what covers the others. Counted grants are spent
-    where they complete the cover, and only then.
+    """Return the findings that no grant of this principal covers, and add the grants of the others to ``found``.
+
+    Counted grants are spent only if all findings are covered.
     """
     if not findings:
         return []
@@ -324,7 +325,7 @@ async def _ungranted(
     kept = [grant for grant in await policy.grants.all(identity.session_id, principal) if grant.principal == principal]
     for grant in [one for one in kept if deadlines.is_over(one)]:
         kept.remove(grant)
-        await policy.grants.revoke(grant.id)  # for good: no clock that is set back brings it to life again
+        await policy.grants.revoke(grant.id)  # permanently: a clock that is set back cannot revive it
         deadlines.forget(grant)
     uncovered: list[Finding] = []
     counted: set[str] = set()
@@ -360,7 +361,7 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
-    """``allow`` answers what a person might have answered with a lasting yes, and no more; ``ask`` adds a question."""
+    """Apply a rule: ``allow`` drops findings that a user could grant permanently, and no others; ``ask`` adds a question."""
     if rule.decision == "allow":
         return [finding for finding in findings if finding.level != "ask"]
     if rule.decision == "ask":
@@ -373,7 +374,7 @@ def _approves(answer: Answer) -> bool:
 
 
 def _granted_scope(ticket: SuspendTicket, answer: Answer) -> str:
-    """A scope that was not offered counts as once."""
+    """Return the answer's scope. One that was not offered counts as once."""
     scope = answer.payload.get("scope", "once")
     return scope if isinstance(scope, str) and scope in ticket.parameters.get("scopes", ()) else "once"
 

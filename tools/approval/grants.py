@@ -1,4 +1,4 @@
-"""Standing answers: which grants cover which findings, and which commands may be granted for good."""
+"""Standing grants: which findings a grant covers, and which commands can be granted permanently."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tools.judge.plain import simple_argv
 
 ALLOWLIST_VERSION = 1
 ALWAYS_KEY = "command"
-"""The key of a permanent grant: it covers one command, not one kind of finding."""
+"""The key of a permanent grant, which covers one command and not one kind of finding."""
 
 STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
 
 
 async def end_session_grants(grants: GrantStore, session_id: str) -> None:
-    """Revoke what was granted for a session in which nobody works any more. Raises StoreFailed."""
+    """Revoke the grants of a session that is no longer used. Raises StoreFailed."""
     for grant in await grants.all(session_id):
         if grant.session_id == session_id:
             await grants.revoke(grant.id)
 
 
 class MemoryGrants:
-    """A GrantStore that lives as long as the process. May be used from any thread, and never suspends."""
+    """A GrantStore in the process's memory. Usable from any thread. Never suspends."""
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
         self._lock = threading.Lock()
@@ -68,14 +68,18 @@ class MemoryGrants:
 
 
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
-    """Return True if ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
+    """Return True if ``grant`` covers ``finding`` of a call that runs in ``cwd`` (absolute; "" if the call has none).
 
-    A permanent grant covers exactly this simple command in exactly this folder, wherever on the line it stands; without a
-    command, the meaning of its pattern, below its root. All others cover the same key in the same session (and task), with every
-    path at or below the grant's root; where a finding has no path, the folder it would be executed in and every path among its
-    words count. Links are compared as well: what a permanent grant's command touches or names must lead where it led when the
-    grant was given, and every path of the others to somewhere below where the root led. ``at`` is now, in Unix seconds. A
-    counted grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
+    A permanent grant covers exactly one simple command in exactly one folder, anywhere in a command line; without a command, it
+    covers
+    the meaning of its pattern below its root. All other grants cover the same key in the same session (and task), if every path
+    is at
+    or below the grant's root. For a finding without paths, these are its folder and every path among its words. Links are
+    compared
+    too: the paths that a permanent grant's command touches or names must lead where they led when it was granted, and all paths
+    of
+    the other grants must lead below the target of the root. ``at``: now, in Unix seconds. A counted grant must also be spent
+    (GrantStore.spend). No grant covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask" or not _says_the_same(grant, finding):
         return False
@@ -106,7 +110,7 @@ def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
 
 
 def _says_the_same(grant: Grant, finding: Finding) -> bool:
-    """Return whether settings say what they said when the grant was given; a permanent one in plain text is bound to none."""
+    """Return whether the settings are unchanged since the grant was given. A plain-text permanent grant is bound to none."""
     if not finding.settings:
         return True
     said = {path: says for path, says in grant.links if says.startswith(DIGEST)}
@@ -116,13 +120,15 @@ def _says_the_same(grant: Grant, finding: Finding) -> bool:
 
 
 def _leads_alike(grant: Grant, finding: Finding) -> bool:
-    """Return whether all that the finding touches or names leads to where it led when the grant was given."""
+    """Return whether all paths that the finding touches or names lead where they led when the grant was given."""
     leads, links = dict(finding.leads), dict(grant.links)
     return is_known(finding) and all(leads.get(path, path) == links.get(path, path) for path in everything(finding))
 
 
 def _within(path: str, root: str) -> bool:
-    """Below ``root``; ``root`` itself too, unless it ends with a slash: a yes for what a folder holds is none for the folder."""
+    """Return whether the path is below ``root``, or ``root`` itself unless that ends with a slash: the grant excludes the
+    folder.
+    """
     return under(path, root) and not (root.endswith("/") and path == root.rstrip("/"))
 
 
@@ -156,16 +162,16 @@ def new_grant(
     ticket_id: str = "",
     links: Mapping[str, str] = MappingProxyType({}),
 ) -> Grant:
-    """A grant with a fresh id, or the one that the answer to this ticket gives it: heard twice, it is the same grant.
+    """Return a new grant, or the grant of the answer to this ticket, which is the same each time.
 
-    ``links``: paths that it is bound to and that lead elsewhere, with where they lead.
-    ``once`` is no grant (ValueError): the answer itself covers that one call.
+    ``links``: paths to which it is bound, with where they lead. Raises ValueError for ``once``, which only covers its own
+    call.
     """
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")
     bound = tuple(sorted(links.items()))
     if scope == "always":
-        # An id that every process gives it, so that it can be revoked from any.
+        # An id that every process derives, so that any of them can revoke it.
         what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ()), *([bound] if bound else ())]
         return Grant(_digest(what), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal, links=bound)
     return Grant(
@@ -189,7 +195,7 @@ def _digest(what: Sequence[Json]) -> str:
 
 
 def to_allowlist(grant: Grant) -> dict[str, Json]:
-    """A permanent grant of the local person as an entry of ``command_allowlist`` in config.yaml.
+    """Return a permanent grant of the local user as an entry of ``command_allowlist`` in config.yaml.
 
     Raises ValueError for any other grant.
     """
@@ -200,9 +206,9 @@ def to_allowlist(grant: Grant) -> dict[str, Json]:
 
 
 def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
-    """The grant that ``to_allowlist`` wrote. Raises ConfigError for anything that a person's answer could not have made.
+    """Return the grant that ``to_allowlist`` wrote. Raises ConfigError for an entry that no answer could have made.
 
-    Plain text, as the specification writes it, is the description of a pattern or one simple command, for the folder ``root``.
+    Plain text, as in the specification, is the description of a pattern or one simple command, for the folder ``root``.
     """
     example = "{argv: [rm, -r, build], cwd: /home/me/project, version: 1}"
     if isinstance(entry, str):
@@ -252,4 +258,4 @@ def _from_text(text: str, root: str, example: str) -> Grant:
             f" {example}"
         )
     grant = new_grant("always", ALWAYS_KEY, root, argv=argv, by="config.yaml")
-    return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # revoked apart from a full entry
+    return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # not that of a full entry

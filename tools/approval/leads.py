@@ -1,4 +1,4 @@
-"""Links behind a finding: where the paths that it touches, or may touch, lead when an answer is given, and again at each use."""
+"""Links behind a finding: where its paths lead when an answer is given, and again at each use."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tools.judge.folders import under
 LASTING: tuple[Level, ...] = ("ask",)
 """Levels of findings that a grant may cover."""
 MOST_PLACES = 64
-"""Places of one finding that are looked at; where it names more, none of them is known."""
+"""Maximum number of a finding's paths to follow. If it names more, all count as unknown."""
 MOST_LISTED = 2_000
-"""Entries of folders that are gone through for one pattern."""
+"""Maximum number of folder entries to read for one pattern."""
 _MOST_NAME = 255
 _GLOB = frozenset("*?[{")
 
 
 class ResolvesPaths(Protocol):
-    """As much of an environment as it takes to follow links; see ``toolcrib.Environment``."""
+    """The methods of an environment for following links; see ``toolcrib.Environment``."""
 
     async def resolve(self, path: str) -> str:
-        """The absolute path that ``path`` leads to, every link followed."""
+        """Return the absolute path that ``path`` leads to, with all links followed."""
         ...
 
     async def stat(self, path: str) -> FileInfo | None:
-        """Describe a file or folder, a link as such; None where nothing is."""
+        """Return the facts of a file or folder, a link as such; None if nothing is there."""
         ...
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
@@ -40,19 +40,17 @@ class ResolvesPaths(Protocol):
 
 
 def places(finding: Finding) -> Sequence[str]:
-    """The absolute paths that a grant for the finding must cover: its own, else the folder it is executed in and what its
-    words may name there.
-    """
+    """Return the absolute paths that a grant must cover: the finding's own, or its folder and the paths in its words."""
     return finding.paths or tuple(named(finding))
 
 
 def everything(finding: Finding) -> Sequence[str]:
-    """All absolute paths that the finding touches or names: what a permanent grant is bound to."""
+    """Return all absolute paths that the finding touches or names, to which a permanent grant is bound."""
     return list(dict.fromkeys([*(path for path in finding.paths if path != UNKNOWN_PATH), *named(finding)]))
 
 
 def named(finding: Finding) -> Iterator[str]:
-    """The folder that a simple command is executed in, and what its words may name (``-C x``, ``--prefix=/x``, ``src``)."""
+    """Yield the folder of a simple command, and the paths that its words may name (``-C x``, ``--prefix=/x``, ``src``)."""
     if not finding.cwd:
         return
     yield finding.cwd
@@ -63,12 +61,12 @@ def named(finding: Finding) -> Iterator[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Return whether a file may be called so: a message or a program's text is no path."""
+    """Return whether a file may have this name. A message or a program's text is not a path."""
     return text.isprintable() and all(len(part.encode("utf-8", "replace")) <= _MOST_NAME for part in text.split("/"))
 
 
 def leads_to(links: Iterable[tuple[str, str]], path: str) -> str:
-    """Return where ``path`` leads by ``links``, by the nearest folder above it that is among them."""
+    """Return where ``path`` leads by ``links``, using its nearest parent among them."""
     nearest = max((pair for pair in links if under(path, pair[0])), key=lambda pair: len(pair[0]), default=None)
     if nearest is None or nearest[1] == UNKNOWN_PATH:
         return path if nearest is None else UNKNOWN_PATH
@@ -77,13 +75,14 @@ def leads_to(links: Iterable[tuple[str, str]], path: str) -> str:
 
 
 def is_known(finding: Finding) -> bool:
-    """Return whether it is known where everything leads that the finding touches or names."""
+    """Return whether it is known where all paths lead that the finding touches or names."""
     return UNKNOWN_PATH not in finding.paths and all(there != UNKNOWN_PATH for _path, there in finding.leads)
 
 
 class Follower:
-    """Follows links for the findings of one call: each path once. ``root`` is the folder that a session's grants are bound to,
-    ``levels`` are those of the findings that it follows.
+    """Follows links for the findings of one call, each path once. ``levels``: those of the findings to follow.
+
+    ``root`` is the folder to which a session's grants are bound.
     """
 
     def __init__(self, files: ResolvesPaths, root: str = "", levels: Sequence[Level] = LASTING) -> None:
@@ -93,7 +92,7 @@ class Follower:
         self._known: dict[str, str] = {}
 
     async def follow(self, finding: Finding) -> Finding:
-        """Return the finding with its ``leads``, and with the links among its ``paths`` that its patterns match."""
+        """Return the finding with its ``leads``, and with the links that match its patterns among its ``paths``."""
         if finding.level not in self._levels:
             return finding
         paths = dict.fromkeys(finding.paths)
@@ -112,14 +111,14 @@ class Follower:
         if path not in self._known:
             try:
                 there = await self._files.resolve(path)
-                info = await self._files.stat(there)  # raises where a folder above can't be entered, or a link leads to itself
+                info = await self._files.stat(there)  # raises if a parent folder cannot be entered, or a link leads to itself
                 self._known[path] = UNKNOWN_PATH if info is not None and info.kind == "link" else there
             except (OSError, ValueError, ToolcribError):
                 self._known[path] = UNKNOWN_PATH
         return self._known[path]
 
     async def _matched(self, pattern: str) -> Sequence[str]:
-        """Return the links that the folders of a pattern match: what lies behind them is elsewhere, under a name from here."""
+        """Return the links that match the folder parts of a pattern: paths behind them lie elsewhere."""
         parts = pattern.strip("/").split("/")
         begin = next((at for at, part in enumerate(parts) if not _GLOB.isdisjoint(part)), len(parts))
         folders, found, left = ["/" + "/".join(parts[:begin])], [], MOST_LISTED
@@ -138,7 +137,7 @@ class Follower:
         return found
 
     async def _listed(self, folder: str) -> Mapping[str, str] | None:
-        """Return the kinds of a folder's entries by name; {} where there is no folder, None where it can't be read."""
+        """Return the kinds of a folder's entries by name; {} if there is no folder, None if it is unreadable."""
         try:
             entries = await self._files.list_dir(await self._files.resolve(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +152,7 @@ def _may_be(kind: str, name: str, part: str) -> bool:
 
 
 def bound(findings: Sequence[Finding], paths: Iterable[str]) -> Mapping[str, str]:
-    """Return where those of ``paths`` lead that lead elsewhere, by what the findings saw; and what settings said."""
+    """Return where those of ``paths`` that are links lead, as the findings recorded it, and the digests of settings."""
     seen = dict(pair for finding in findings for pair in finding.leads)
     settings = dict(pair for finding in findings for pair in finding.settings)
     return {path: seen[path] for path in paths if path in seen} | settings

@@ -1,4 +1,4 @@
-"""Modes of a session: what is asked or refused besides what the rules find. A mode never loosens anything."""
+"""Modes of a session, which ask or refuse more than the rules do. A mode never allows more."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ MODES: Mapping[Mode, str] = MappingProxyType(
         PLAN: "only reading runs: edits, and commands that may write, are refused",
     }
 )
-"""Modes from the loosest to the strictest, each with what it means for people."""
+"""Modes from the loosest to the strictest, each with its explanation for users."""
 
 ADDING: Collection[Mode] = (CONFIRM, PLAN)
-"""Modes in which calls are asked about or refused that have no finding."""
+"""Modes in which calls without findings are asked about or refused."""
 
 CONFIRM_KEY = "mode.confirm-edits"
-"""Key of the finding that a mode adds to a call which may change something."""
+"""Key of the finding that a mode adds to a call that may change something."""
 
 _MAY_BE_FOUND = ("secret.",)
-"""Beginnings of keys of findings that a command may have which only reads: these are asked about in plan mode as ever."""
+"""Key prefixes of findings that a read-only command may have: plan mode asks about these as usual."""
 
 
 def mode_of(name: object) -> Mode:
-    """Return the mode with this name; the strictest where there is none: what nobody can read must not loosen anything."""
+    """Return the mode with this name; the strictest for an unknown name, which must not allow more."""
     return cast(Mode, name) if name in MODES else PLAN
 
 
@@ -53,9 +53,7 @@ def is_stricter(one: Mode, other: Mode) -> bool:
 
 
 def mode_after(now: Mode, configured: str) -> Mode:
-    """Return the mode that follows ``now`` when a person switches through them: behind plan comes cautious or the default one,
-    as configured.
-    """
+    """Return the mode that follows ``now`` when the user switches. After plan comes cautious or the default, as configured."""
     loosest = CAUTIOUS if configured == CAUTIOUS else DEFAULT
     names = (loosest if now in ADDING else now, *ADDING)
     return names[(names.index(now) + 1) % len(names)]
@@ -64,7 +62,7 @@ def mode_after(now: Mode, configured: str) -> Mode:
 def acts(
     mode: Mode, entry: ToolEntry, effects: Sequence[Effect], findings: Sequence[Finding], setting: Setting, files: Snapshot
 ) -> str:
-    """Return why a call may change something, "" where it is judged to write nothing, or the mode does not ask."""
+    """Return why a call may change something; "" if it is judged to write nothing, or the mode does not ask."""
     if mode not in ADDING:
         return ""
     from tools.judge.passive import may_act
@@ -77,7 +75,7 @@ def acts(
 
 
 def refusal(why: str) -> str:
-    """Return what a model is told of a call that plan mode refuses."""
+    """Return the message for the model about a call that plan mode refuses."""
     return (
         f"Refused: the session is in plan mode, in which nothing is changed. {visible(why, 200)}. Go on with reading tools and"
         " commands that only read, and tell the person what you would change; only they can switch the mode."
@@ -85,5 +83,5 @@ def refusal(why: str) -> str:
 
 
 def confirmed(why: str, name: str) -> Finding:
-    """Return the finding by which a person is asked about a call that may change something."""
+    """Return the finding that asks the user about a call that may change something."""
     return Finding(CONFIRM_KEY, "ask-once", "this session confirms every change", visible(f"{name}: {why}"))

@@ -1,4 +1,4 @@
-"""Scopes that an answer may have: each offer with the grants that it stands for, and words for people."""
+"""Scopes that an answer may have: each offer with its grants, and its text for users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_MINUTES = 30
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The call that an offer is about. ``root`` bounds session grants: the project's folder."""
+    """The call that an offer is about. ``root``: the project's folder, which bounds session grants."""
 
     session_id: str
     task_id: str
@@ -33,7 +33,7 @@ class Asked:
 
 
 def offers(asked: Asked) -> dict[str, str]:
-    """Scope -> what it would cover, in words. A scope that would not cover the same call again is not offered."""
+    """Return scope -> text of what it would cover. A scope that would not cover the same call again is not offered."""
     found = {"once": "this call only, exactly as it is shown"}
     if any(finding.level == "ask-once" for finding in asked.findings):
         return found
@@ -54,9 +54,9 @@ def offers(asked: Asked) -> dict[str, str]:
 
 
 def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str, at: float, ticket_id: str) -> list[Grant]:
-    """The standing grants that an answer with this scope gives; [] for ``once``. Raises ValueError for what it can't mean.
+    """Return the standing grants of an answer with this scope; [] for ``once``. Raises ValueError for an invalid payload.
 
-    An answer to a ticket gives the same ids each time: a resumed call hears it again, after a restart that came too soon.
+    An answer to a ticket gives the same ids each time, because a call that is resumed after a restart may receive it again.
     """
     if scope == "once":
         return []
@@ -112,14 +112,14 @@ def _number(payload: Mapping[str, Json], name: str, usual: int, most: int) -> in
 
 
 def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Json]) -> list[str]:
-    """The folders that a grant for this finding is bound to: its own paths where the answer is narrow, else the project."""
+    """Return the folders to which a grant for this finding is bound: its own paths for a narrow answer, else the project."""
     if (scope == "path" or payload.get("only") == "path") and _narrow(finding):
         return list(finding.paths)
     return [f"{asked.root.rstrip('/')}/"]
 
 
 def _narrow(finding: Finding) -> str:
-    """Name the finding's paths in words, if all are known."""
+    """Return the text that names the finding's paths, "" if not all are known."""
     known = [path for path in finding.paths if path != UNKNOWN_PATH and posixpath.isabs(path)]
     if not known or len(known) != len(finding.paths):
         return ""
@@ -146,7 +146,7 @@ def _lasts(asked: Asked, argv: tuple[str, ...]) -> bool:
 
 
 def split(finding: Finding) -> list[Finding]:
-    """Split a finding into a finding for each of its paths: different grants may cover them."""
+    """Return a finding for each path of the finding, because different grants may cover them."""
     if len(finding.paths) < 2:
         return [finding]
     return [replace(finding, paths=(path,)) for path in finding.paths]

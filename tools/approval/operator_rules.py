@@ -1,13 +1,15 @@
-"""Rules that an operator adds in config.yaml: rows beside the table's, and decisions on tools by name and argument.
+"""An operator's rules in config.yaml: rows beside the table's, and decisions on tools by name and argument.
 
-A row of ``approval.rules`` of the level ask, ask-once or block matches where the command has its subcommand, any one of its
-options and any one operand, or value of an option, like its own, as far as it names these. Options of a program that nobody knows
-may or may not take the next word, so both are tried. What is unknown before the command runs counts as like it, but for block:
-nobody could agree then. One of the level allow matches only a command that it covers
-wholly: nothing unknown in it, no redirect, wrapper or environment, no option but those listed, no operand but those that match.
-The ``ask`` findings of that very act then go away, never an ask-once or a block.
+A row of ``approval.rules`` with the level ask, ask-once or block matches if the command has its subcommand, one of its options
+and
+one operand or option value like its own, as far as it names these. An unknown program's options may or may not take the next
+word,
+so both readings are tried. Values that are unknown before the command runs count as matching, except for block, which no user
+could
+override. A row with the level allow matches only a command that it covers completely: no unknown value, no redirect, wrapper or
+environment, only listed options and matching operands. It removes the ``ask`` findings of that act, never an ask-once or a block.
 
-Of the rules in ``approval.tools`` that match a call the strictest counts, wherever it stands: deny, then ask, then allow.
+Of the rules in ``approval.tools`` that match a call, the strictest applies, regardless of order: deny, then ask, then allow.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 MAX_ARG_CHARS = 100_000
-"""A longer argument is not looked at: a rule that denies or asks counts as matching it, one that allows as not."""
+"""Maximum length of an argument to match. A longer one matches a rule that denies or asks, but not one that allows."""
 
 _LEVELS = ("allow", "ask", "ask-once", "block")
 _DECISIONS = ("deny", "ask", "allow")
@@ -42,18 +44,19 @@ _OPTION = Regex(r"--?[^\s=]+")
 _MISSING = object()
 _HOME = "/home/dev"
 _PATH = "path"
-"""The argument of a rule that means files, whatever a tool calls it."""
+"""The argument of a rule that stands for files, whatever name a tool uses."""
 
 
 # rows beside the table's
 
 
 def operator_rules(entries: Sequence[Mapping[str, object]]) -> list[Rule]:
-    """The rows that the entries of ``approval.rules`` stand for, each tried on its own examples.
+    """Return the rows for the entries of ``approval.rules``, each tested with its own examples.
 
     An entry has ``key``, ``level``, ``command`` (names separated by blanks), ``sub``, ``options``, ``operands`` (a regular
-    expression), ``why``, ``example`` and ``counter`` (commands). Raises ConfigError with the entry, the key in it and what was
-    expected; also where an example isn't matched, or a counter-example is.
+    expression), ``why``, ``example`` and ``counter`` (commands). Raises ConfigError with the entry, its wrong key and the
+    expected
+    value, also if an example does not match or a counter-example does.
     """
     return [_row(entry, f"approval.rules[{index}]") for index, entry in enumerate(entries)]
 
@@ -72,7 +75,7 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     examples = _list(entry, "example", where, "one command at least that the rule is about", least=1)
     counters = _list(entry, "counter", where, "a list of commands that the rule is not about")
     files_under = tuple(names.split())
-    row = Rule(key, cast(Level, level), files_under, parts, why, examples, counters, effect="outside")  # no layer holds it
+    row = Rule(key, cast(Level, level), files_under, parts, why, examples, counters, effect="outside")  # no layer contains it
     for text in examples:
         if not _matches(row, text):
             raise ConfigError(f"{where}: example: expected a command that the rule matches, and it does not match {text!r}")
@@ -83,7 +86,7 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
 
 
 def never_allowed(entry: Mapping[str, object]) -> list[str]:
-    """Return the examples of an entry of ``approval.rules`` that are asked every time, or refused, whatever it allows."""
+    """Return the examples of an entry of ``approval.rules`` that are always asked about, or refused, whatever it allows."""
     from tools.judge.assess import assess
     from tools.judge.meaning import interpret
     from tools.judge.meaning.state import NoFiles
@@ -105,9 +108,9 @@ def _touches(words: str, options: str, pattern: re.Pattern[str] | None, *, unkno
 
 
 def _behind(view: ActView, wanted: Sequence[frozenset[str]]) -> Iterator[list[Value]]:
-    """Yield, for each way to read the subcommand, the operands behind it and all values that are joined to an option.
+    """Yield, for each reading of the subcommand, the operands after it and all values that are joined to an option.
 
-    The subcommand begins with the first operand, or behind words that an option may have taken.
+    The subcommand begins with the first operand, or after words that an option may have taken.
     """
     joined = [value._replace(text=text) for value in view.act.argv[1:] for text in _joined(value.text)]
     operands: list[tuple[Value, bool]] = []
@@ -126,7 +129,7 @@ def _behind(view: ActView, wanted: Sequence[frozenset[str]]) -> Iterator[list[Va
 
 
 def _joined(option: str) -> Iterator[str]:
-    """Yield what may be the value in ``--env=prod`` and ``-eprod``."""
+    """Yield the possible value in ``--env=prod`` and ``-eprod``."""
     if len(option) > 2 and option[0] == "-" and option != "--":
         name, equals, given = option.partition("=")
         if equals:
@@ -140,14 +143,14 @@ def _like(pattern: re.Pattern[str], *, unknown: bool) -> Callable[[Value], bool]
 
 
 def _any_option(names: frozenset[str]) -> Test:
-    """``-f`` also in a cluster, ``--force`` also abbreviated; ``-force`` (one dash, several letters) only as it is."""
+    """Return a test for options: ``-f`` also in a cluster, ``--force`` also abbreviated; ``-force`` only literally."""
     usual = " ".join(name for name in names if name.startswith("--") or len(name) == 2)
     literal = Test(lambda view: any(text.partition("=")[0] in names for text in _dashed(view)))
     return literal | opt(usual) if usual else literal
 
 
 def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
-    """The whole command, and nothing beside it."""
+    """Return a test for the complete command with nothing else beside it."""
     listed, wanted = frozenset(options.split()), words.split()
 
     def ask(view: ActView) -> bool:
@@ -157,7 +160,7 @@ def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
             return False
         if "/" in act.argv[0].text or "--" in view.words or not all(text.partition("=")[0] in listed for text in _dashed(view)):
             return False
-        given = [text for text in view.words if text[:1] != "-" or text == "-"]  # values of options too: they are not listed
+        given = [text for text in view.words if text[:1] != "-" or text == "-"]  # includes values of options, which are unlisted
         if len(given) < len(wanted) or not all(text in one.split("|") for text, one in zip(given, wanted, strict=False)):
             return False
         rest = given[len(wanted) :]
@@ -167,7 +170,7 @@ def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
 
 
 def _dashed(view: ActView) -> list[str]:
-    """The words before ``--`` that begin with a dash, values of options too."""
+    """Return the words before ``--`` that begin with a dash, including values of options."""
     words = view.words[: view.words.index("--")] if "--" in view.words else view.words
     return [text for text in words if len(text) > 1 and text[0] == "-"]
 
@@ -186,7 +189,7 @@ def _matches(row: Rule, text: str) -> bool:
 
 
 def _somewhere() -> ShellNow:
-    """Return a shell in which examples are looked at."""
+    """Return the shell state for testing examples."""
     from tools.judge.meaning.state import ShellNow
 
     return ShellNow(cwd="/srv", home=_HOME, user="dev")
@@ -197,12 +200,15 @@ def _somewhere() -> ShellNow:
 
 @dataclass(frozen=True, slots=True)
 class ToolRule:
-    """``decision`` on every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
+    """``decision`` for every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
 
-    ``args``: dotted name of an argument -> what it must be, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
-    does), or ``re:`` and a regular expression for the whole. A text is also tried with its ``.`` and ``..`` worked out.
-    Of a list one element is enough to deny or ask, and every one is needed to allow. To deny or ask, ``path`` is also each file
-    that the call would read, write or delete, however it names it.
+    ``args``: dotted name of an argument -> its required value, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
+    does),
+    or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..`` resolved. One matching
+    element
+    of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also stands for each file that the call
+    would
+    read, write or delete, under any argument name.
     """
 
     tool: str
@@ -233,15 +239,15 @@ class ToolRule:
 
 
 def tool_rules(entries: Sequence[Mapping[str, object]]) -> list[ToolRule]:
-    """The rules that the entries of ``approval.tools`` stand for: ``tool``, ``decision``, ``why``, and perhaps ``args``.
+    """Return the rules for the entries of ``approval.tools``: ``tool``, ``decision``, ``why``, and optional ``args``.
 
-    Raises ConfigError with the entry, the key in it and what was expected.
+    Raises ConfigError with the entry, its wrong key and the expected value.
     """
     return [_tool_rule(entry, f"approval.tools[{index}]") for index, entry in enumerate(entries)]
 
 
 def rule_faults(rules: Sequence[Mapping[str, object]], tools: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, int, str]]:
-    """Yield each entry that is no rule: approval.rules or approval.tools, its index there, and what is wrong with it."""
+    """Yield each invalid entry: approval.rules or approval.tools, its index, and the error."""
     for key, entries, read in (("approval.rules", rules, _row), ("approval.tools", tools, _tool_rule)):
         for index, entry in enumerate(entries):
             try:
@@ -251,7 +257,7 @@ def rule_faults(rules: Sequence[Mapping[str, object]], tools: Sequence[Mapping[s
 
 
 def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> ToolRule | None:
-    """The rule that counts for this call: of those that match the strictest, the first of these; None where none matches."""
+    """Return the rule that applies to this call: the first of the strictest matching ones; None if none matches."""
     matching = [rule for rule in rules if rule.match(name, args, paths)]
     return min(matching, key=lambda rule: _DECISIONS.index(rule.decision), default=None)
 
@@ -286,7 +292,7 @@ def _as_text(value: object) -> str:
 
 
 def _pattern(wanted: str) -> re.Pattern[str]:
-    """``re`` keeps what it has compiled."""
+    """Return the compiled pattern; ``re`` caches it."""
     return re.compile(wanted[3:] if wanted.startswith("re:") else _from_glob(wanted, across="/"), re.DOTALL)
 
 
@@ -295,13 +301,13 @@ def _name_pattern(tool: str) -> re.Pattern[str]:
 
 
 def _from_glob(glob: str, across: str) -> str:
-    """``across``: what only ``**`` goes beyond; empty where ``*`` means anything."""
+    """Return the glob as a regular expression. ``across``: what only ``**`` crosses; "" if ``*`` matches anything."""
     one = f"[^{across}]" if across else "."
     made = {"**/": "(?:.*/)?", "**": ".*", "*": f"{one}*", "?": one}
     return "".join(made.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob))
 
 
-# what an entry gives
+# parsing entries
 
 
 def _text(

@@ -1,4 +1,4 @@
-"""Origins of a session's files, as its commands told: what was downloaded stays downloaded."""
+"""Origins of a session's files, as recorded from its commands: a downloaded file stays marked as downloaded."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Origins:
-    """Origins of one session's files. ``unknown``: not all are known, so that any file may have come from anywhere.
+    """Origins of one session's files. ``unknown``: not all are known, so any file may have any origin.
 
-    ``all_written``: more files were written than are remembered, so that any may be the session's own.
+    ``all_written``: more files were written than are remembered, so any file may be the session's own.
     """
 
     taints: dict[str, Taint] = field(default_factory=dict)
@@ -32,11 +32,11 @@ class Origins:
     copies: dict[str, str] = field(default_factory=dict)
     all_written: bool = False
     made: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Variables of the session's shell that hold what ``mktemp -d`` printed: see Judgement."""
+    """Variables of the session's shell that hold the output of ``mktemp -d``: see Judgement."""
 
     @property
     def others(self) -> Taint:
-        """Origins that any file may have of which nothing is known."""
+        """Origins that any file without a record may have."""
         from tools.judge.meaning.value import Taint
 
         return (Taint.REMOTE if self.unknown else Taint.NONE) | (Taint.WRITTEN if self.all_written else Taint.NONE)
@@ -46,14 +46,14 @@ class Origins:
         return not self.taints and not self.unknown
 
     def only_new(self, judged: Judgement) -> None:
-        """Leave in a judgement only what is not known yet of the files and folders that the call leaves."""
+        """Drop from a judgement what is already known of the files and folders that the call leaves."""
         judged.files, judged.copies = self.new(judged.files, judged.copies)
         judged.made = None if judged.made == self.made else judged.made
 
     def new(self, taints: Mapping[str, Taint], copies: Mapping[str, str]) -> tuple[dict[str, Taint], dict[str, str]]:
-        """Return what is not known yet of the files that a call leaves, and which programs it copies.
+        """Return what is new about the files that a call leaves, and the programs that it copies.
 
-        ``copies`` are all that it copies or moves, folders too: what is known of a file goes along.
+        ``copies`` are all files and folders that it copies or moves: known facts about a file apply to its copy.
         """
         from tools.judge.meaning.value import Taint
 
@@ -77,7 +77,7 @@ class Origins:
 
 
 def _moved(path: str, source: str, target: str) -> str | None:
-    """Return where ``path`` is once ``source`` became ``target``; None where it lies elsewhere."""
+    """Return the location of ``path`` after ``source`` became ``target``; None if it is not in ``source``."""
     if path == source or path.startswith(f"{source}/"):
         return target + path[len(source) :]
     return None
@@ -85,7 +85,7 @@ def _moved(path: str, source: str, target: str) -> str | None:
 
 _CLEAN = Origins()
 _VARIABLE = "$"
-"""Beginning of a variable's name among the paths of copies in the store: no absolute path begins so."""
+"""Prefix of a variable's name among the stored paths of copies. No absolute path begins with it."""
 
 
 def _made(text: str) -> tuple[str, str]:
@@ -94,13 +94,14 @@ def _made(text: str) -> tuple[str, str]:
 
 
 class SessionFiles:
-    """Origins by session: read from ``store``, then kept here until ``forget``. Thread-safe.
+    """Origins by session: read from ``store``, then cached here until ``forget``. Thread-safe.
 
-    What is kept holds as long as no other process adds to it: whoever takes a session over has it forgotten first.
-
-    Nothing is ever forgotten as clean. Where the store can't be read, or a session has more than ``most`` such files, its
-    origins count as unknown, and whatever runs a file is asked about. Of files that were only written at most ``most_written``
-    are remembered; then all count as such. Without a store they last as long as this object.
+    The cache is valid while no other process adds to the store: a process that takes a session over must call ``forget`` first.
+    No file
+    is ever treated as clean because its record was dropped. If the store is unreadable, or a session has more than ``most`` such
+    files,
+    its origins count as unknown, and running any file is asked about. At most ``most_written`` files that were only written are
+    remembered; beyond that, all files count as written. Without a store the records live as long as this object.
     """
 
     def __init__(self, store: OriginStore | None = None, most: int = 20_000, most_written: int = 5_000) -> None:
@@ -111,16 +112,16 @@ class SessionFiles:
         self._lock = threading.Lock()
 
     def known(self, session_id: str) -> Origins | None:
-        """Return what is known without asking the store; None where it has to be asked."""
+        """Return the origins if the store need not be read, else None."""
         found = self._known.get(session_id)
         return _CLEAN if found is None and self._store is None else found
 
     async def of(self, session_id: str) -> Origins:
-        """Never raises: what can't be read is unknown for now, and read again by the next call."""
+        """Return the origins. Never raises: unreadable ones count as unknown for now, and the next call reads them again."""
         found = self.known(session_id)
         if found is not None:
             return found
-        assert self._store is not None  # noqa: S101 - else it is known
+        assert self._store is not None  # noqa: S101 - otherwise it is known
         from tools.judge.meaning.value import Taint
 
         try:
@@ -142,9 +143,9 @@ class SessionFiles:
         copies: Mapping[str, str] = NO_ENTRIES,
         made: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
-        """Add to what is known, in the store first. Raises StoreFailed: what is not remembered must not happen.
+        """Add to the records, in the store first. Raises StoreFailed: the caller must not run what was not recorded.
 
-        ``made`` takes the place of what was known, where it is not None.
+        ``made`` replaces the known variables, unless it is None.
         """
         from tools.judge.meaning.value import Taint
 
@@ -170,7 +171,7 @@ class SessionFiles:
             self._bounded(known)
 
     def forget(self, session_id: str) -> None:
-        """Let go of what was read of a session; the store still knows. Without a store nothing is let go."""
+        """Drop the cached origins of a session that the store also has. Without a store nothing is dropped."""
         if self._store is not None:
             with self._lock:
                 self._known.pop(session_id, None)
@@ -187,7 +188,7 @@ class SessionFiles:
 
 
 class OriginsReader(SessionFiles):
-    """Origins by session as ``files`` knows them, for whoever only asks: what is told it, it doesn't remember."""
+    """Origins by session as ``files`` knows them, for read-only use: it remembers nothing itself."""
 
     def __init__(self, files: SessionFiles) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The policy that the gate goes by: of a workspace, a principal and a session."""
+"""The policy that the gate applies: of a workspace, a principal and a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the judge loads before the first call
 
 
 class RuleSays(NamedTuple):
-    """The decision of an operator's rule for a tool; ``tool`` is the name or pattern that the rule stands under."""
+    """The decision of an operator's rule for a tool; ``tool`` is the rule's name or pattern."""
 
     decision: Literal["allow", "ask", "deny"]
     tool: str
@@ -29,13 +29,14 @@ class RuleSays(NamedTuple):
 
 
 ToolRules: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
-"""(tool's name, arguments, files that it touches) -> what the operator decided about such calls, None where nothing."""
+"""(tool's name, arguments, files that it touches) -> the operator's decision about the call, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A call as the gate weighed it. ``grants`` are those that cover a finding, ``rule`` is the operator's for the tool, and
-    ``cwd`` the folder that it was judged in.
+    """A call as the gate weighed it. ``grants``: those that cover a finding; ``rule``: the operator's rule for the tool.
+
+    ``cwd``: the folder in which it was judged.
     """
 
     judged: Judgement
@@ -44,20 +45,24 @@ class Weighed:
     grants: Mapping[Finding, Grant] = field(default_factory=dict)
     mode: Mode = DEFAULT
     acts: str = ""
-    """The reason that it may change something, where the mode asks for that."""
+    """The reason why it may change something, if the mode asks about that."""
     layers: Layers | None = None
-    """The sandbox and the snapshots around the call, if it runs in a sandbox that closes the disk."""
+    """The sandbox and the snapshots around the call, if it runs in a sandbox with a read-only disk."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """All that one gate decides by. A gate serves many sessions: each call brings its own policy at ``ctx.policy``.
+    """The rules and stores for one gate's decisions. A gate serves many sessions: each call has its own policy in ``ctx.policy``.
 
-    ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
-    every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
-    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``on_weighed`` is
-    called with each call's weighing. ``mode`` is the session's, which a person sets. ``covers`` returns whether snapshots undo
-    every change of an absolute path and of all that is below it; None: the session has no snapshots.
+    ``project_root`` (absolute) bounds session grants; None: the call's own folder. ``audit`` receives every decision about a call
+    that
+    acts, without the secrets that ``redact`` removes. ``files`` remembers the origins of the sessions' files. Policies with the
+    same
+    ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``on_weighed`` is called with each weighed call.
+    ``mode`` is
+    the session's, which the user sets. ``covers`` returns whether snapshots can undo every change at and below an absolute path;
+    None:
+    the session has no snapshots.
     """
 
     grants: GrantStore
@@ -71,15 +76,15 @@ class Policy:
     on_weighed: Callable[[Weighed], None] | None = None
     mode: Mode = DEFAULT
     delegate: Mapping[str, str] | None = None
-    """Name and task of the delegate whose session it is; None for a session of a person's."""
+    """Name and task of the delegate whose session it is; None for a user's session."""
     covers: Callable[[str], bool] | None = None
     covers_all_but_ignored: Callable[[str], bool] | None = None
-    """As ``covers``, but folders below the path may be left out that git ignores and a tool makes again, such as node_modules."""
+    """Like ``covers``, but may omit folders that git ignores and a tool can recreate, such as node_modules."""
     measured: Callable[[], Awaitable[None]] | None = None
     """Waits until ``covers`` can answer."""
 
     def only_asking(self, on_weighed: Callable[[Weighed], None]) -> Policy:
-        """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""
+        """Return the same policy for a trial: nothing is recorded, remembered or spent."""
         return replace(
             self,
             grants=_Unspent(self.grants),
@@ -92,7 +97,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class _Unspent:
-    """A GrantStore that changes nothing: a counted grant counts, and is not spent."""
+    """A GrantStore that changes nothing: a counted grant applies, and is not spent."""
 
     kept: GrantStore
 
@@ -103,7 +108,7 @@ class _Unspent:
         return await self.kept.all(session_id, principal)
 
     async def spend(self, grant_id: str) -> bool:
-        return True  # the gate asks to spend what it has just read, and what is used up covers nothing
+        return True  # the gate has just read the grant, and a used-up one covers nothing
 
     async def revoke(self, grant_id: str) -> bool:
-        return True  # a grant that is over covers nothing; the next call that meets it revokes it
+        return True  # an expired grant covers nothing; the next call revokes it

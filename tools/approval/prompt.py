@@ -1,8 +1,9 @@
-"""Text of an approval prompt: what a yes would cover, so that nothing in it can pass for a line of ours.
+"""Text of an approval prompt: what an approval covers, written so that none of it can look like toolcrib's own lines.
 
-Nothing but the quoted call keeps a line break; every other text of others stands on one line. ``physical`` breaks lines at a
-terminal's width, since a terminal would break them without a bar; ``str(prompt)`` is the same text for those who show it
-otherwise, such as a chat platform.
+Only the quoted call keeps its line breaks; all other foreign text is on one line. ``physical`` breaks lines at the terminal's
+width,
+because the terminal would break them without a bar. ``str(prompt)`` is the same text for other interfaces, such as a chat
+platform.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from tools.judge.characters import is_hidden, look_alikes, runs_backwards, spell
 from tools.judge.findings import visible
 
 BAR = "  │ "
-"""Begins each line of quoted text."""
+"""Prefix of each line of quoted text."""
 WRAPPED = "  │↳"
-"""Begins what is left of a quoted line that was broken."""
+"""Prefix of the continuation of a quoted line."""
 CONTINUED = "  ↳"
-"""Begins what is left of a line of ours that was broken: it may name what others wrote, and none of that begins a row either."""
+"""Prefix of the continuation of toolcrib's own lines, which may contain foreign text that must not begin a row either."""
 MOST_PLAIN = 20_000
-"""Characters of a call in the text that goes with its ticket; what is left out of a longer one is said."""
+"""Maximum characters of a call in its ticket's text. The text reports how many were left out."""
 _LEAST_CELLS = 16
 _NARROW = frozenset({"H", "N", "Na"})
 _NAMED = 8
 
 
 class PromptLine(NamedTuple):
-    """``text`` is one line, with nothing in it that a terminal would act on. ``quoted``: it is a line of the call itself."""
+    """One line, without any terminal control. ``quoted``: it is a line of the call itself."""
 
     text: str
     quoted: bool = False
@@ -41,7 +42,7 @@ class PromptLine(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """``call`` is all that a yes would run, and may be long; ``about`` says where, and why somebody is asked."""
+    """A prompt. ``call``: everything that an approval would run, perhaps long; ``about``: the folder and the reasons."""
 
     call: Sequence[PromptLine]
     about: Sequence[PromptLine] = ()
@@ -51,7 +52,7 @@ class Prompt(NamedTuple):
 
 
 def prompt_of(ticket: SuspendTicket) -> Prompt:
-    """Word the prompt of a ticket: the whole call, where it would run, and each finding."""
+    """Return the prompt of a ticket: the whole call, its folder, and each finding."""
     given = ticket.parameters
     name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(given.get("tool", "a tool")), {})
     if ticket.relays and isinstance(relayed := given.get("call"), Mapping):
@@ -60,9 +61,9 @@ def prompt_of(ticket: SuspendTicket) -> Prompt:
 
 
 def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", most: int | None = None) -> Prompt:
-    """Word a prompt by a ticket's parameters; ``message`` stands in for findings, where it is another gate's ticket.
+    """Return a prompt for a ticket's parameters; ``message`` replaces the findings if it is another gate's ticket.
 
-    ``most`` limits the characters of the call that are quoted: the prompt says how many more a yes covers.
+    ``most`` limits the quoted characters of the call: the prompt says how many more the approval covers.
     """
     found: Sequence[Mapping[str, Any]] = given.get("findings") or ()
     command = str(given.get("command", ""))
@@ -86,7 +87,7 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
 
 
 def _delegate(about: Json) -> list[PromptLine]:
-    """Say which delegate asks, and what for."""
+    """Return the lines about the delegate that asks, and its task."""
     if not isinstance(about, Mapping):
         return []
     head = PromptLine(f"  asked by the delegate {spelled(str(about.get('name', '?')))}, whose task is:")
@@ -94,7 +95,7 @@ def _delegate(about: Json) -> list[PromptLine]:
 
 
 def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    """Yield what a yes covers: a line of ours or "", and the text that is quoted below it."""
+    """Yield what an approval covers: a line of toolcrib's own or "", and the text to quote below it."""
     if "command" in given:
         yield f"{spelled(name)} wants to run:", str(given["command"])
         return
@@ -125,7 +126,7 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
 
 
 def _sent(name: str, sends: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, str]]:
-    """Yield the messages that would be sent, each with its recipient and its files."""
+    """Yield the messages that would be sent, each with its recipient and files."""
     for one in sends:
         to = spelled(str(one["to"]))
         whom = f"{spelled(str(one['whom']))} ({to})" if one["whom"] else to
@@ -135,7 +136,7 @@ def _sent(name: str, sends: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str,
 
 
 def _cut(parts: list[tuple[str, str]], most: int | None) -> tuple[list[tuple[str, str]], int]:
-    """Return the parts with at most so many characters of text, and how many were cut off."""
+    """Return the parts with at most this many characters of text, and the number of omitted characters."""
     if most is None:
         return parts, 0
     kept, left = [], 0
@@ -152,7 +153,7 @@ def quoted(text: str) -> Iterator[PromptLine]:
 
 
 def notes(text: str) -> Iterator[PromptLine]:
-    """Say what is not as it seems in a text that is quoted."""
+    """Yield warnings about misleading characters in a quoted text."""
     if any(char not in "\n\t" and is_hidden(char) for char in set(text)):
         yield PromptLine("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
     if alike := sorted(look_alikes(text)):
@@ -170,7 +171,7 @@ def _named(char: str) -> str:
 
 
 def _reason(finding: Mapping[str, Any], command: str) -> Iterator[str]:
-    """Word the reason, and the resolved command where it differs from the written one."""
+    """Yield the reason, and the resolved command if it differs from the written one."""
     yield f"  ! {spelled(str(finding.get('why', '')))} ({spelled(str(finding.get('key', '')))})"
     resolved = str(finding.get("text", ""))
     if command and resolved and resolved not in command and resolved != visible(command):
@@ -181,12 +182,12 @@ def _reason(finding: Mapping[str, Any], command: str) -> Iterator[str]:
 
 
 def physical(lines: Iterable[PromptLine], columns: int) -> list[str]:
-    """Return the lines as a terminal of that width shows them: none is left for the terminal to break."""
+    """Return the lines broken for a terminal of that width, so that the terminal breaks none itself."""
     return [shown for line in lines for shown in wrapped(line, columns)]
 
 
 def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
-    """Break one line at the width, before a blank where one is near; what is left of it begins with a mark of ours."""
+    """Break one line at the width, at a nearby blank if there is one. Continuations begin with a mark."""
     text, mark = str(line), WRAPPED if line.quoted else CONTINUED
     room = max(columns - 1, _LEAST_CELLS)
     while True:
@@ -200,9 +201,9 @@ def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
 
 
 def _before_blank(text: str, end: int) -> int:
-    """Return where the last blanks before ``end`` begin, if that is in the last half; else ``end``.
+    """Return the start of the last blanks before ``end`` if it is in the last half, else ``end``.
 
-    All of these blanks go to the next row, where they can be seen.
+    All of these blanks move to the next row, where they are visible.
     """
     blank = text.rfind(" ", 0, end + 1)
     while blank > 0 and text[blank - 1] == " ":
@@ -211,7 +212,7 @@ def _before_blank(text: str, end: int) -> int:
 
 
 def _fits(text: str, room: int) -> int:
-    """Return how many characters take up at most ``room`` cells; at least what a bar and one character need."""
+    """Return how many characters fit into ``room`` cells; at least a bar and one character."""
     if len(text) <= room and text.isascii():
         return len(text)
     taken = 0
@@ -223,7 +224,7 @@ def _fits(text: str, room: int) -> int:
 
 
 def cells(char: str) -> int:
-    """Return the most cells that a terminal may draw a character in. Too many only breaks a line early."""
+    """Return the maximum cells of a character in a terminal. Too many only breaks a line early."""
     if char < "\x7f" or char in "│↳":
         return 1
     if unicodedata.east_asian_width(char) in _NARROW and unicodedata.category(char)[0] in "LMNP":
@@ -232,11 +233,14 @@ def cells(char: str) -> int:
 
 
 class PromptPages:
-    """A prompt that is shown page by page. A yes covers all of its call, so ``unseen`` counts the lines nobody has seen yet."""
+    """A prompt shown page by page. An approval covers the whole call, so ``unseen`` counts the lines not yet shown."""
 
     def __init__(self, prompt: Prompt, columns: int, rows: int, *, everything: str = "v all") -> None:
-        """``rows`` is the screen's height, of which a page leaves what an answer takes. The reasons stand on the first page where
-        a part of the call has room beside them, else behind the call. ``everything`` is what somebody types to see all the rest.
+        """``rows`` is the screen's height; a page leaves room for the answer.
+
+        The reasons are on the first page if a part of the call fits beside them, else after the call. ``everything`` is the input
+        that
+        shows all the rest.
         """
         self._everything = everything
         self._columns = columns
@@ -250,15 +254,15 @@ class PromptPages:
 
     @property
     def unseen(self) -> int:
-        """Lines that a yes needs and that were not shown yet."""
+        """The number of lines that an approval covers and that were not shown yet."""
         return len(self._lines) - self._at
 
     def first(self) -> list[str]:
-        """Return the first page: the call as far as there is room for it, and what is said about it."""
+        """Return the first page: as much of the call as fits, and the lines about it."""
         return [*self._take(self._page - len(self._about)), *self._about]
 
     def next(self, *, whole: bool = False) -> list[str]:
-        """Return the next page, or all that is left. Once all was seen that is said; all of it comes again if it is asked for."""
+        """Return the next page, or the rest. At the end it says that all was shown, and repeats it on request."""
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
         return [*(self._lines if whole else ()), *self._note(f"that was all of it; {self._everything} shows it again")]
@@ -275,12 +279,12 @@ class PromptPages:
 
     @property
     def missing(self) -> str:
-        """Say how much of it was not shown yet, and how to see it."""
+        """Text that says how many lines were not shown yet, and how to see them."""
         many = "1 more line" if self.unseen == 1 else f"{self.unseen:,} more lines"
         return f"{many}: v next page, {self._everything} the rest"
 
 
 _FOR_ANSWERS = 4
-"""Rows below a page: what is left to see, the choices, and the line below them."""
+"""Rows below a page: the rest to see, the choices, and the line below them."""
 _LEAST_ROWS = 3
 _END = "that was all of it"

@@ -1,4 +1,4 @@
-"""The files that a judgement looked at: read ahead through the environment, remembered, and bound to the answer."""
+"""The files that a judgement read: gathered through the environment, remembered, and bound to the answer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Taint
 
 MAX_BYTES = 200_000
-"""A longer script is not looked into, and asked about."""
+"""Maximum size of a script that is read. Longer ones are asked about."""
 
 ROUNDS = 16
-"""A script that runs a script that runs a script ...: each is known only once the one before it was read and judged."""
+"""Maximum nesting of scripts that run scripts: each is known only after the one before was read and judged."""
 
 _NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _UNREADABLE = Seen("unreadable")
@@ -32,11 +32,12 @@ _UNKNOWN = Seen("missing")
 
 
 class GatheredFiles:
-    """A Snapshot for one judgement. What it was asked for and does not have is in ``wanted``; ``gather`` reads that.
+    """A Snapshot for one judgement. Missing files are collected in ``wanted``; ``gather`` reads them.
 
-    The judgement is made anew after each ``gather``, until nothing is wanted. ``taints`` are what earlier commands of the session
-    left behind, by path, and ``copies`` the programs that they copied; ``others``: what any file may be, as not all are known.
-    ``workspace`` is the folder that the session works in, "" where it has none. ``made``: see Judgement.
+    After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
+    session
+    left, by path; ``copies``: the programs that they copied; ``others``: possible origins of any file, if not all are known.
+    ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class GatheredFiles:
         return seen
 
     def real(self, path: str) -> str:
-        """Return the path that an absolute path leads to by links; the path itself until ``gather`` has read it."""
+        """Return the path that an absolute path leads to; the path itself until ``gather`` has resolved it."""
         known = self._real.get(path)
         if known is None:
             self.unresolved.add(path)
@@ -77,21 +78,21 @@ class GatheredFiles:
         return known
 
     def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
-        """Return the names of ``variables`` that hold what ``mktemp -d`` printed in an earlier call, as far as that is sure."""
+        """Return the names of ``variables`` that certainly hold the output of ``mktemp -d`` in an earlier call."""
         given = ((name, text, before, variables.get(name, "")) for name, (text, before) in self._made.items())
         return frozenset(name for name, text, before, now in given if now == text or (now != before and may_be_made(now, text)))
 
     def is_inside(self, path: str) -> bool:
-        """Return whether a path is in the workspace or for temporary files, links followed; False until ``gather`` has looked."""
+        """Return whether a path is in the workspace or a temporary folder, links followed; False until ``gather`` has checked."""
         return any(under(path, folder) for folder in self._inside) and self.real(path) == path and path in self._real
 
     def is_new(self, path: str) -> bool:
-        """Return whether nothing is at such a path; False until ``gather`` has looked."""
+        """Return whether the path does not exist; False until ``gather`` has checked."""
         kind = self.inspect_path(path).kind
         return kind == "missing" and path in self._seen and self.is_inside(path)
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
-        """Return what the working tree around a folder holds; UNSEEN until ``gather`` has looked."""
+        """Return the state of the working tree around a folder; UNSEEN until ``gather`` has checked."""
         known = self._trees.get((folder, commit))
         if known is None:
             self.unseen.add((folder, commit))
@@ -99,7 +100,7 @@ class GatheredFiles:
         return known
 
     def taint(self, path: str) -> Taint:
-        """Return where a file came from in this session: by its path, where its links lead, and the folders it lies in."""
+        """Return a file's origins in this session: by its path, its links' targets, and its folders."""
         taints = self._taints
         if not taints:
             return self._others
@@ -113,16 +114,16 @@ class GatheredFiles:
         return found
 
     def own_below(self, folder: str) -> Sequence[str]:
-        """Return the files in ``folder`` that this session wrote or fetched."""
+        """Return the files in ``folder`` that this session wrote or downloaded."""
         start = f"{folder.rstrip('/')}/"
         return [path for path, taint in self._taints.items() if path.startswith(start) and taint & _OWN and path[-3:] != "/**"]
 
     def was_brought(self, path: str) -> bool:
-        """Return whether what is at ``path``, above or below it was moved there from outside of the session's folders."""
+        """Return whether the path, or anything above or below it, was moved there from outside the session's folders."""
         return any(taint & Taint.BROUGHT and (under(path, at) or under(at, path)) for at, taint in self._taints.items())
 
     def copy_of(self, path: str) -> str:
-        """Return the path that a compiled program was copied from, "" where it was not."""
+        """Return the path from which a compiled program was copied, or ""."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
 
     @property
@@ -131,7 +132,7 @@ class GatheredFiles:
 
     @property
     def is_open(self) -> bool:
-        """True if the judge asked for something that only ``gather`` can read."""
+        """True if the judge needs something that only ``gather`` can read."""
         return bool(self.wanted or self.unresolved or self.unseen)
 
     def give_up(self) -> None:
@@ -142,7 +143,7 @@ class GatheredFiles:
         self.wanted, self.unseen = set(), set()
 
     async def gather(self, environment: Environment) -> None:
-        """Reads what is wanted. What can't be read counts as unreadable, never as absent."""
+        """Read what is wanted. Anything unreadable counts as unreadable, never as absent."""
         for path in sorted(self.wanted):
             seen, data, self._real[path] = await _read(environment, path)
             self._keep(path, seen, data)
@@ -162,7 +163,7 @@ class GatheredFiles:
         self.wanted, self.unresolved, self.unseen = set(), set(), set()
 
     def digests(self) -> dict[str, str]:
-        """The kind and SHA-256 of each path that was read, and the targets of links."""
+        """Return the kind and SHA-256 of each path that was read, and the targets of links."""
         return {**self._digests, **{f"{path} ->": there for path, there in self._real.items() if there != path}}
 
     def _keep(self, path: str, seen: Seen, data: bytes) -> None:
@@ -172,7 +173,7 @@ class GatheredFiles:
 
 
 async def _read(environment: Environment, path: str) -> tuple[Seen, bytes, str]:
-    """Return what is there, its content, and the path that links lead to."""
+    """Return the kind of file, its content, and the path that its links lead to."""
     resolved = path
     try:
         resolved = await environment.resolve(path)
@@ -193,8 +194,9 @@ async def _read(environment: Environment, path: str) -> tuple[Seen, bytes, str]:
 
 
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"!<arch>")
-"""First bytes of compiled programs: the only files that are ``binary``. A shell runs any others as text, whatever else is in
-them.
+"""First bytes of compiled programs, the only files that are ``binary``.
+
+A shell runs any other file as text, whatever else it contains.
 """
 
 
@@ -213,7 +215,7 @@ def _as_text(data: bytes) -> Seen:
 
 
 class LocalFiles:
-    """A Snapshot that reads this machine's files at once: for a person who asks what a command would do here."""
+    """A Snapshot that reads this machine's files at once, to show a user what a command would do here."""
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
         return read_status(ask_git_here(folder, commit))
@@ -226,7 +228,7 @@ class LocalFiles:
 
     def inspect_path(self, path: str) -> Seen:
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)  # a pipe must not hold us up
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)  # a pipe must not block
             try:
                 kind = os.fstat(handle).st_mode
                 if not stat.S_ISREG(kind):

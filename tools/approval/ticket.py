@@ -1,4 +1,4 @@
-"""The ticket of a call that needs a person's yes: what is asked, and what an answer looks like."""
+"""The ticket of a call that needs an approval: the question, and the form of an answer."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def ticket_of(
     changed: Differences | None,
     unheld: Sequence[str] = (),
 ) -> SuspendTicket:
-    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model. ``unheld`` says why
-    the sandbox and the snapshots don't hold it, if the call runs with them.
+    """Return the question about a call. ``delegate`` makes the call, if it is not the session's own model.
 
-    What only those may read who can agree is in the parameters ``sends``, and ``prompt_aside`` in the place of ``prompt``.
+    ``unheld`` has the reasons why the sandbox and the snapshots do not contain the call, if it runs with them. Text only for
+    users who
+    can approve is in the parameters ``sends``, and in ``prompt_aside`` in place of ``prompt``.
     """
     command, cwd, findings = asked.command, asked.cwd, asked.findings
     covered = offers(asked)

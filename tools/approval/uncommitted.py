@@ -1,15 +1,14 @@
-"""Uncommitted work: what a git working tree holds that no commit has, asked in the environment without trusting the repository.
+"""Uncommitted work: find what a git working tree holds that no commit has, without trusting the repository.
 
-The settings of a repository can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for
-objects that are missing, an ssh command. So the script asks the repository's own git folder for names only: its top, its
-index, its objects, its last commit (``git rev-parse``, which opens no file of the tree, and of the objects at most commits
-that lead to the one that a command names). What is compared is
-then asked of an empty git folder that the script makes, whose settings are ours, over that index and those objects: a filter
-that ``.gitattributes`` names is defined nowhere, there is no hook, no remote to fetch from, and no transport is allowed.
-The settings of the system and of the account are not read either, nor are variables of the session's shell.
+A repository's settings can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for missing
+objects, an ssh command. So the script asks the repository's own git folder only for names: its top, its index, its objects and
+its last commit. (``git rev-parse`` opens no file of the tree, and at most the commits that lead to the one that a command names.)
+The comparison runs in an empty git folder with toolcrib's own settings, over that index and those objects. A filter in
+``.gitattributes`` is then undefined, and there are no hooks, no remote, and no allowed transport. The settings of the system and
+the account, and variables of the session's shell, are not used either.
 
-Whatever goes wrong, or can't be told, counts as work that is there: no git, no repository, one with submodules (they have
-settings of their own), files that git was told to overlook, an answer that is too long or too late.
+Every failure and uncertainty counts as existing work: no git, no repository, submodules (with settings of their own), files that
+git was told to ignore, an answer that is too long or too late.
 """
 
 from __future__ import annotations
@@ -93,16 +92,16 @@ cat "$own/told"; printf '\0end\n'
 
 
 async def ask_git(environment: Environment, folder: str, commit: str = "") -> bytes:
-    """Return what ``git status`` would list for the tree around ``folder``, framed; b"" where it can't be told. Never raises.
+    """Return the framed output of ``git status`` for the tree around ``folder``; b"" if it is unavailable. Never raises.
 
-    ``commit``: a name of a commit, whose files are looked for among those that are there and ignored.
+    ``commit``: the name of a commit whose files are compared with the existing ignored files.
     """
     try:
         state = await environment.shell_state()
         if state is not None and _may_pose(state):
             return b""
         request = ExecRequest(_line(folder, commit), cwd="/", keep=MOST_BYTES, timeout=SECONDS)
-        if state is None:  # each command has a shell of its own
+        if state is None:  # each command gets its own shell
             outcome = await environment.execute(request)
             return outcome.stdout.head if outcome.exit_code == 0 and outcome.ended == "exited" else b""
         async with asyncio.timeout(SECONDS):
@@ -112,7 +111,7 @@ async def ask_git(environment: Environment, folder: str, commit: str = "") -> by
 
 
 async def _beside(environment: Environment, request: ExecRequest) -> bytes:
-    """Run it beside the session's shell, which stays as it is."""
+    """Run the request in the background, which leaves the session's shell unchanged."""
     process = await environment.spawn(request)
     told = b""
     ended = False
@@ -131,7 +130,7 @@ async def _beside(environment: Environment, request: ExecRequest) -> bytes:
 
 
 def ask_git_here(folder: str, commit: str = "") -> bytes:
-    """Do as ``ask_git`` on this machine."""
+    """Do the same as ``ask_git`` on this machine."""
     try:
         done = subprocess.run(
             [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder, commit],
@@ -147,7 +146,7 @@ def ask_git_here(folder: str, commit: str = "") -> bytes:
 
 
 def read_status(told: bytes) -> WorkTree:
-    """Read the answer. Nothing is taken for clean but a whole answer that says so."""
+    """Parse the output. A tree only counts as clean if the output is complete and says so."""
     whole = told.startswith(_BEGIN) and told.endswith(_END) and len(_BEGIN) + len(_END) <= len(told) < MOST_BYTES
     if not whole:
         return UNSEEN
@@ -175,9 +174,9 @@ def _assignments() -> list[str]:
 
 
 def _may_pose(state: ShellState) -> bool:
-    """Return whether the session's shell could make the answer up: by a function, a trap, or a library of its own."""
+    """Return whether the session's shell could forge the output: by a function, a trap, or a preloaded library."""
     return (
         any("/" in name for name in state.functions)
-        or any(state.traps.values())  # a signal that is merely ignored has no command
+        or any(state.traps.values())  # an ignored signal has no command
         or any(name.startswith(("LD_", "DYLD_")) for name in state.variables)
     )

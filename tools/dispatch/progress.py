@@ -223,7 +223,7 @@ async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
     """Await within ``seconds``. Raises TimeoutError with LIMIT."""
     if seconds is None:
         return await awaitable
-    if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most gates and many handlers do
+    if type(awaitable) is CoroutineType:  # no timer for a coroutine that ends at its first step, as most do
         try:
             waits_for = awaitable.send(None)
         except StopIteration as stop:

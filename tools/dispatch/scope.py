@@ -1,4 +1,4 @@
-"""A session, as its calls see it: who asks, what is granted, where things run, who can be asked."""
+"""A session as its calls see it: the principal, the granted tools, the environment, and the user to ask."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Asker: TypeAlias = Callable[[SuspendTicket, ToolCallContext], "Answer | Awaitable[Answer | None] | None"]
-"""A face that can ask a person, sync or async. None means that nobody answered, which is a no."""
+"""A function of an interface that asks the user, sync or async. None means no answer, which is a denial."""
 
 
 _CLOSE_LIMIT = 5.0
@@ -48,23 +48,23 @@ _CLOSE_LIMIT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and characters."""
+    """Limits in seconds and characters."""
 
     handler_seconds: float = 300.0
     """Limit of async handlers that declare no ``timeout`` of their own."""
     gate_seconds: float = 10.0
-    """Limit of async hooks and of plugins' synchronous gates. A later gate blocks the call, a later observer is given up."""
+    """Limit of async hooks and of plugins' synchronous gates. A later gate blocks the call; a later observer is ignored."""
     answer_seconds: float | None = None
-    """Limit of a person's answer to a prompt; after that the answer is no. None waits for ever."""
+    """Limit of a user's answer to a prompt; after that the call is denied. None: no limit."""
     park_seconds: float | None = None
-    """Limit of an answer to a parked call; after that the call is not run. None waits for ever."""
+    """Limit of an answer to a parked call; after that the call is not run. None: no limit."""
     remind_seconds: float | None = None
-    """After which a person is reminded of a ticket that waits. None: never."""
+    """Seconds after which the user is reminded of a waiting ticket. None: never."""
     result_chars: int = MAX_RESULT_CHARS
 
 
 class CallRunner(Protocol):
-    """A Dispatcher, as far as a scope has to know it."""
+    """A Dispatcher, as much of it as a scope needs."""
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall:
         """Run one call from sync code."""
@@ -75,11 +75,11 @@ class CallSnapshots(Protocol):
     """Snapshots around the calls of a session."""
 
     def begin(self) -> None:
-        """Take the first snapshot in the background: the session's run begins."""
+        """Take the first snapshot in the background when the session's run begins."""
         ...
 
     async def before(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, /) -> bool:
-        """Take a snapshot before a call that may write. Return whether ``after`` shall follow. Raises Denied."""
+        """Take a snapshot before a call that may write. Return whether the caller must call ``after``. Raises Denied."""
         ...
 
     async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
@@ -87,7 +87,7 @@ class CallSnapshots(Protocol):
         ...
 
     def begin_full_walk(self) -> None:
-        """Take a snapshot in the background that also finds writes through memory maps: the session's run has ended."""
+        """Take a snapshot in the background that also finds writes through memory maps, when the session's run has ended."""
         ...
 
     def shared(self) -> CallSnapshots:
@@ -99,18 +99,19 @@ class CallSnapshots(Protocol):
         ...
 
 
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # others would be compiled at each start
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # more methods would be compiled at each start
 class CallScope:
-    """A session's side of the dispatcher. ``close`` it at the end: it owns its environment and its spill folder.
+    """A session's side of the dispatcher. It owns its environment and its spill folder, so the caller must ``close`` it.
 
-    ``granted`` names the tools that may be called, None for all. Without an ``asker`` a ticket is refused at once, unless
-    ``suspends`` says that the answer will come later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
+    ``granted`` names the tools that may be called, None for all. Without an ``asker`` a ticket is denied at once, unless
+    ``suspends``
+    is set and the answer comes later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
     """
 
     identity: RunIdentity
     open_environment: Callable[[], Environment]
     start: str = ""
-    """The folder that the environment starts in, where that is known without opening it."""
+    """The environment's start folder, if it is known without opening it."""
     granted: frozenset[str] | None = None
     asker: Asker | None = None
     suspends: bool = False
@@ -124,19 +125,19 @@ class CallScope:
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
     snapshots: CallSnapshots | None = None
-    """Snapshots around calls that may write; None: none are taken. The scope closes it."""
+    """Snapshots around calls that may write; None for no snapshots. The scope closes it."""
     policy: object | None = None
-    """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
+    """The tools.approval.policy.Policy for the approval gate; None for the gate's own."""
     states: StateStore = field(default_factory=MemoryStates)
     """Store of the state."""
     artifacts: ArtifactStore | None = None
-    """Store of results that are too large; None: in files of the spill folder, as long as the scope."""
+    """Store of results that are too large; None for files in the spill folder, which live as long as the scope."""
     profile: str = ""
-    """The profile of the configuration, as the state knows it."""
+    """The configuration's profile, as used for the state."""
     dispatcher: CallRunner | None = None
-    """The dispatcher of calls that another one's synchronous interface passes on; None for that one itself."""
+    """The dispatcher of calls that another dispatcher's synchronous interface passes on; None for that one itself."""
     keep_spill: bool = False
-    """True if a spill folder with files in it outlives the scope: for a person who was given a path in it."""
+    """True if a non-empty spill folder outlives the scope, because the user was given a path in it."""
 
     def __post_init__(self) -> None:
         self.state = NO_STATE
@@ -168,7 +169,7 @@ class CallScope:
 
     @property
     def environment(self) -> Environment:
-        """Opened at first use. Raises EnvironmentFailed, also once the scope is closed: nobody would close what opens then."""
+        """The environment, opened on first use. Raises EnvironmentFailed, also after the scope was closed."""
         environment = self._environment
         if environment is None:
             with self._lock:
@@ -181,24 +182,26 @@ class CallScope:
 
     @property
     def opened(self) -> Environment | None:
-        """The environment, where it was opened; asking opens nothing."""
+        """The environment if it is open, else None. Does not open it."""
         return self._environment
 
     @property
     def cwd(self) -> str:
-        """The folder that commands run in. Raises EnvironmentFailed where that needs an environment that is unavailable."""
+        """The folder that commands run in. Raises EnvironmentFailed if that needs an unavailable environment."""
         if self._environment is None and self.start and Path(self.start).is_dir():
             return self.start
         return self.environment.cwd
 
     @property
     def where(self) -> str:
-        """The environment's identity; "" where none was opened."""
+        """The environment's identity; "" if none is open."""
         return "" if self._environment is None else self._environment.identity
 
     @property
     def spill_dir(self) -> Path:
-        """Made at first use, private, and gone when the scope is closed or the process ends (see ``keep_spill``)."""
+        """The private spill folder. Created on first use, deleted when the scope closes or the process ends (see
+        ``keep_spill``).
+        """
         if self._spill_dir is None:
             with self._lock:
                 if self._spill_dir is None:
@@ -209,9 +212,9 @@ class CallScope:
         return self._spill_dir
 
     def take_state(self, found: Mapping[str, StateValue]) -> None:
-        """Take over what is kept of the session's state: of each name the newest. From any thread.
+        """Merge stored values of the session's state, keeping the newest of each name. Callable from any thread.
 
-        It is replaced as a whole, so that snapshots which were taken stay as they were.
+        The state is replaced as a whole, so that earlier snapshots stay unchanged.
         """
         with self._state_lock:
             newer = {name: one for name, one in found.items() if one.version > self.state.versions.get(name, 0)}
@@ -220,11 +223,11 @@ class CallScope:
                 self.state = StateSnapshot.of(self._kept)
 
     async def read_state(self) -> None:
-        """Read the session's state as it is kept now. Raises StoreFailed."""
+        """Read the session's state from the store. Raises StoreFailed."""
         self.take_state(await self.states.of("session", self.identity.session_id))
 
     async def keep_file(self, path: Path) -> str:
-        """Keep a file of the spill folder as long as the session; return the name by which read_file and search_files know it."""
+        """Keep a file of the spill folder as long as the session. Return its name for read_file and search_files."""
         from tools.artifacts import keep_file
 
         return await keep_file(self, path)
@@ -236,7 +239,7 @@ class CallScope:
         return await as_file(self, name)
 
     async def record_again(self) -> None:
-        """Record the ends of calls that the ledger could not take before. Raises StoreFailed where it still can't."""
+        """Record the ends of calls that the ledger could not store before. Raises StoreFailed if it still cannot."""
         while self.unrecorded and self.ledger is not None:
             ended, session_id = self.unrecorded[0], self.identity.session_id
             known = await self.ledger.get(session_id, ended.call.id)
@@ -245,16 +248,16 @@ class CallScope:
             self.unrecorded.pop(0)
 
     def begin_run(self, user_task: str | None) -> None:
-        """Say which request of a person the calls from now on serve: its text reaches handlers as ``user_task``.
+        """Set the user's request that later calls serve. Handlers get its text as ``user_task``, None if there is none.
 
-        None where there is none. Calls that have begun keep theirs. ``task_id`` is the identity's, or else the session's id.
+        Calls in progress keep theirs. ``task_id`` is the identity's, or else the session's id.
         """
         task_id = self.identity.task_id or self.identity.session_id
         self.extra = MappingProxyType({"task_id": task_id, "user_task": user_task})
 
     @contextlib.contextmanager
     def resuming(self, call_id: str) -> Iterator[bool]:
-        """Claim a suspended call, to go on with it. False while somebody else, in any thread, does."""
+        """Claim a suspended call in order to continue it. Yields False while another thread has the claim."""
         with self._state_lock:
             claimed = call_id not in self._resuming
             if claimed:
@@ -269,7 +272,7 @@ class CallScope:
     # -- interrupts ----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """End the calls that run now, from any thread; each gets a Cancelled result, and calls that wait do not start."""
+        """End the running calls, from any thread. Each gets a Cancelled result, and waiting calls do not start."""
         if self.cancelled:
             return
         self._cancel(list(self.running))
@@ -279,15 +282,15 @@ class CallScope:
         for task in tasks:
             try:
                 task.get_loop().call_soon_threadsafe(task.cancel)
-            except RuntimeError:  # the loop has closed: so has the task
+            except RuntimeError:  # the loop is closed, and so is the task
                 continue
 
     def clear_interrupt(self) -> None:
-        """Before the next turn."""
+        """Clear the interrupt before the next turn."""
         self.cancelled = False
 
     async def close(self) -> None:
-        """Also withdraws the questions that somebody is being asked, and ends calls that still run, as ``interrupt`` does."""
+        """Close the session's resources, withdraw pending questions, and end running calls as ``interrupt`` does."""
         if self.tickets is not None:
             why = "the session ended before there was an answer"
             for ticket_id in list(self.asking):
@@ -309,7 +312,7 @@ class CallScope:
             _remove(spill_dir, self.keep_spill, os.getpid())
 
     async def _end_calls(self) -> None:
-        """All but one that closes the scope itself. They may run in loops of other threads."""
+        """End all calls except one that closes the scope itself. They may run in loops of other threads."""
         others = self.running - {asyncio.current_task()}
         if not others:
             return
@@ -320,7 +323,7 @@ class CallScope:
 
 
 def _remove(folder: Path, if_empty: bool, owner: int) -> None:
-    if os.getpid() != owner:  # a fork: it is our parent's
+    if os.getpid() != owner:  # after a fork it is the parent's folder
         return
     if not if_empty:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""State that calls read and change: what one writes is kept all or not at all, and who came too late is told so (002-14, 32)."""
+"""State that calls read and change. A call's writes are stored all or not at all, and a late writer gets an error (002-14,
+32).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope
 
 _ATTEMPTS = 100
-"""Most times that an update is done anew because somebody else wrote at that very moment."""
+"""Maximum number of retries of an update because another call wrote at the same moment."""
 _NONE = StateValue(None, 0)
 Given: TypeAlias = "Iterable[tuple[StateKey[Any] | str, Any]]"
 
 
 class MemoryStates:
-    """State for one process; thread-safe. Nothing here ever suspends."""
+    """State in this process's memory; thread-safe. Never suspends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +56,7 @@ class _Change:
     """A value or a StateUpdate."""
 
     def made(self, value: Any) -> Any:
-        """Return the new value, as JSON has it. Raises TypeError for another type than the key's, and what the update raises."""
+        """Return the new value as JSON data. Raises TypeError for a value of the wrong type, and what the update raises."""
         key, new = self.key, self.by.change(_own(value)) if isinstance(self.by, StateUpdate) else self.by
         try:
             new = json.loads(encode(new))
@@ -70,7 +72,7 @@ def _own(value: Any) -> Any:
 
 
 class CallGroup:
-    """The state that calls see which run together: one snapshot, of whatever scope."""
+    """The state of calls that run together: one snapshot of each scope."""
 
     def __init__(self, scope: CallScope) -> None:
         self.state = scope.state
@@ -78,7 +80,7 @@ class CallGroup:
 
 
 async def read_shared(current: CallInProgress) -> None:
-    """Read the values of the tool's keys that other sessions write too, for the call's snapshot. Raises StoreFailed."""
+    """Read the tool's keys that other sessions write too, for the call's snapshot. Raises StoreFailed."""
     group, found = current.group, dict[StateScope, Mapping[str, StateValue]]()
     for scope in current.plan.shared:
         if group is not None and scope in group.shared:
@@ -92,10 +94,11 @@ async def read_shared(current: CallInProgress) -> None:
 
 
 async def keep_state(current: CallInProgress, given: Given) -> None:
-    """Keep what a call, or a plugin after it, changes in the state: all of it or nothing.
+    """Store the state changes of a call, or of a plugin after it: all of them or none.
 
-    Raises TypeError for what can't be kept, StateConflict where somebody else wrote what the call must not overwrite, Denied for
-    the state of a principal who is nobody in particular, StoreFailed, and what an update raises.
+    Raises TypeError for invalid changes, StateConflict if another call wrote a value that this one must not overwrite, Denied for
+    the
+    state of a principal without identity, StoreFailed, and what an update raises.
     """
     changes = _checked(current, given)
     lasting = {place: change for place, change in changes.items() if place[0] != "call"}
@@ -132,7 +135,7 @@ def _checked(current: CallInProgress, given: Given) -> dict[tuple[StateScope, st
 
 
 async def _write(current: CallInProgress, change: _Change) -> StateWrite:
-    """Return what is to be written where nobody else writes meanwhile. Raises as ``keep_state``."""
+    """Return the write, to apply if no other call writes meanwhile. Raises like ``keep_state``."""
     key, scope, updates = change.key, current.scope, isinstance(change.by, StateUpdate)
     owner = _owner(scope, key.scope)
     if owner is None:
@@ -154,7 +157,7 @@ async def _write(current: CallInProgress, change: _Change) -> StateWrite:
 
 
 def _seen(current: CallInProgress, key: StateKey[Any]) -> int | None:
-    """Return the version that the call has seen, or has written since; None where it did not look."""
+    """Return the version that the call has read or since written; None if it has not read the value."""
     wrote = (current.wrote or {}).get((key.scope, key.name))
     if wrote is not None:
         return wrote
@@ -172,13 +175,13 @@ def _took(current: CallInProgress, writes: Sequence[StateWrite], versions: Seque
 
 
 def _owner(scope: CallScope, of: StateScope) -> str | None:
-    """Return whose state it is; None where the call is nobody's in particular."""
+    """Return the owner of the state; None if the call's principal has no identity."""
     identity = scope.identity
     if of == "session":
         return identity.session_id
     if of == "profile":
         return scope.profile
-    assert of in SHARED  # noqa: S101 - a call's own is not kept here
+    assert of in SHARED  # noqa: S101 - a call's own state is not stored here
     who = identity.principal
     return None if not who.user and not who.is_local else who.key
 

@@ -1,6 +1,6 @@
-"""Sync functions beside a running loop: in a bounded pool of daemon threads, which one that never returns can't hold up.
+"""Run sync functions beside a loop, in a bounded pool of daemon threads.
 
-The threads are daemons, so that a handler which hangs holds up neither the loop's end nor the process's.
+A handler that hangs therefore delays neither the end of the loop nor the end of the process.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 LIMIT = 64
-"""Threads of one process; calls beyond them wait."""
+"""Maximum number of threads in a process; further calls wait."""
 IDLE = 5.0
-"""Seconds after which a thread without work ends."""
+"""Seconds after which an idle thread ends."""
 
 _in_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_in_pool", default=False)
-"""True in what a pool's thread runs, and in all that this starts: a call within a call must not wait for its own caller."""
+"""True in a pool's thread and in everything that it starts: a nested call must not wait for its own caller."""
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     """Await a sync function in one of the process's threads, with the caller's context variables.
 
-    Where all of them are busy the call waits for one. Cancelling stops the waiting: a function that has not begun never will,
-    one that has can't be stopped.
+    If all threads are busy, the call waits for one. Cancelling ends the wait: a function that has not started never will, but a
+    running
+    one cannot be stopped.
     """
     return await shared_pool().run(function, *args)
 
 
 async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
-    """Await a sync function in a thread of its own, past the pool's limit: for what waits for a person."""
+    """Await a sync function in its own thread outside the pool's limit: for functions that wait for a user."""
     job = _Job(function, args, asyncio.get_running_loop())
     _start(job.run, f"toolcrib-{_name_of(function)}")
     value: T = await job.done()
@@ -41,7 +42,7 @@ async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
 
 
 class ThreadPool:
-    """A pool of at most ``limit`` threads, started as they are needed and ended after ``idle`` seconds without work."""
+    """A pool of at most ``limit`` threads, started on demand and ended after ``idle`` seconds without work."""
 
     def __init__(self, limit: int = LIMIT, idle: float = IDLE) -> None:
         self.limit = limit
@@ -53,12 +54,12 @@ class ThreadPool:
 
     @property
     def threads(self) -> int:
-        """Return how many there are now, with those that have nothing to do."""
+        """The number of threads, including idle ones."""
         return self._threads
 
     @property
     def waiting(self) -> int:
-        """Return how many calls wait for a thread."""
+        """The number of calls that wait for a thread."""
         return len(self._queue)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
@@ -88,7 +89,7 @@ class ThreadPool:
             _start(self._work, f"toolcrib-worker-{self._threads}")
         except RuntimeError:  # the system has no thread left
             self._threads -= 1
-            if not self._threads:  # nobody would ever take it
+            if not self._threads:  # no thread would ever take the job
                 self._queue.remove(job)
                 raise
 
@@ -100,10 +101,10 @@ class ThreadPool:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             job.run()
-            del job  # what it held must not live on until the next one comes
+            del job  # release its objects before the next job
 
     def _next(self) -> _Job | None:
-        """Return the next job, or None where there was none for a while: the thread ends."""
+        """Return the next job, or None after a while without one: the thread then ends."""
         with self._ready:
             if not self._queue:
                 self._idle += 1
@@ -116,7 +117,7 @@ class ThreadPool:
 
 
 class _Job:
-    """A function on its way to a thread and back. It is either begun or withdrawn, never both."""
+    """A function on its way to a thread and back. It is either started or withdrawn, never both."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
         self._function = function
@@ -125,13 +126,13 @@ class _Job:
         self._future: asyncio.Future[Any] = loop.create_future()
         self._context = contextvars.copy_context()
         self._context.run(_in_pool.set, True)
-        self._claim = threading.Lock()  # taken once, by whoever begins or withdraws it
+        self._claim = threading.Lock()  # taken once, to start or to withdraw the job
 
     def done(self) -> asyncio.Future[Any]:
         return self._future
 
     def withdraw(self) -> bool:
-        """Keep it from beginning. False where it has begun."""
+        """Keep the function from starting. Return False if it has started."""
         return self._claim.acquire(blocking=False)
 
     def run(self) -> None:
@@ -147,7 +148,7 @@ class _Job:
             error = raised
         try:
             self._loop.call_soon_threadsafe(self._deliver, value, error)
-        except RuntimeError:  # the loop has gone: nobody waits any more
+        except RuntimeError:  # the loop is closed, so no task waits
             return
 
     def _deliver(self, value: Any, error: BaseException | None) -> None:
@@ -163,7 +164,7 @@ _pools: dict[int, ThreadPool] = {}
 
 
 def shared_pool() -> ThreadPool:
-    """Return the process's pool; a fork gets one of its own, since no thread of its parent's came with it."""
+    """Return the process's pool. A fork gets its own, because threads do not survive a fork."""
     pool = _pools.get(os.getpid())
     return pool if pool is not None else _pools.setdefault(os.getpid(), ThreadPool())
 

@@ -1,4 +1,4 @@
-"""Results say where their tool worked, unless that was this machine, in its own sandbox or without one."""
+"""Add the environment's name to results that did not run on this machine, inside or outside its sandbox."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tools.dispatch.progress import CallInProgress
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """Return ``result`` with its environment: for the model in its data, text or error, and in what a person sees.
+    """Return ``result`` with its environment's name: in its data, text or error for the model, and in the user's view.
 
-    A tool that says it in ``data["where"]`` has said it. Text that is JSON passes as it is.
+    A result with its own ``data["where"]`` is unchanged, as is text that is JSON.
     """
     if not current.ctx.used_environment or not is_elsewhere(where := current.scope.where):
         return result

@@ -1,6 +1,8 @@
-"""Old contents of files that tools replaced, kept for a person who asks for an undo.
+"""Old contents of files that tools replaced, kept for undo.
 
-``keeper`` keeps them before a call replaces them, in ``contents``; ``choose`` says which changes an undo is about,
-``restore`` does it, ``torn`` knows files that a killed process left half written, and ``locks`` lets one writer at a time to a
-file. ``snapshots/`` keeps a whole project, for what commands change.
+``keeper`` stores them in ``contents`` before a call replaces them. ``choose`` selects the changes of an undo, and ``restore``
+reverts them.
+``torn`` detects files that a killed process left half written, and ``locks`` allows one writer at a time for a file.
+``snapshots/`` keeps
+a whole project, for changes by commands.
 """

@@ -1,4 +1,4 @@
-"""Choose the changes that an undo is about, and each file's state after it. Pure: the journal's steps in, targets out."""
+"""Choose the changes of an undo, and each file's state after it. Pure: journal steps in, targets out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10
 BACKGROUND = "background"
-"""Tool of a step with changes between two calls, by the user or by programs in the background; the commands that such programs
-were started by follow behind a colon. Only its own name selects it."""
+"""Tool of a step with changes between two calls, by the user or by background programs.
+
+The commands that started such programs follow after a colon. Such a step is only selected by its own name.
+"""
 
 
 def is_background(step: ChangeStep) -> bool:
@@ -21,9 +23,7 @@ def is_background(step: ChangeStep) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UndoTarget:
-    """A file, with its changes that are to be undone, oldest first. ``later``: a step that changed it after them and still
-    counts.
-    """
+    """A file, with the changes to undo, oldest first. ``later``: a later step in effect that also changed it."""
 
     path: str
     holder: str
@@ -42,7 +42,7 @@ class UndoTarget:
 
     @property
     def lost(self) -> str:
-        """The reason why the content before the first change is not kept; "" where it is."""
+        """The reason why the content before the first change was not kept; "" if it was."""
         return self.changes[0].lost
 
     @property
@@ -53,7 +53,7 @@ class UndoTarget:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders that the changes made, outermost first."""
+        """Folders that the changes created, outermost first."""
         return tuple(dict.fromkeys(folder for change in self.changes for folder in change.folders))
 
     @property
@@ -67,15 +67,15 @@ def _digest(state: FileState | None) -> str | None:
 
 
 def last_turn(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
-    """The steps of the last turn that changed something which still counts; empty where there is none. ``passed``: what an undo
-    had to leave counts too.
+    """Return the steps of the last turn with changes in effect; [] if there is none. ``passed``: include changes that an undo
+    skipped.
     """
     found = [step for step in calls(steps) if _open(step, passed=passed)]
     return [step for step in found if (step.turn or step.call_id) == (found[-1].turn or found[-1].call_id)]
 
 
 def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
-    """Raises NotFound for a turn without changes."""
+    """Return the steps of a turn that are in effect. Raises NotFound for a turn without changes."""
     found = [step for step in calls(steps) if step.turn == number and number]
     if not found:
         known = ", ".join(str(one) for one in sorted({step.turn for step in calls(steps)} - {0})[-10:])
@@ -89,7 +89,10 @@ def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
-    """The newest call whose id begins or ends so: providers repeat ids. Raises NotFound, and ToolcribError for several ids."""
+    """Return the steps of the newest call whose id begins or ends with ``part``, because providers reuse ids.
+
+    Raises NotFound, and ToolcribError if several ids match.
+    """
     calls = [step for step in steps if step.kind == "call"]
     found = [step for step in calls if step.call_id.startswith(part) or step.call_id.endswith(part)]
     names = {step.call_id for step in found}
@@ -104,18 +107,18 @@ def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
 
 
 def _of_last(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
-    """Return the steps of the call that the last step is of: one of its own, and one of the snapshots around it."""
+    """Return the steps of the last step's call: its own, and that of the snapshots around it."""
     return [step for step in steps if (step.turn, step.call_id) == (steps[-1].turn, steps[-1].call_id)]
 
 
 def last_undo(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
-    """The last undo that was not itself taken back; empty where there is none."""
+    """Return the last undo that was not redone; [] if there is none."""
     found = [step for step in steps if step.kind == "undo" and any(change.in_effect for change in step.changes)]
     return found[-1:]
 
 
 def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed: bool) -> list[UndoTarget]:
-    """Each file of the ``chosen`` steps, the one changed last first. ``passed``: also what an undo had to leave."""
+    """Return each file of the ``chosen`` steps, last changed first. ``passed``: include changes that an undo skipped."""
     by_path: dict[tuple[str, str], list[FileChange]] = {}
     for step in chosen:
         for change in step.changes:
@@ -127,8 +130,8 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
 
 
 def only(found: Sequence[UndoTarget], paths: Sequence[str]) -> Sequence[UndoTarget]:
-    """Return the targets whose path equals or ends with one of these; all where there are none. Raises NotFound for one without
-    a match.
+    """Return the targets whose path equals or ends with one of these; all without paths. Raises NotFound for one without a
+    match.
     """
     for path in paths:
         if not any(_is_at(target, path) for target in found):
@@ -142,7 +145,7 @@ def _is_at(target: UndoTarget, path: str) -> bool:
 
 
 def reverted(steps: Sequence[ChangeStep], undo: ChangeStep) -> list[FileChange]:
-    """Return the changes that an undo undid or had to leave."""
+    """Return the changes that an undo reverted or skipped."""
     return [change for step in steps for change in step.changes if undo.id in (change.undone_by, change.passed_by)]
 
 

@@ -17,19 +17,19 @@ class Contents(Protocol):
     """Store of old contents, by digest."""
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Keep it, or keep it for longer. Raises StoreFailed."""
+        """Store a content, or extend the time that it is kept. Raises StoreFailed."""
         ...
 
     async def get(self, digest: str) -> bytes | None:
-        """None where it is not kept, or not any more. Raises StoreFailed."""
+        """Return the content, None if it is not kept. Raises StoreFailed."""
         ...
 
     async def prune(self) -> None:
-        """Remove what is kept for too long, or is too much. Raises StoreFailed."""
+        """Remove what is too old or too much. Raises StoreFailed."""
         ...
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Remove these, but what was kept again since that time (Unix seconds). Raises StoreFailed."""
+        """Remove these contents, except those stored again since that time (Unix seconds). Raises StoreFailed."""
         ...
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class MemoryContents:
     async def put(self, digest: str, data: bytes) -> None:
         with self._lock:
             if digest in self._kept:
-                self._kept[digest] = self._kept.pop(digest)  # the one used last stands last
+                self._kept[digest] = self._kept.pop(digest)  # move it to the end, as last used
                 return
             self._kept[digest] = data
             self._left -= len(data)
@@ -59,10 +59,10 @@ class MemoryContents:
         return self._kept.get(digest)
 
     async def prune(self) -> None:
-        """Do nothing: contents above the limit were deleted as they came, and nothing outlives the process."""
+        """Do nothing: contents above the limit were deleted when stored, and nothing outlives the process."""
 
     async def drop(self, digests: Collection[str], before: float) -> None:
-        """Remove these, whenever they were kept: nobody else has this store."""
+        """Remove these contents at once: no other process uses this store."""
         with self._lock:
             self._left += sum(len(self._kept.pop(digest, b"")) for digest in digests)
 

@@ -1,4 +1,4 @@
-"""Differences of files: what the tools of a session changed in them, and what an undo would change."""
+"""Differences of files: what a session's tools changed, and what an undo would change."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tools.undo.snapshots.calls import SnapshotRestore
 
 MOST_BYTES = 2_000_000
-"""Bytes of a file that are compared."""
+"""Maximum size of a file to compare, in bytes."""
 _NOT_KEPT = "what it was before is not kept any more"
 
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """``lines`` are those of a unified diff, without line feeds; if ``why`` says why there is none, they are empty."""
+    """A file's difference. ``lines``: a unified diff without line feeds; empty if ``why`` gives the reason."""
 
     path: str
     lines: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ class FileDifference:
 
 
 class PathState(NamedTuple):
-    """State of a path that exists: its kind and mode, and the content of a file or the target of a link.
+    """State of an existing path: its kind and mode, and the content of a file or the target of a link.
 
-    ``why`` says why the content can't be shown, "" if ``data`` has it.
+    ``why``: the reason why the content cannot be shown, "" if ``data`` has it.
     """
 
     kind: str = "file"
@@ -44,7 +44,7 @@ class PathState(NamedTuple):
 
 
 def too_large(size: int) -> str:
-    """Return why a file of this size is not compared, "" if it is."""
+    """Return the reason why a file of this size is not compared, "" if it is."""
     return f"too large to compare ({size_of(size)})" if size > MOST_BYTES else ""
 
 
@@ -56,9 +56,9 @@ async def differences(
     *,
     is_undo: bool = False,
 ) -> list[FileDifference]:
-    """Compare each file as it was before the changes of a target with what is there now; ``is_undo``: the other way round.
+    """Compare each file before the changes of a target with its current state; with ``is_undo`` the other way round.
 
-    ``beside`` has the files that snapshots know. A file that is as it was is left out. Raises EnvironmentFailed and StoreFailed.
+    ``beside`` has the files that snapshots know. Unchanged files are left out. Raises EnvironmentFailed and StoreFailed.
     """
     pairs = {} if beside is None else await beside.states()
     known = {} if beside is None else {item.path for item in beside.items}
@@ -119,7 +119,7 @@ def _lines(path: str, old: PathState | None, new: PathState | None) -> FileDiffe
 
 
 def _modes(path: str, old: PathState | None, new: PathState | None) -> list[str]:
-    """Return the lines for a changed mode or kind, as git has them."""
+    """Return the lines for a changed mode or kind, in git's form."""
     if old is None or new is None or None in (old.mode, new.mode) or (old.kind, old.mode) == (new.kind, new.mode):
         return []
     said = [f"{state.mode:o}{f' ({state.kind})' if old.kind != new.kind else ''}" for state in (old, new)]

@@ -1,4 +1,4 @@
-"""Keep the content of a file before a call replaces it."""
+"""Store the content of a file before a call replaces it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class UndoStore:
-    """Store of changes and old contents. Contents above ``max_file`` bytes are not kept; with ``required``, such files are not
-    changed either.
-    """
+    """Store of changes and old contents. Contents above ``max_file`` bytes are not kept; ``required`` then forbids the change."""
 
     journal: ChangeJournal
     contents: Contents
@@ -40,7 +38,7 @@ class UndoStore:
     _tidied: list[float] = field(default_factory=lambda: [-math.inf], repr=False)
 
     async def tidy(self) -> None:
-        """Once a day: forget what is too old to be taken back. A fault of that is no fault of the change that is being made."""
+        """Remove expired entries once a day. Errors are only logged: they must not fail the change in progress."""
         now = time.time()
         if abs(now - self._tidied[0]) < _DAY:  # a clock that was set back counts too
             return
@@ -52,7 +50,7 @@ class UndoStore:
             _log.warning("what is too old to be undone could not be removed: %s", error)
 
     def close(self) -> None:
-        """The journal is closed with its store."""
+        """Close the contents. The journal is closed with its store."""
         self.contents.close()
 
     def log(self, session_id: str) -> UndoLog:
@@ -61,14 +59,14 @@ class UndoStore:
 
 
 def holder_of(environment: Environment, path: str) -> str:
-    """Return the holder of this file: environments with equal holders reach the same file. An environment that names none is
-    its own.
+    """Return the holder of a file. Environments with equal holders reach the same file. By default it is the environment
+    itself.
     """
     return environment.holder(path) if isinstance(environment, HoldsFiles) else environment.identity
 
 
 def size_of(number: int) -> str:
-    """Word a size for people."""
+    """Return a size as text for the user."""
     if number < 1024:
         return f"{number} byte{'' if number == 1 else 's'}"
     size, units = number / 1024, ["KiB", "MiB", "GiB", "TiB"]
@@ -81,7 +79,7 @@ def size_of(number: int) -> str:
 async def put(
     store: UndoStore, data: bytes, like: FileInfo | FileState, attributes: Mapping[str, bytes] | None = None
 ) -> tuple[FileState, str]:
-    """Keep a content; what it is, with mode and owner of ``like``, and why it is not kept, "" where it is."""
+    """Store a content. Return its state, with mode and owner of ``like``, and the reason if it was not stored, else ""."""
     state = FileState(digest_of(data), len(data), like.mode, like.owner, like.mtime_ns, attributes)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
@@ -93,12 +91,12 @@ async def put(
 
 
 def too_big(store: UndoStore, size: int) -> str:
-    """Word the reason why a file of that size is not kept."""
+    """Return the reason why a file of that size is not kept."""
     return f"it was {size_of(size)}, and only files up to {size_of(store.max_file)} are kept (undo.max_file_mb)"
 
 
 async def missing_folders(environment: Environment, path: str) -> tuple[str, ...]:
-    """The folders that will be made on the way to a file, outermost first."""
+    """Return the folders that will be created for a file, outermost first."""
     found: list[str] = []
     folder = posixpath.dirname(path)
     while folder not in ("", "/") and await environment.stat(folder) is None:
@@ -156,7 +154,7 @@ class _Keeping:
             return
         environment, before, lost = self._environment, None, ""
         if info is not None:
-            # What is not deleted keeps them.
+            # A file that is not deleted keeps its attributes.
             attributes = (await attributes_of(environment, path))[0] if after is None else None
             before, lost = await self._before(path, info, data, attributes)
         mode, owner = (None, None) if info is None else (info.mode, info.owner)
@@ -203,11 +201,11 @@ class _Keeping:
             return
         try:
             await self._store.journal.forget([change.id for change in changes])
-        except StoreFailed as error:  # an undo will see that the file is as it was
+        except StoreFailed as error:  # an undo will see that the file is unchanged
             _log.warning("a change that was not made stays in the journal: %s", error)
 
     async def _is_as_before(self, change: FileChange) -> bool:
-        """Return True if the change was not made, or was taken back. An environment that can't say it has to be asked by an
+        """Return True if the change was not made, or was reverted. False if the environment cannot tell, which leaves it to an
         undo.
         """
         before = change.before

@@ -21,7 +21,7 @@ class Slots(Protocol):
     """A fixed number of locks."""
 
     def take(self, slot: int) -> int | None:
-        """A number to give it back by; None where another has it. Raises OSError where there can be no locks."""
+        """Return a number for ``give_back``; None if another session has the lock. Raises OSError if locks are unavailable."""
         ...
 
     def give_back(self, taken: int) -> None:
@@ -30,7 +30,7 @@ class Slots(Protocol):
 
 
 class FileSlots:
-    """Among processes."""
+    """Locks among processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class FileSlots:
 
 
 class MemorySlots:
-    """Among threads."""
+    """Locks among threads."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
@@ -71,7 +71,7 @@ class MemorySlots:
 
 
 def _open(path: Path) -> int:
-    """A file to lock, made with its private folder where it is missing."""
+    """Open a lock file. Create it with its private folder if missing."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, flags, 0o600)
@@ -82,12 +82,12 @@ def _open(path: Path) -> int:
 
 @asynccontextmanager
 async def held(slots: Slots, keys: Sequence[str], seconds: float) -> AsyncIterator[None]:
-    """Hold what these keys stand for. Raises TimeoutError after ``seconds``, and OSError where there can be no locks."""
+    """Hold the locks of these keys. Raises TimeoutError after ``seconds``, and OSError if locks are unavailable."""
     wanted = sorted({int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:4]) % _SLOTS for key in keys})
     taken: list[int] = []
     try:
         end = time.monotonic() + seconds
-        for slot in wanted:  # in order, so that two that want the same never wait for each other
+        for slot in wanted:  # in order, so that two sessions never wait for each other
             wait = _FIRST
             while (got := slots.take(slot)) is None:
                 if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Preview and carry out an undo, file by file: in the file's own environment, and never over a state that it does not know."""
+"""Preview and carry out an undo, file by file: in the file's own environment, and never over an unknown state."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ _DIFF_LINES = 4000
 
 @dataclass(frozen=True, slots=True)
 class UndoItem:
-    """A file's part of an undo: ``action``, or ``why_not``, which force overrides where it is ``forceable``. ``by_force`` says
-    what force overrides.
+    """A file's part of an undo: ``action``, or ``why_not``, which force overrides if ``forceable``.
 
-    ``found`` is the file's state now. ``added`` and ``removed`` count the lines, None where that is not known. ``torn`` has both
-    contents of a file that was left half written.
+    ``by_force``: what force overrides. ``found``: the file's current state. ``added`` and ``removed``: numbers of lines, None if
+    unknown. ``torn``: both contents of a half-written file.
     """
 
     target: UndoTarget
@@ -55,13 +54,13 @@ class UndoItem:
 
 
 class _CantError(Exception):
-    """A reason why this file can't be undone, not even by force."""
+    """The reason why this file cannot be reverted, even by force."""
 
 
 async def plan(
     store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False
 ) -> list[UndoItem]:
-    """Look at every file. Raises EnvironmentFailed where the environment is unavailable."""
+    """Check every file. Raises EnvironmentFailed if the environment is unavailable."""
     return [await _item(store, environment, target, force=force) for target in targets]
 
 
@@ -102,7 +101,7 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
         raise _CantError(f"{target.lost}, so that it can't be undone")
     try:
         old = await store.contents.get(target.to.digest) if old is None else old
-    except StoreFailed as error:  # another file may need none of it
+    except StoreFailed as error:  # another file may not need the store
         raise _CantError(f"what was in it is no longer kept, or can't be read: {error}") from error
     if old is None:
         raise _CantError("what was in it is no longer kept (undo.days, undo.max_mb)")
@@ -111,7 +110,7 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
 
 
 async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState | None, bytes | None]:
-    """Return the file's state and content. Any content is read, since force keeps it, except one far larger than expected."""
+    """Return the file's state and content. Any content is read, because force keeps it, unless it is far too large."""
     info = await environment.stat(target.path)
     if info is None:
         return None, None
@@ -129,20 +128,21 @@ def _same(one: FileState | None, other: FileState | None) -> bool:
 
 
 def _untouched(found: FileState | None, to: FileState | None) -> bool:
-    """Return True if a file that was too big to be kept, and so was not read, was never changed, as its time shows."""
+    """Return True if the timestamp shows that a file too big to be kept, and so not read, was never changed."""
     if found is None or to is None or to.digest or to.mtime_ns is None:
         return False
     return (found.size, found.mtime_ns) == (to.size, to.mtime_ns)
 
 
 def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
-    """Return True if the changes left the same content with another mode or owner, as where a file was deleted and written
-    anew, and that is how it stands there now.
+    """Return True if the file is as the changes left it: the same content with another mode or owner.
+
+    This happens when a file was deleted and written anew.
     """
     left, to = target.left, target.to
     if found is None or left is None or to is None:
         return False
-    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # what a new file gets may not be known
+    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # the mode and owner of a new file may be unknown
     return as_left and not (to.mode in (None, found.mode) and to.owner in (None, found.owner))
 
 
@@ -165,7 +165,7 @@ def _unexpected(target: UndoTarget, found: FileState | None) -> str:
 
 
 def _count(new: bytes | None, old: bytes) -> tuple[int | None, int | None]:
-    """Lines that come and go when ``new`` becomes ``old``."""
+    """Return the numbers of lines added and removed when ``new`` becomes ``old``; None if unknown."""
     now = (new or b"").split(b"\n")
     then = old.split(b"\n")
     if b"\0" in old[:8192] or b"\0" in (new or b"")[:8192] or len(now) + len(then) > _DIFF_LINES:
@@ -177,7 +177,7 @@ def _count(new: bytes | None, old: bytes) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Outcome of an undo. ``step`` is its own in the journal."""
+    """Outcome of an undo. ``step`` is its own step in the journal."""
 
     step: ChangeStep
     items: Sequence[UndoItem]
@@ -190,7 +190,7 @@ class Done:
 
     @property
     def refused(self) -> list[UndoItem]:
-        """Files that the undo left as they were, with reasons."""
+        """Files that the undo left unchanged, with reasons."""
         return [item for item in self.items if item.why_not]
 
 
@@ -206,11 +206,11 @@ async def carry_out(
     force: bool = False,
     beside: SnapshotRestore | None = None,
 ) -> Done:
-    """Do what was planned, as far as the files are still as the plan found them. What is replaced is kept, so that it can be
-    brought back. ``revives`` are the changes that a redo puts in effect again. ``beside`` is carried out in the same step.
+    """Carry out a plan for the files that are still as planned. Replaced contents are kept for a redo.
 
-    Raises EnvironmentFailed, StoreFailed, and ToolcribError where another session does not let go of a file; what was done
-    before is on record.
+    ``revives``: the changes that a redo puts in effect again. ``beside`` runs in the same step. Raises EnvironmentFailed,
+    StoreFailed,
+    and ToolcribError if another session keeps a file locked; finished parts are recorded.
     """
     try:
         async with held(store.slots, [item.path for item in items], LOCK_SECONDS):
@@ -243,7 +243,7 @@ async def _carry_out(
     failed: dict[str, str] = {}
     acting: list[UndoItem] = []
     changes: list[FileChange] = []
-    # what is removed comes last: a rename is never without both of its names
+    # removals last: a renamed file always has one of its names
     for item in sorted(items, key=lambda one: one.action == "remove"):
         if item.why_not or item.action == "nothing":
             continue
@@ -285,15 +285,15 @@ async def _carry_out(
 
 
 async def _change(store: UndoStore, environment: Environment, item: UndoItem) -> tuple[FileChange, str]:
-    """Return the journal's record of the change, and why the content now is not kept."""
+    """Return the journal's record of the change, and why the current content is not kept."""
     target, before, after, why = item.target, item.found, item.target.to, ""
     if after is not None and item.torn is not None and item.torn.before is not None:
-        after = replace(after, digest=digest_of(item.torn.before))  # one too big to be kept was not read before
+        after = replace(after, digest=digest_of(item.torn.before))  # a file too big to be kept was not read before
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
         if digest_of(data) != before.digest:
             raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
-        # A redo completes the edit that was cut off.
+        # A redo completes the interrupted edit.
         kept = data if item.torn is None else item.torn.after
         attributes = (await attributes_of(environment, target.path))[0] if after is None else None
         before, why = await put(store, kept, before, attributes)
@@ -326,21 +326,21 @@ async def _apply(store: UndoStore, environment: Environment, item: UndoItem, not
 
 
 async def _remove_folders(environment: Environment, target: UndoTarget, notes: list[str]) -> None:
-    """Remove the folders that were made for the file, as long as they are empty."""
+    """Remove the folders that were created for the file, while they are empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
             notes.append(f"{folder}: made for {target.path}; this environment can't remove folders, so it stays")
             return
         try:
             await environment.delete_folder(folder)
-        except OSError:  # not empty: something else is in it by now
+        except OSError:  # not empty: something else is in it
             return
 
 
 async def _settle(
     store: UndoStore, step: ChangeStep, items: Sequence[UndoItem], revives: Sequence[FileChange], failed: Collection[str]
 ) -> None:
-    """The next undo goes on past what this one had to leave; what ``failed`` it tries again."""
+    """Record the result. The next undo goes past changes that this one skipped, and retries those in ``failed``."""
     undone = [number for item in items if not item.why_not for number in item.target.ids]
     passed = [number for item in items if item.why_not and item.path not in failed for number in item.target.ids]
     if step.kind == "redo":

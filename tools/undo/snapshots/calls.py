@@ -1,7 +1,8 @@
-"""Snapshots around calls: what each call changed, recorded as steps of the journal, and reverted for an undo.
+"""Snapshots around calls: the changes of each call, recorded as steps of the journal, and reverted by an undo.
 
-The journal says which changes are in effect; the snapshots have the entries that a restore needs. A step of a call finds its
-snapshots by the call's id and turn, a step of an undo by its own number.
+The journal says which changes are in effect; the snapshots have the entries for a restore. A step of a call finds its snapshots
+by
+the call's id and turn, a step of an undo by its own number.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _BEFORE, _AFTER = "before", "after"
 
 
 class CallRecorder:
-    """Snapshots around the calls of one session, and the journal's steps of what they changed.
+    """Snapshots around the calls of one session, and the journal's steps of their changes.
 
     ``holder`` returns the holder of a file by its absolute path; see ``FileChange``.
     """
 
     _running: ClassVar[Counter[tuple[str, str]]] = Counter()
-    """Sessions and ids of calls that this process runs now. A session and its delegates may use the same id at once."""
+    """Sessions and ids of this process's running calls. A session and its delegates may use the same id at once."""
 
     def __init__(self, project: Project, journal: ChangeJournal, session_id: str, holder: Callable[[str], str]) -> None:
         self._project = project
@@ -59,7 +60,7 @@ class CallRecorder:
     async def before(self, call_id: str, turn: int, command: str) -> ProjectSnapshot:
         """Take a snapshot before a call, and record what changed since the last call. Return it, for ``after``.
 
-        Raises SnapshotRefused, SnapshotFailed and StoreFailed; then the call does not run.
+        Raises SnapshotRefused, SnapshotFailed and StoreFailed; the call must not run then.
         """
         key, is_first = (self._session_id, call_id), self._last is None or bool(self._begun)
         known = [] if is_first else await self._project.snapshots(self._session_id)
@@ -83,9 +84,9 @@ class CallRecorder:
         return taken
 
     async def after(self, began: ProjectSnapshot, tool: str, turn: int, *, is_kept: bool) -> None:
-        """Take a snapshot after the call of ``began``, and record what the call changed. Raises as ``before``.
+        """Take a snapshot after the call of ``began``, and record the call's changes. Raises like ``before``.
 
-        ``is_kept``: the tool recorded its own changes of files.
+        ``is_kept``: the tool recorded its own file changes.
         """
         call_id = began.call_id
         self._writers.end(began.id)
@@ -110,7 +111,7 @@ class CallRecorder:
             del self._running[key]
 
     async def recover(self) -> None:
-        """Record what calls changed whose process ended before that was recorded. Raises as ``before``."""
+        """Record the changes of calls whose process ended before they were recorded. Raises like ``before``."""
         calls: dict[tuple[str, int], list[ProjectSnapshot]] = {}
         for one in await self._project.snapshots(self._session_id):
             if one.label in (_BEFORE, _AFTER) and not self._running[self._session_id, one.call_id]:
@@ -142,7 +143,7 @@ class CallRecorder:
         return f"{self._project.root.rstrip('/')}/{name}" if name else self._project.root
 
     async def state(self, entry: FileEntry | None) -> PathState | None:
-        """Return an entry as it is compared with others."""
+        """Return an entry in the form for comparisons."""
         if entry is None:
             return None
         mode, why = entry.mode & 0o7777, too_large(entry.size) or entry.why_skipped
@@ -158,7 +159,7 @@ class CallRecorder:
     async def plan(
         self, chosen: Sequence[ChangeStep], targets: Sequence[UndoTarget], *, whole: bool, force: bool
     ) -> SnapshotRestore:
-        """Return what snapshots restore of an undo of these steps. ``whole``: of all their paths. Raises as ``before``.
+        """Return what snapshots restore in an undo of these steps. ``whole``: for all their paths. Raises like ``before``.
 
         The folders of a file are restored with it.
         """
@@ -189,12 +190,12 @@ class CallRecorder:
         return SnapshotRestore(self, items, found.changes)
 
     async def restore(self, changes: Sequence[ProjectChange], step: ChangeStep) -> dict[str, str]:
-        """Revert changes, as a step that the journal has. Return why paths are left as they are. Raises as ``before``."""
+        """Revert changes, as a step of the journal. Return the reasons for paths that stay unchanged. Raises like ``before``."""
         report = await self._project.restore(changes, call_id=_key(step), session_id=self._session_id)
         return {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
 
     async def _composed(self, steps: Sequence[ChangeStep]) -> tuple[list[ProjectChange], set[str]]:
-        """Return the whole change of each path in these steps, and the paths that something else changed between them."""
+        """Return the total change of each path in these steps, and the paths that something else changed in between."""
         known = await self._project.snapshots(self._session_id)
         found: dict[str, ProjectChange] = {}
         broken: set[str] = set()
@@ -209,14 +210,14 @@ class CallRecorder:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRestore:
-    """The part of an undo that snapshots restore. ``changes`` are those that a restore reverts."""
+    """The part of an undo that snapshots restore. ``changes``: those that it reverts."""
 
     recorder: CallRecorder
     items: Sequence[UndoItem]
     changes: Sequence[ProjectChange]
 
     async def states(self) -> dict[str, tuple[PathState | None, PathState | None]]:
-        """Return each path as the restore would make it, and as it is now."""
+        """Return each path's state after the restore, and now."""
         wanted = {item.path for item in self.items}
         found = {self.recorder.path(change.path): change for change in self.changes}
         return {
@@ -232,7 +233,7 @@ class SnapshotRestore:
         return [FileChange(item.path, item.target.holder, item.found, item.target.to) for item in acting]
 
     async def run(self, step: ChangeStep) -> list[UndoItem]:
-        """Restore; return the items as they are then. Raises SnapshotRefused and SnapshotFailed."""
+        """Restore, and return the items with their results. Raises SnapshotRefused and SnapshotFailed."""
         why = await self.recorder.restore(self.changes, step)
         return [replace(item, why_not=item.why_not or why.get(item.path, "")) for item in self.items]
 
@@ -278,17 +279,17 @@ def _spans(step: ChangeStep, known: Sequence[ProjectSnapshot]) -> list[tuple[Pro
 
 
 def _pairs(own: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
-    """Return the snapshots around each run of what these are of."""
+    """Return the pairs of snapshots around each run of one call."""
     return [(one, other) for one, other in pairwise(own) if (one.label, other.label) != (_AFTER, _BEFORE)]
 
 
 def _recorded(steps: Sequence[ChangeStep], began: ProjectSnapshot) -> set[str]:
-    """Return the paths of which the journal has the changes by the call that began with a snapshot."""
+    """Return the paths whose changes by the call of this snapshot are in the journal."""
     return {one.path for step in steps if (step.call_id, step.turn) == (began.call_id, began.turn) for one in step.changes}
 
 
 def _joined(spans: Sequence[tuple[ProjectSnapshot, ProjectSnapshot]]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
-    """Join spans that overlap: of calls that ran at the same time."""
+    """Join overlapping spans, of calls that ran at the same time."""
     found: list[tuple[ProjectSnapshot, ProjectSnapshot]] = []
     for before, after in sorted(spans, key=lambda span: (span[0].id, span[1].id)):
         if found and before.id <= found[-1][1].id:
