@@ -1,7 +1,7 @@
-"""Discovery of tools and plugins, the definitions that a model gets, and the synchronous interface to calls.
+"""Discovery of tools and plugins, the definitions for a model, and the synchronous interface for calls.
 
-Importing this module registers the built-in tools. The dispatcher, and all that calls need besides, is imported with the first
-call: whoever only shows the tools to a model pays for none of it.
+Importing this module registers the built-in tools. The dispatcher, and everything else that calls need, is imported with the
+first call, so that code that only shows the tools to a model stays fast.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ BUILT_IN = (
 )
 """Imported in this order. A new tool module is added here, and nowhere else."""
 _SCOPES = 64
-"""Tasks of the synchronous interface that keep a shell at once; of those that run nothing, the one used longest ago is closed."""
+"""Maximum number of the synchronous interface's tasks that keep a shell. The least recently used idle one is closed."""
 
 
 def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end and return the result, from sync code anywhere: the specification's name for the bridge (003-22)."""
+    """Run a coroutine and return its result, from any sync code. The specification's name for the bridge (003-22)."""
     from tools.dispatch.bridge import run_async
 
     return run_async(coroutine)
 
 
 def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
-    """Import tool modules in order (003-4), and return what is wrong with any: the specification's name for it (003-33)."""
+    """Import tool modules in order (003-4), and return the problems. The specification's name for this (003-33)."""
     return import_tools(registry, modules)
 
 
 def get_tool_definitions(
     enabled_toolsets: Sequence[str] | None = None, disabled_toolsets: Sequence[str] | None = None, quiet_mode: bool = False
 ) -> list[Any]:
-    """Schemas in OpenAI's form, for a model (003-13, 003-14).
+    """Return schemas in OpenAI's form, for a model (003-13, 003-14).
 
-    Those of ``enabled_toolsets`` if given, else all; less those of ``disabled_toolsets``. Tools that cannot work here
-    are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``.
-    What plugins add is among them after ``load_plugins``. Raises ToolsetError for an unknown toolset.
+    They are those of ``enabled_toolsets`` if given, else all, except those of ``disabled_toolsets``. Tools that cannot work here
+    are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``. Tools
+    of plugins are included after ``load_plugins``. Raises ToolsetError for an unknown toolset.
     """
     definitions = registry.get_definitions(_wanted(enabled_toolsets, disabled_toolsets))
     if not quiet_mode and _log.isEnabledFor(logging.INFO):
@@ -109,16 +109,16 @@ def own_paths(more: Iterable[str | Path] = ()) -> list[str]:
 
 
 def with_targets(paths: Iterable[str | Path]) -> list[str]:
-    """Each path as it is named and as it really is: tools name the first, and open the second."""
+    """Return each path as named and with links resolved, because tools name the first and open the second."""
     folders: dict[str, str] = {}
     named = [os.fspath(path) for path in paths]
     return list(dict.fromkeys(name for path in named for name in (os.path.abspath(path), _target(path, folders))))  # noqa: PTH100 - as a tool names it
 
 
 def _target(path: str, folders: dict[str, str]) -> str:
-    """Return the real path; ``folders`` has those of the folders that were looked up: most of our files lie beside each other."""
+    """Return the real path. ``folders`` caches resolved folders, because most of these files are in the same folders."""
     folder, name = os.path.split(path)
-    if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 - a Path would be made for each, to be text again
+    if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 - a Path would be made for each, only to become text again
         return os.path.realpath(path)  # resolve() raises on a loop
     if folder not in folders:
         folders[folder] = os.path.realpath(folder)
@@ -130,7 +130,7 @@ dispatcher: Dispatcher
 _dispatcher: Dispatcher | None = None
 _dispatcher_lock = threading.RLock()
 
-if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name for one of ours
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would accept any name
 
     def __getattr__(name: str) -> object:
         if name != "dispatcher":
@@ -139,7 +139,7 @@ if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name
 
 
 def _process_dispatcher() -> Dispatcher:
-    """Return ``dispatcher``, made at its first use."""
+    """Return ``dispatcher``, created on first use."""
     global _dispatcher
     with _dispatcher_lock:
         if _dispatcher is None:
@@ -149,13 +149,13 @@ def _process_dispatcher() -> Dispatcher:
 
 
 def _first_call(name: str, args: Any, **extra: Any) -> str:
-    """Stand in for the dispatcher's synchronous face until there is one."""
+    """Stand in for the dispatcher's synchronous interface until the first call."""
     _process_dispatcher()
     return registry.dispatch(name, args, **extra)
 
 
 def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
-    """A dispatcher over ``tools``, with its approval gate (by default one that remembers in memory only)."""
+    """Return a dispatcher for ``tools`` with its approval gate (by default one that remembers in memory only)."""
     from tools.dispatch.pipeline import Dispatcher
 
     return Dispatcher(tools, new_hooks(gate or _new_gate(own_paths())))
@@ -185,7 +185,9 @@ def _setting(protected: Sequence[str]) -> Setting:
 
 
 def face_of(runs: Callable[[], Dispatcher]) -> Dispatch:
-    """The synchronous face of what ``runs`` returns, for its registry: calls with a session's scope run as that session's do."""
+    """Return the synchronous interface of the dispatcher from ``runs``, for its registry. A session's scope uses its own
+    dispatcher.
+    """
     from tools.dispatch.json_results import as_json
 
     def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
@@ -207,21 +209,20 @@ def face_of(runs: Callable[[], Dispatcher]) -> Dispatch:
 _plugins: ProcessPlugins | None = None
 _plugins_lock = threading.Lock()
 _protected: list[str] = []
-"""Paths that the gate protects besides ``own_paths``: the files of a configuration that plugins were loaded by."""
+"""Paths that the gate protects besides ``own_paths``: the files of the configuration that plugins were loaded from."""
 
 
 def load_plugins(config: Config | None = None) -> list[PluginInfo]:
-    """Load for the whole process the plugins that a configuration enables (003-5), by default the person's own.
+    """Load the plugins that a configuration enables (003-5), by default the user's own, for the whole process.
 
-    Their tools, after the built-in ones, are from then on among ``get_tool_definitions`` and run by ``handle_function_call`` and
-    ``registry.dispatch``, and their gates and other hooks are asked about every such call, as the approval gate is. Their
-    toolsets and backends are known too. Of the configuration nothing but ``plugins`` is used. Nothing of it reaches a Crib,
-    which loads what its own configuration enables and keeps that to itself; ``crib.registry`` shows and dispatches that.
-
-    One that fails is taken back whole, and says why in ``error``. What is loaded already stays. Raises ConfigError.
+    Their tools, after the built-in ones, are from then on in ``get_tool_definitions`` and run by ``handle_function_call`` and
+    ``registry.dispatch``. Their gates and other hooks apply to every such call, as the approval gate does. Their toolsets and
+    backends are registered too. Only the section ``plugins`` of the configuration is used. None of this affects a Crib, which
+    loads the plugins of its own configuration for itself; ``crib.registry`` shows and dispatches their tools. A plugin that fails
+    is removed as a whole, with the reason in ``error``. Plugins that are loaded already stay. Raises ConfigError.
     """
     global _plugins
-    from agent.plugin_host.process_plugins import ProcessPlugins  # upwards: tests/house/test_layers.py says why
+    from agent.plugin_host.process_plugins import ProcessPlugins  # upwards: tests/house/test_layers.py explains it
 
     with _plugins_lock:
         plugins = _plugins = _plugins or ProcessPlugins(_process_dispatcher(), catalog)
@@ -229,7 +230,7 @@ def load_plugins(config: Config | None = None) -> list[PluginInfo]:
 
 
 def unload_plugins() -> None:
-    """Take back what ``load_plugins`` loaded."""
+    """Unload the plugins of ``load_plugins``."""
     if _plugins is not None:
         _plugins.unload()
 
@@ -249,23 +250,23 @@ def _protect(paths: Iterable[Path]) -> None:
             gate.judge_by(_setting([*known, *more]))
 
 
-# -- the synchronous faces -------------------------------------------------------------------------------------------
+# -- the synchronous interface ---------------------------------------------------------------------------------------
 
 _scopes: dict[str, CallScope] = {}
-"""Scopes by task, the one used last at the end."""
+"""Scopes by task, the last used at the end."""
 _last: tuple[str, CallScope] | None = None
 _scopes_lock = threading.Lock()
 
 _environments: dict[str, Mapping[str, Any]] = {}
-"""Options of each task's environment, ``backend`` among them."""
+"""Options of each task's environment, including ``backend``."""
 
 
 def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str = LOCAL, **options: Any) -> None:
     """Choose the environment of a task (003-30) before its first call: the folder, and a backend of tools.environments with its
     options, as in ``set_task_environment("t1", backend="docker", image="debian:12", cwd="/home/me/project")``.
 
-    It counts until ``end_task``. If the environment is unavailable, the task's calls fail: they run nowhere else. Raises
-    EnvironmentFailed for an unknown backend, and ToolcribError for a task that has made a call: that stays in its environment.
+    It applies until ``end_task``. If the environment is unavailable, the task's calls fail: they run nowhere else. Raises
+    EnvironmentFailed for an unknown backend, and ToolcribError for a task that has made a call, which stays in its environment.
     """
     if backend not in known_environments():
         raise EnvironmentFailed(f"unknown environment {backend!r}; known: {', '.join(known_environments())}")
@@ -290,7 +291,7 @@ def _open(task_id: str) -> Environment:
 
 
 def end_task(task_id: str) -> None:
-    """End what a task still runs, free its folders, and forget where it was to run; its next call begins anew."""
+    """End a task's processes, remove its folders, and forget its environment. Its next call starts anew."""
     global _last
     with _scopes_lock:
         _environments.pop(task_id, None)
@@ -301,20 +302,20 @@ def end_task(task_id: str) -> None:
 
 
 def _scope(task_id: str) -> CallScope:
-    """A scope for callers without a session: everything is granted, and nobody can be asked, so what would ask is denied."""
+    """Return a scope for callers without a session: everything is granted, and questions are denied, because no user can be
+    asked.
+    """
     scope = _begin(task_id)
     scope.calls.pop()
     return scope
 
 
 def _begin(task_id: str) -> CallScope:
-    """Return the task's scope for a call that begins now: while the call is in ``calls``, the scope is not closed to make room
-    for others.
-    """
+    """Return the task's scope for a new call. While the call is in ``calls``, the scope is not closed to make room for others."""
     last = _last
     if last is not None and last[0] == task_id:
         last[1].calls.append(None)
-        if _last is last:  # so nobody was about to close it
+        if _last is last:  # so no thread was about to close it
             return last[1]
         last[1].calls.pop()
     return _begin_slowly(task_id)
@@ -322,14 +323,14 @@ def _begin(task_id: str) -> CallScope:
 
 @functools.cache
 def _mind_forks_and_exit() -> None:
-    importlib.import_module("tools.dispatch.bridge")  # its loop is closed after the tasks, as it minds the exit before us
+    importlib.import_module("tools.dispatch.bridge")  # registers its exit handler first, so its loop closes last
     atexit.register(close_tasks)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget_tasks)
 
 
 def _forget_tasks() -> None:
-    """Forget the tasks in a forked child: their shells belong to the parent, which continues to use them."""
+    """Forget the tasks in a forked child. Their shells belong to the parent, which continues to use them."""
     global _last, _scopes_lock
     _last, _scopes_lock = None, threading.Lock()
     _scopes.clear()
@@ -359,7 +360,7 @@ def _begin_slowly(task_id: str) -> CallScope:
 
 
 def close_tasks() -> None:
-    """End what the tasks of the synchronous faces still run, and free their folders; the next call begins anew."""
+    """End the processes of all tasks, and remove their folders. The next call starts anew."""
     global _last
     with _scopes_lock:
         scopes, _last = list(_scopes.values()), None
@@ -370,12 +371,11 @@ def close_tasks() -> None:
 
 
 def handle_function_call(name: str, args: Json, task_id: str | None = None, user_task: str | None = None, **extra: Any) -> str:
-    """Run one call that a model asked for, and answer JSON text; the second guard of 003-20, so that nothing is ever raised.
+    """Run one call of a model, and return JSON text. The second guard of 003-20: it never raises.
 
     ``task_id`` keeps a shell and its folder between calls (see set_task_environment), until ``end_task`` or until 64 other tasks
-    came after it. ``scope=`` takes a session's CallScope instead, and the call meets that session's plugins and grants.
-    ``task_id``, ``user_task`` and ``extra`` reach handlers that take keywords; where one of the first two is not given, the
-    session's does.
+    came after it. ``scope=`` is a session's CallScope, with that session's plugins and grants. ``task_id``, ``user_task`` and
+    ``extra`` are passed to handlers that take keywords; the session's values are used if the first two are not given.
     """
     try:
         return registry.dispatch(name, args, task_id=task_id, user_task=user_task, **extra)

@@ -1,7 +1,7 @@
-"""Toolsets: named bundles of tools, which decide what a session is granted.
+"""Toolsets: named bundles of tools, which decide the tools that a session is granted.
 
-A name may be one of the bundles here, one that an operator or a plugin added, or a toolset that tools were registered under.
-Bundles may include others. ``resolve_toolset("toolcrib-cli")`` gives the tools' names.
+A name is one of the bundles here, one that an operator or a plugin added, or a toolset under which tools are registered. Bundles
+may include others. ``resolve_toolset("toolcrib-cli")`` returns the tools' names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EVERYTHING = ("all", "*")
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """``tools`` are names that need not be registered yet; ``includes`` are other toolsets."""
+    """A bundle of tools. ``tools`` are names that need not be registered yet; ``includes`` are other toolsets."""
 
     description: str
     tools: tuple[str, ...] = ()
@@ -79,23 +79,23 @@ _LEGACY_TOOLSET_MAP: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "homeassistant_tools": ("ha_list_entities", "ha_get_state", "ha_call_service"),
     }
 )
-"""Old names with a _tools suffix, as the tools they stand for (003-16). A tool that isn't registered is left out later."""
+"""Old names with a _tools suffix, with the tools they stand for (003-16). Unregistered tools are left out later."""
 
 
 class ToolsetCatalog:
-    """The bundles above, those that were added, and those that registered tools bring with them."""
+    """The bundles above, added ones, and the toolsets of registered tools."""
 
     def __init__(self, tools: ToolRegistry) -> None:
         self._tools = tools
         self._bundles: dict[str, Toolset] = dict(TOOLSETS)
         self.added: dict[str, str] = {}
-        """Name of whoever added a bundle, by the bundle's name."""
+        """Source of each added bundle, by the bundle's name."""
         self.generation = 0
 
     def add(self, name: str, definition: Mapping[str, Any] | Toolset, *, source: str = "config") -> None:
-        """A bundle of an operator or a plugin: ``{"description": ..., "tools": [...], "includes": [...]}``.
+        """Add a bundle of an operator or a plugin: ``{"description": ..., "tools": [...], "includes": [...]}``.
 
-        Raises ToolsetError for a name of our own, an unknown field or a wrong type.
+        Raises ToolsetError for a built-in name, an unknown field or a wrong type.
         """
         if name in TOOLSETS or name in _ALIASES or name in EVERYTHING or name in _LEGACY_TOOLSET_MAP:
             raise ToolsetError(f"toolset {name!r} ({source}): the name is taken by a built-in; choose another")
@@ -104,24 +104,24 @@ class ToolsetCatalog:
         self.generation += 1
 
     def remove(self, name: str) -> None:
-        """Take back a bundle that was added; one that is not there is no error."""
+        """Remove an added bundle. A missing one is not an error."""
         if self.added.pop(name, None) is not None:
             del self._bundles[name]
             self.generation += 1
 
     def names(self) -> list[str]:
-        """All that resolve, without aliases and legacy names."""
+        """Return all names that resolve, without aliases and legacy names."""
         return sorted({*self._bundles, *self._tools.toolsets()})
 
     def describe(self, name: str) -> str:
-        """Describe a toolset for people, in one line."""
+        """Describe a toolset for users, in one line."""
         name = _ALIASES.get(name, name)
         if name in self._bundles:
             return self._bundles[name].description
         return f"The tools registered under {name!r}."
 
     def resolve(self, name: str) -> list[str]:
-        """The names of its tools, each once, in order (003-11).
+        """Return the names of its tools, each once, in order (003-11).
 
         Raises ToolsetError for an unknown name, and for a cycle, with its path.
         """
@@ -158,9 +158,10 @@ class ToolsetCatalog:
     def select(
         self, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, *, without: Collection[str] = ()
     ) -> list[str]:
-        """The tools that are wanted, available or not (003-13).
+        """Return the selected tools, available or not (003-13).
 
-        Those of ``enabled`` if given, else all; less those of ``disabled``. ``without`` names single tools.
+        They are those of ``enabled`` if given, else all, except those of ``disabled``. ``without`` names single tools to leave
+        out.
         """
         chosen = dict.fromkeys(self._tools.names()) if enabled is None else self._union(enabled)
         dropped = self._union(disabled or ())
@@ -191,9 +192,9 @@ def _read(name: str, definition: Mapping[str, Any], source: str) -> Toolset:
 
 
 catalog = ToolsetCatalog(registry)
-"""The one over the built-in registry."""
+"""The catalog of the built-in registry."""
 
 
 def resolve_toolset(name: str) -> list[str]:
-    """The tools of a toolset of the built-in catalog; see ToolsetCatalog.resolve."""
+    """Return the tools of a toolset in the built-in catalog; see ToolsetCatalog.resolve."""
     return catalog.resolve(name)

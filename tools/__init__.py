@@ -1,6 +1,6 @@
-"""The built-in tools, one module a family (``NAME_tool.py``), and what tools stand on.
+"""The built-in tools, one module per family (``NAME_tool.py``), and their common parts.
 
-``dispatch`` runs a call, ``approval`` judges it, ``environments`` is where it runs; ``files`` and ``undo`` serve the file tools.
-``arguments``, ``availability``, ``clip`` and ``redact`` serve every tool, ``alive`` whoever asks for a process;
-``installed`` finds our own code, which no tool changes.
+``dispatch`` runs a call, ``approval`` decides about it, ``environments`` are where it runs; ``files`` and ``undo`` serve the file
+tools. ``arguments``, ``availability``, ``clip`` and ``redact`` serve every tool; ``alive`` checks whether a process runs;
+``installed`` finds toolcrib's own code, which no tool may change.
 """

@@ -1,4 +1,4 @@
-"""Tests for living processes. A process id is given out again; together with its start and the boot it is unique."""
+"""Checks of living processes. Process ids are reused; together with the start time and the boot they are unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @functools.cache
 def boot() -> str:
-    """The machine's current boot; "" where that is unknown (not Linux)."""
+    """Return the id of the machine's current boot; "" if unknown (not Linux)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -17,7 +17,7 @@ def boot() -> str:
 
 
 def started(pid: int) -> str | None:
-    """Return when a process started, in ticks since the boot; None for one that has ended, waited for or not (or no Linux)."""
+    """Return a process's start time, in ticks since the boot; None if it has ended, even if unreaped (or without Linux)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -26,11 +26,11 @@ def started(pid: int) -> str | None:
 
 
 def exists(pid: int) -> bool:
-    """Return whether any process has this number; one that has ended keeps it until it is waited for."""
+    """Return whether a process with this number exists; an ended one keeps it until it is reaped."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # another's
+    except OSError:  # another user's process
         return True
     return True

@@ -1,4 +1,4 @@
-"""Arguments: brought to the schema's types where nothing is lost, checked, and answered with the part of the schema they miss."""
+"""Check arguments: convert them to the schema's types if that loses nothing, and explain errors with the schema's part."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _INTEGER = Regex(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800
 _SHOWN_ERRORS = 3
 _ALIASES: Mapping[str, str] = {"old_string": "old", "new_string": "new"}
-"""Names that models know from other tools, with the property that a closed schema may have for the same. They are not shown, so
-that schemas stay small.
+"""Names that models know from other tools, with the schema's property of the same meaning. They are not shown, to keep schemas
+small.
 """
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TOO_DEEP = "nested too deep; send a flatter value"
@@ -31,7 +31,7 @@ _DRAFT = Regex(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/202
 def make_validator(schema: Mapping[str, Json]) -> Any:
     """Return a validator for a JSON Schema (Draft 2020-12 unless ``$schema`` differs). It never fetches or reads a reference.
 
-    Raises ValueError or jsonschema_rs.ReferencingError for a bad schema, and for one that refers to anything outside of itself.
+    Raises ValueError or jsonschema_rs.ReferencingError for an invalid schema, and for one that refers to anything outside itself.
     """
     import jsonschema_rs
 
@@ -43,9 +43,9 @@ def _refuse(uri: str) -> NoReturn:
 
 
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
-    """Return None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, fault).
+    """Return None for a valid JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the error, error).
 
-    A reference that leads out of the schema is a fault, wherever it stands; so is a ``$schema`` that names no known draft.
+    A reference out of the schema is an error anywhere, as is a ``$schema`` that names no known draft.
     """
     import jsonschema_rs
 
@@ -63,7 +63,7 @@ def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
 
 
 def _outer_reference(schema: Json) -> tuple[Sequence[str | int], str] | None:
-    """Return the path of the first reference that leads out of the schema, with what is wrong with it; None if there is none."""
+    """Return the path of the first reference out of the schema, with the error; None if there is none."""
     found = list(_references(schema, "", ()))
     ids = {"", *(uri for path, _, uri in found if path[-1] == "$id")}
     for path, reference, uri in found:
@@ -103,17 +103,17 @@ def _references(
 
 
 def _fault(message: str, found: Json) -> str:
-    """Return the message of a bad schema; where a type is none, with those that there are."""
-    if not isinstance(found, str) or "'anyOf'" not in message:  # the one place of the meta-schema that has it
+    """Return the message of an invalid schema; for an unknown type it lists the valid ones."""
+    if not isinstance(found, str) or "'anyOf'" not in message:  # the only place of the meta-schema that has it
         return message[:300]
     alike = near(found, _TYPES)
     return f"{found[:80]!r} is no type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")
 
 
 def misfit(schema: Mapping[str, Json], value: Json) -> str:
-    """Say where ``value`` breaks a JSON Schema, with its JSON path; "" where it fits. Nothing is coerced.
+    """Return where ``value`` violates a JSON Schema, with its JSON path; "" if it fits. Nothing is converted.
 
-    A schema that is none fits nothing.
+    Nothing fits an invalid schema.
     """
     import jsonschema_rs
 
@@ -126,19 +126,19 @@ def misfit(schema: Mapping[str, Json], value: Json) -> str:
 
 
 def _plain(schema: Json) -> Json:
-    """A copy of dicts and lists only: the library takes no others, which read-only schemas are."""
+    """Return a copy of dicts and lists only, because the library accepts no others, such as read-only schemas."""
     if isinstance(schema, Mapping):
         return {key: _plain(item) for key, item in schema.items()}
     return [_plain(item) for item in schema] if isinstance(schema, list | tuple) else schema
 
 
 def not_json(error: Exception) -> str:
-    """Return what is wrong with arguments that raised ``error`` when they were to be JSON, and what to send instead."""
+    """Return the reason why arguments that raised ``error`` are not JSON, and what to send instead."""
     return _TOO_DEEP if isinstance(error, RecursionError) else f"not JSON: {error}; send plain JSON values"
 
 
 def own_copy(args: dict[str, Json]) -> dict[str, Json]:
-    """A copy that shares no list or dict with ``args``. Raises InvalidArguments where it is nested too deep."""
+    """Return a copy that shares no list or dict with ``args``. Raises InvalidArguments if it is nested too deep."""
     own = args.copy()
     try:
         for key, value in args.items():
@@ -172,11 +172,11 @@ class ArgumentCheck:
         self._integers = tuple(name for name, schema in properties.items() if _types(schema) == {"integer"})
 
     def __call__(self, args: Json) -> dict[str, Json]:
-        """The arguments as the handler gets them; ``args`` itself is never changed. Raises InvalidArguments.
+        """Return the arguments for the handler; ``args`` itself is never changed. Raises InvalidArguments.
 
-        None and an empty string mean no arguments (002-35). A JSON text of an object is read. Strings become numbers,
-        booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42). A name of
-        ``_ALIASES`` stands for the property of the schema that is not given: gates and handlers see the schema's names alone.
+        None and an empty string mean no arguments (002-35). A JSON text of an object is parsed. Strings become numbers, booleans,
+        lists or objects only if the schema accepts no string and the text is exactly one ("42" -> 42). A name of ``_ALIASES`` is
+        replaced by the schema's property if that is missing: gates and handlers only see the schema's names.
         """
         checked = args if type(args) is dict else self._object(args)
         try:
@@ -186,7 +186,7 @@ class ArgumentCheck:
                     raise InvalidArguments(self._explain(checked))
         except RecursionError:
             raise InvalidArguments(_TOO_DEEP) from None
-        except ValueError as error:  # from the checker: it can't even be looked at
+        except ValueError as error:  # from the checker: the value cannot even be read
             raise InvalidArguments(not_json(error)) from error
         for name in self._integers:
             value = checked.get(name)
@@ -221,7 +221,7 @@ class ArgumentCheck:
             path = list(error.instance_path)
             where = (_json_path("", path) or "arguments").lstrip(".")
             expected = f"; expected {self._snippet(_subschema(self._parameters, path))}"
-            again = where in told  # what is expected at one path is said once
+            again = where in told  # the expectation at one path is reported once
             said.append(f"{where}: {error.message[:200]}{'' if again else self._hint(args, path) + expected}")
             told.add(where)
         if len(errors) > _SHOWN_ERRORS:
@@ -258,7 +258,7 @@ def _subschema(schema: Json, path: Sequence[str | int]) -> Json:
 
 
 def _types(schema: Json) -> set[str]:
-    """The types that a schema names, looking into anyOf and oneOf; empty where it says none."""
+    """Return the types that a schema names, including anyOf and oneOf; empty if it names none."""
     if not isinstance(schema, Mapping):
         return set()
     named = schema.get("type")
@@ -284,7 +284,7 @@ def _coerce(value: Json, schema: Json) -> Json:
 
 
 def _from_text(text: str, types: set[str]) -> Json:
-    """The value that the text spells out, if it is of one of the types; else the text."""
+    """Return the value in the text, if it has one of the types; else the text."""
     for kind, read in _READERS:
         if kind in types and (value := read(text.strip())) is not _UNREAD:
             return value

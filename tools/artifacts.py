@@ -1,4 +1,4 @@
-"""Large results as a session's artifacts: kept with the session by digest, and read as files are."""
+"""Large results as a session's artifacts: stored with the session by digest, and read like files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FILE = "artifact-{}.txt"
 
 
 async def keep_text(scope: CallScope, text: str, call_id: str) -> str:
-    """Keep the whole of a result that is clipped, and return words that say where. Raises LeaseLost.
+    """Store the whole of a clipped result, and return a note about its location. Raises LeaseLost.
 
-    A store that can't be written loses the whole, never the result.
+    If the store is not writable, the whole is lost, but never the result.
     """
     if scope.artifacts is None:
         return spill_to(lambda: scope.spill_dir, call_id)(text)
@@ -37,22 +37,22 @@ async def keep_text(scope: CallScope, text: str, call_id: str) -> str:
 
 
 async def keep(scope: CallScope, whole: str | bytes) -> str:
-    """Keep it, without the secrets that are known, and return its name. Raises StoreFailed, ValueError for what is too large."""
+    """Store data without known secrets, and return its name. Raises StoreFailed, ValueError if it is too large."""
     data = _bare(scope, whole)
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data):,} bytes, and an artifact has at most {MOST_BYTES:,}")
-    assert scope.artifacts is not None  # noqa: S101 - the callers looked
+    assert scope.artifacts is not None  # noqa: S101 - the callers checked
     digest = await scope.artifacts.put(scope.identity.session_id, data)
     return named(digest)
 
 
 async def keep_file(scope: CallScope, path: Path) -> str:
-    """Keep a file of the spill folder as an artifact instead, and return its name; where that can't be, the file's own.
+    """Move a file of the spill folder to an artifact, and return its name; if that fails, the file's own path.
 
     Raises LeaseLost.
     """
     try:
-        if scope.artifacts is None or path.stat().st_size > MOST_BYTES:  # noqa: ASYNC240 - one local look
+        if scope.artifacts is None or path.stat().st_size > MOST_BYTES:  # noqa: ASYNC240 - one local call
             return str(path)
         name = await keep(scope, await asyncio.to_thread(path.read_bytes))
         path.unlink()  # noqa: ASYNC240 - as above
@@ -80,7 +80,7 @@ async def as_file(scope: CallScope, name: str) -> Path:
 
 
 def name_of(path: str) -> str:
-    """Return the name of the artifact that a file of the spill folder has the content of; another path as it is."""
+    """Return the artifact's name for a file of the spill folder; any other path unchanged."""
     begin, end = _FILE.split("{}")
     file = os.path.basename(path)  # noqa: PTH119 - a path of any environment
     return f"{PREFIX}{file[len(begin) : -len(end)]}" if file.startswith(begin) and file.endswith(end) else path

@@ -1,6 +1,6 @@
-"""Ready-made check_fns: whether a tool can work here, and if not, what a person could do about it.
+"""Ready-made check_fns: whether a tool can work here, and if not, what the user can do about it.
 
-The same arguments give the same function, so that the registry runs a check which tools share once.
+Equal arguments return the same function, so that the registry runs a shared check once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Check: TypeAlias = Callable[[], "Literal[True] | Unavailable"]
 
 @cache
 def needs_env(*names: str, hint: str = "") -> Check:
-    """All these environment variables must be set and not empty."""
+    """Require all these environment variables to be set and not empty."""
 
     def check() -> Literal[True] | Unavailable:
         missing = [name for name in names if not os.environ.get(name)]
@@ -36,7 +36,7 @@ def needs_binary(*names: str, hint: str = "") -> Check:
     def check() -> Literal[True] | Unavailable:
         nonlocal found
         path = os.environ.get("PATH", "")
-        if found[0] == path and os.access(found[1], os.X_OK):  # a look for each session, not one in each folder of PATH
+        if found[0] == path and os.access(found[1], os.X_OK):  # a check for each session, not for each folder of PATH
             return True
         from shutil import which
 
@@ -51,7 +51,7 @@ def needs_binary(*names: str, hint: str = "") -> Check:
 
 @cache
 def needs_module(name: str, *, extra: str = "") -> Check:
-    """Require this Python module; ``extra`` is the one of toolcrib's extras that brings it."""
+    """Require this Python module; ``extra`` is the extra of toolcrib that installs it."""
 
     def check() -> Literal[True] | Unavailable:
         from importlib.util import find_spec

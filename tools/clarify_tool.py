@@ -1,4 +1,4 @@
-"""``clarify``: ask the person a question and get the answer as the call's result."""
+"""``clarify``: ask the user a question; the answer is the call's result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MOST_CHOICES = 4
 
 
 def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """PENDING with a ticket whose answer, a text, becomes the result. Choices are offers: any text is a good answer.
+    """Return PENDING with a ticket whose answer, a text, becomes the result. Choices are offers: any text is a valid answer.
 
-    Raises InvalidArguments for an empty question, and for choices that are empty or the same.
+    Raises InvalidArguments for an empty question, and for empty or equal choices.
     """
     question = args["question"].strip()
     choices = [choice.strip() for choice in args.get("choices") or ()]

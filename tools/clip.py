@@ -1,4 +1,4 @@
-"""Bounded results: the head and the tail stay, and the whole goes to a file that the model can read."""
+"""Bounded results: the head and the tail are kept, and the whole goes to a file that the model can read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_RESULT_CHARS = 40_000
 
 
 def _encoder(*, ensure_ascii: bool) -> Callable[[Json], str]:
-    """Make an encoder that raises RecursionError, not ValueError, for a value that contains itself.
+    """Return an encoder that raises RecursionError, not ValueError, for a value that contains itself.
 
-    Watching for such values costs more than encoding a small result. So does making json's own encoder anew for each value, as
-    JSONEncoder.encode does; not every Python has it.
+    Checking for such values costs more than encoding a small result. So does creating json's own encoder for each value, as
+    JSONEncoder.encode does; not every Python has that encoder.
     """
     encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, allow_nan=False, check_circular=False)
     make: Any = getattr(json.encoder, "c_make_encoder", None)
@@ -38,22 +38,24 @@ _encode, _encode_ascii = _encoder(ensure_ascii=False), _encoder(ensure_ascii=Tru
 
 _HEAD_SHARE = 0.6
 _SHORT_STRING = 1_000
-"""Strings up to this many characters stay whole when a structure is clipped: they are its paths, codes and counts."""
+"""Strings up to this length stay whole when a structure is clipped: they are its paths, codes and counts."""
 
 
 def encode(value: Json) -> str:
-    """JSON text of any handler's value, always good UTF-8. Raises TypeError, ValueError or RecursionError where JSON has none."""
+    """Return the JSON text of any handler's value, in valid UTF-8. Raises TypeError, ValueError or RecursionError if it is not
+    JSON.
+    """
     text = _encode(value)
     if not text.isascii():
         try:
             text.encode()
-        except UnicodeEncodeError:  # a lone surrogate, from a file name that isn't UTF-8
+        except UnicodeEncodeError:  # a lone surrogate, from a file name that is not UTF-8
             return _encode_ascii(value)
     return text
 
 
 def clip_text(text: str, limit: int, full: str) -> str:
-    """Cut ``text`` to about ``limit`` characters, at line ends where there are some, with a note of what is left out.
+    """Cut ``text`` to about ``limit`` characters, at line ends if possible, with a note about the omission.
 
     ``full`` says where the whole is.
     """
@@ -70,10 +72,10 @@ def clip_text(text: str, limit: int, full: str) -> str:
 
 
 def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
-    """``value`` small enough that its JSON text has about ``limit`` characters, or the value itself if it has.
+    """Return ``value``, or a clipped form of about ``limit`` characters of JSON text.
 
-    ``spill`` keeps the whole text somewhere and answers with words that say where. Of a structure, long strings are
-    clipped first; if that is not enough, what remains is a text of its two ends.
+    ``spill`` stores the whole text and returns words that say where. In a structure, long strings are clipped first; if that is
+    not enough, the result is a text of its two ends.
     """
     if isinstance(value, str):
         return value if len(value) <= limit else clip_text(value, limit, spill(value))
@@ -88,7 +90,7 @@ def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
 
 
 def whole_text(value: Json) -> str:
-    """Return a result's whole text, for a person or model to read."""
+    """Return a result's whole text, readable for users and models."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
@@ -110,7 +112,7 @@ def _shorten(value: Json, limit: int, full: str) -> Json:
 
 
 def _new_file(folder: Path, name: str) -> tuple[Path, int]:
-    """A file that was not there before: models reuse call ids, and an earlier result must stay as it is."""
+    """Create a new file: models reuse call ids, and an earlier result must not be overwritten."""
     for number in itertools.count(1):
         path = folder / (f"{name}.txt" if number == 1 else f"{name}-{number}.txt")
         try:
@@ -121,7 +123,7 @@ def _new_file(folder: Path, name: str) -> tuple[Path, int]:
 
 
 def spill_to(folder: Callable[[], Path], call_id: str) -> Callable[[str], str]:
-    """A spill that writes a file of its own, ``<folder>/<call id>.txt``, for its owner alone.
+    """Return a spill function that writes ``<folder>/<call id>.txt``, readable for its owner only.
 
     A full disk loses the file, never the result.
     """

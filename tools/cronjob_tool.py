@@ -1,4 +1,4 @@
-"""The schema of ``cronjob``, and what a call of it would do. Its handler belongs to the agent loop: agent/cron/handler.py."""
+"""The schema of ``cronjob``, and the effects of a call. Its handler belongs to the agent loop: agent/cron/handler.py."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MISSED = ("once", "skip")
 
 
 def effects(args: dict[str, Any], ctx: ToolCallContext) -> tuple[SchedulesJob, ...]:
-    """Return what is to be agreed to: a new job, or one in the place of another; nothing for all else.
+    """Return the job that needs an approval: a new one, or one that replaces another; () for all other actions.
 
-    Raises InvalidArguments for a schedule that can't be understood, or comes too often.
+    Raises InvalidArguments for a schedule that is invalid or too frequent.
     """
     action = args.get("action")
     if action not in (CREATES, CHANGES):
@@ -31,8 +31,9 @@ def effects(args: dict[str, Any], ctx: ToolCallContext) -> tuple[SchedulesJob, .
 
 
 def planned_by(args: Mapping[str, Any], settings: Mapping[str, Any], platform: str) -> SchedulesJob:
-    """Return the job that arguments describe, whole, by the operator's settings; ``platform`` is where it is asked for. Raises
-    InvalidArguments.
+    """Return the complete job for the arguments and the operator's settings; ``platform``: the platform of the request.
+
+    Raises InvalidArguments.
     """
     from tools.schedules.parse import read
     from tools.schedules.schedule import lasting

@@ -16,12 +16,12 @@ ENDS: Mapping[str, tuple[str, LineStyle]] = {
     "interrupted": ("stopped", "warn"),
     "ended": ("ended by a gate", "warn"),
 }
-"""How a delegate ended, by what its result says: in words, and their style."""
+"""How a delegate ended, by its result: as text, and the text's style."""
 _ID_CHARS, _PROBLEM_CHARS = 12, 400
 
 
 def used_words(turns: int, tokens: int) -> str:
-    """Word what a delegate used: ``3 turns, 1,234 tokens``."""
+    """Return what a delegate used as text: ``3 turns, 1,234 tokens``."""
     return f"{turns} turn{'' if turns == 1 else 's'}, {tokens:,} token{'' if tokens == 1 else 's'}"
 
 
@@ -35,7 +35,7 @@ def _outcome(data: Mapping[str, Any]) -> tuple[str, LineStyle] | None:
 
 
 def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
-    """Return what to say below a call: why the delegate failed, and what it used."""
+    """Return the lines below a call: why the delegate failed, and what it used."""
     if "ended" not in data:
         return []
     if data["ended"] == "works on":
@@ -48,7 +48,7 @@ def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
 
 
 MOST_SECONDS = 86_400.0
-"""Seconds after which the dispatcher ends the call, whatever the configuration lets a delegate take."""
+"""Seconds after which the dispatcher ends the call, whatever limit the configuration gives a delegate."""
 
 registry.register(
     name="delegate_task",

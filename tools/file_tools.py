@@ -1,4 +1,4 @@
-"""read_file, write_file, patch and search_files: wherever the session's environment is (toolset ``file``)."""
+"""read_file, write_file, patch and search_files, in the session's environment (toolset ``file``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _number(default: int, most: int, least: int = 1, description: str = "") -> d
 
 
 def _content(data: Mapping[str, Any]) -> str | None:
-    """Return what read_file returned as text: a file, or the entries of a folder."""
+    """Return the result of read_file as text: a file, or the entries of a folder."""
     if isinstance(content := data.get("content"), str):
         total = "" if data.get("total_lines") is None else f" of {data['total_lines']}"
         lines = f"lines {data.get('first_line')} to {data.get('last_line')}{total}" if content else "empty"
@@ -36,7 +36,7 @@ def _content(data: Mapping[str, Any]) -> str | None:
 
 
 def _found(data: Mapping[str, Any]) -> str | None:
-    """Return what search_files returned as text: a line for each match or file."""
+    """Return the result of search_files as text: a line for each match or file."""
     if isinstance(found := data.get("matches"), Sequence):
         rows = [_match(one) for one in found if isinstance(one, Mapping)]
     elif isinstance(files := data.get("files"), Sequence):

@@ -1,6 +1,6 @@
-"""The schemas of ``create_file`` and ``edit_file``, which work on one file in memory. Their handlers: agent/filepair/state.py.
+"""The schemas of ``create_file`` and ``edit_file``, for one file in memory. Their handlers: agent/filepair/state.py.
 
-Not among the built-in tools that every session may get: who runs variants side by side offers them.
+They are not among the built-in tools of every session: the code that runs variants side by side offers them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _EDIT: dict[str, Json] = {
 
 
 def offer(tools: ToolRegistry = registry) -> None:
-    """Register both tools, unless they are: the toolset ``filepair`` resolves from now on, and no preset has it."""
+    """Register both tools, unless they are registered. The toolset ``filepair`` then resolves, and no preset includes it."""
     for name, schema, emoji in (("create_file", _CREATE, "📄"), ("edit_file", _EDIT, "✏️")):
         if tools.get(name) is None:
             tools.register(name, TOOLSET, schema, None, emoji=emoji, kind="other")

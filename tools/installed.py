@@ -1,4 +1,4 @@
-"""Places of toolcrib's own code, and of the Python that runs it: no tool changes what the next start would run."""
+"""Locations of toolcrib's own code and of its Python, which no tool may change, because the next start would run it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from tools.judge.own_code import Installed
 
 TOPS = ("toolcrib", "tools", "toolsets.py", "model_tools.py", "agent", "plugins")
-"""Names that the distribution brings to the top level."""
+"""Names that the distribution installs at the top level."""
 
 
 def installed(*, develop: bool = False) -> Installed:
-    """Return what is closed to tools in this process. ``develop``: but for the checkout that toolcrib runs from, if it does: its
-    sources are what a person wants worked on.
+    """Return the paths that tools may not change in this process. ``develop``: except the checkout that toolcrib runs from.
+
+    The user then works on that checkout's sources.
     """
     from tools.judge.own_code import Installed
 
@@ -41,7 +42,7 @@ def installed(*, develop: bool = False) -> Installed:
 
 
 def _interpreter(scripts: Path) -> Iterator[Path]:
-    """Yield its programs: in an environment of its own all of them, else the interpreter and ours alone."""
+    """Yield the interpreter's programs: all of them in a virtual environment, else the interpreter and toolcrib only."""
     if sys.prefix != sys.base_prefix:
         yield from (Path(sys.prefix, "pyvenv.cfg"), scripts)
     else:
@@ -49,7 +50,7 @@ def _interpreter(scripts: Path) -> Iterator[Path]:
 
 
 def _tool_folders() -> Iterator[Path]:
-    """Yield the folders in which uv and pipx keep the environments of tools, where there are some."""
+    """Yield the existing folders where uv and pipx keep the environments of tools."""
     home = Path.home()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     pipx = os.environ.get("PIPX_HOME")
@@ -65,12 +66,12 @@ def _named_and_real(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 _PATIENCE = 2.0
-"""Seconds that tmux has to say where we are."""
+"""Seconds that tmux has to answer."""
 
 
 @lru_cache(maxsize=8)
 def _multiplexed(tmux: str, pane: str, sty: str, zellij: str) -> tuple[str, ...]:
-    """Return the names by which our own terminal can be reached in a multiplexer; ``*`` where tmux doesn't say them."""
+    """Return the names of this process's own terminal in a multiplexer; ``*`` if tmux does not report them."""
     names = [zellij] if zellij else []
     if sty:
         names += [sty, sty.partition(".")[2] or sty]

@@ -1,6 +1,6 @@
-"""Formats of well-known keys and tokens, by a literal that stands in every one of them.
+"""Formats of well-known keys and tokens, each with a literal that every one of them contains.
 
-The prefixes and lengths are those that the vendors publish, most of them for secret scanning
+The prefixes and lengths are published by the vendors, most of them for secret scanning
 (https://docs.github.com/en/code-security/secret-scanning/introduction/supported-secret-scanning-patterns).
 """
 
@@ -79,4 +79,4 @@ FORMATS: Mapping[str, str] = {
     "AGE-SECRET-KEY-1": r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}",
     "PRIVATE KEY": r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
 }
-"""Patterns of keys. The literal is looked for first: the pattern takes a hundred times as long."""
+"""Patterns of keys by literal. The literal is searched first, because the pattern takes a hundred times as long."""

@@ -1,4 +1,4 @@
-"""Secrets never reach a model: known values and well-known key formats are taken out of every result."""
+"""Keep secrets from models: known values and well-known key formats are removed from every result."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _HOLDS_PASSWORD = Regex(
     r"://[^\s/@]{0,500}:[^\s@]{1,500}@|(?:^|[?&;,\s])[\w-]*(?:password|passwd|pwd|token|secret|key|sig)=[^\s&;]", re.I
 )
 _SHORTEST = 8
-"""Characters. A shorter value ("test", "1234") would blank out innocent text everywhere."""
+"""Minimum length of a value. A shorter one ("test", "1234") would hide innocent text everywhere."""
 
 _SHORTEST_KEY = 15
-"""Characters of the shortest text that one of the formats matches."""
+"""Length of the shortest text that one of the formats matches."""
 _SHORTEST_ENCODED = 9
-"""Characters of the shortest encoded form of a known value that is looked for."""
+"""Minimum length of an encoded form of a known value that is searched."""
 
 _KEYS = Regex("|".join(FORMATS.values()))
 _BEGUN = Regex(rf"(?:{'|'.join(map(re.escape, FORMATS))})[A-Za-z0-9_.:/+=-]*\Z")
-"""The beginning of a key at a text's end; a private key's is one of ``_KEYS`` already."""
+"""The beginning of a key at the end of a text; ``_KEYS`` already covers that of a private key."""
 _LONGEST_BEGUN = 200
-"""Characters from the end within which a key begins that is not known as one yet."""
+"""Number of characters at the end where an unrecognised key may begin."""
 _TELLING = 4
-"""Characters of a secret that give something of it away."""
+"""Number of a secret's characters that reveal some of it."""
 _HINTS = tuple((mark, tuple(hint for hint in FORMATS if mark in hint)) for mark in "_-.")
 _PRIVATE = "PRIVATE KEY"
 _OTHER_HINTS = tuple(hint for hint in FORMATS if {*"_-."}.isdisjoint(hint) and hint != _PRIVATE)
 _BETWEEN = " \t\r\n\"'`+\\,|"
-"""Characters that a value may be split by: line ends, blanks, and the signs that join texts in programs."""
+"""Characters that may split a value: line ends, blanks, and the signs that join texts in programs."""
 _JOINED = str.maketrans("", "", _BETWEEN)
 
 
 def may_be_secret(name: str, value: str) -> bool:
-    """Return whether a variable may hold a secret, by its name or as a URL or connection string with a password in it.
+    """Return whether a variable may hold a secret, by its name, or as a URL or connection string with a password.
 
-    Broader than what ``Redactor.of`` blanks out of results, where a wrong guess would hide innocent text.
+    This is broader than ``Redactor.of``, which hides text in results, where a wrong guess would hide innocent text.
     """
     named = name not in ("PWD", "OLDPWD") and _MAYBE_SECRET.search(name) is not None
     return named or _HOLDS_PASSWORD.search(value) is not None
@@ -75,12 +75,13 @@ _IN_FORM = (
     (Regex(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}"), "[redacted]"),
     (Regex(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{24,}"), "[redacted]"),
 )
-"""Forms that a secret may have, the more telling ones first. Names and digests look so too."""
+"""Forms that a secret may have, the more specific first. Names and digests may match too."""
 
 
 def without_forms(text: str) -> str:
-    """Take out all that has the form of a secret: passwords in URLs, values behind telling names, long strings of letters and
-    digits. For text that goes to strangers; it takes out much that is none.
+    """Remove all text in the form of a secret: passwords in URLs, values after names of secrets, long random strings.
+
+    For text that leaves the user's machine. It also removes much that is not secret.
     """
     for form, instead in _IN_FORM:
         text = form.sub(instead, text)
@@ -88,7 +89,7 @@ def without_forms(text: str) -> str:
 
 
 def _has_hint(text: str) -> bool:
-    """Return whether ``text`` may hold a key of one of the formats. No key but a private one has a blank in it."""
+    """Return whether ``text`` may hold a key of one of the formats. Only a private key contains blanks."""
     if _PRIVATE in text:
         return True
     words = [word for word in text.split() if len(word) >= _SHORTEST_KEY]
@@ -107,7 +108,7 @@ def _has_hint(text: str) -> bool:
 
 
 def _encoded(value: str) -> Iterator[str]:
-    """Yield a value as a URL, hexadecimal digits and base64 have it, there at each of the places that it may begin in a text."""
+    """Yield a value as it appears in URLs, hexadecimal digits and base64, the last in all three alignments."""
     from base64 import b64encode
     from urllib.parse import quote, quote_plus
 
@@ -118,7 +119,7 @@ def _encoded(value: str) -> Iterator[str]:
     yield raw.hex()
     yield raw.hex().upper()
     for before in range(3):
-        # The first and the last characters depend on what stands around the value.
+        # The first and the last characters depend on the text around the value.
         whole = b64encode(b"\0" * before + raw).rstrip(b"=").decode()
         inner = whole[(before * 8 + 5) // 6 : len(whole) - (1 if (before + len(raw)) % 3 else 0)]
         if len(inner) >= _SHORTEST_ENCODED:
@@ -130,17 +131,17 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 class Redactor:
-    """A redactor for the values it was given by name, and for anything that has the form of a well-known key."""
+    """Removes the given named values, and all text in the form of a well-known key."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None, shortest: int = _SHORTEST) -> None:
-        """Values of fewer than ``shortest`` characters are left."""
+        """Values of fewer than ``shortest`` characters are ignored."""
         found: dict[str, str] = {}
         for name, value in (secrets or {}).items():
             if len(value) >= shortest:
                 found[value] = name
-                for ascii_only in (False, True):  # as it stands in JSON text
+                for ascii_only in (False, True):  # as in JSON text
                     found.setdefault(json.dumps(value, ensure_ascii=ascii_only)[1:-1], name)
-        # Longest first: a secret that contains another goes as a whole.
+        # Longest first, so that a secret that contains another is replaced as a whole.
         self._secrets = sorted(found.items(), key=lambda item: -len(item[0]))
         forms = {form: name for value, name in found.items() for form in _encoded(value) if form not in found}
         self._encoded = sorted(forms.items(), key=lambda item: -len(item[0]))
@@ -150,11 +151,11 @@ class Redactor:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> Redactor:
-        """``secrets``, and every variable whose name says that it is one: API_KEY, TOKEN, PASSWORD and their like."""
+        """Return a redactor for ``secrets`` and every variable with a secret's name: API_KEY, TOKEN, PASSWORD and the like."""
         return cls({**{name: value for name, value in environ.items() if _SECRET_NAME.search(name)}, **(secrets or {})})
 
     def touches(self, text: str) -> bool:
-        """Return whether ``text`` may hold a secret. Cheap; may be True for text that holds none."""
+        """Return whether ``text`` may hold a secret. Cheap; may be True for text without one."""
         for value, _ in self._secrets:
             if value in text:
                 return True
@@ -163,7 +164,7 @@ class Redactor:
         return len(text) >= _SHORTEST_KEY and _has_hint(text)
 
     def text(self, text: str) -> str:
-        """Return ``text`` without known values, as they are, encoded or split, and without what has the form of a key."""
+        """Return ``text`` without known values, in plain, encoded or split form, and without text in the form of a key."""
         for value, name in self._secrets:
             if value in text:
                 text = text.replace(value, f"[redacted: {name}]")
@@ -172,14 +173,16 @@ class Redactor:
         return _KEYS.sub("[redacted: key]", text) if len(text) >= _SHORTEST_KEY and _has_hint(text) else text
 
     def _hidden(self, text: str) -> list[tuple[str, str]]:
-        """Return the values, and their encoded forms, that stand in ``text`` once what may split them is taken out."""
+        """Return the values, and their encoded forms, that ``text`` contains when the characters that may split them are
+        removed.
+        """
         if len(text) < self._least:
             return []
         joined = text.translate(_JOINED)
         return [(value, name) for value, name in self._joined if value in joined]
 
     def growing(self, text: str) -> str:
-        """Return text that more will follow, without an end that may be the beginning of a secret."""
+        """Return text that will be continued, without an end that may be the beginning of a secret."""
         end = len(text)
         for value, _ in (*self._secrets, *self._encoded):
             at = max(0, len(text) - len(value) + 1)
@@ -192,7 +195,7 @@ class Redactor:
         return self.text(text[: end if begun is None else min(end, begun.start())])
 
     def data(self, value: Json) -> Json:
-        """Redact every string in a JSON value, keys too."""
+        """Redact every string in a JSON value, including keys."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -203,7 +206,7 @@ class Redactor:
 
 
 class RedactingSink:
-    """Takes the secrets out of what calls report of their work, before whoever watches sees it."""
+    """Removes secrets from the activity that calls report, before observers see it."""
 
     def __init__(self, sink: EventSink, redactor: Redactor) -> None:
         self._sink = sink
@@ -211,12 +214,12 @@ class RedactingSink:
         self._failed = False
 
     def emit(self, event: ActivityEvent) -> None:
-        """Hand the event on. One that can't be read is left out, and a sink that raises is logged once: neither ends the call."""
+        """Pass the event on. An unreadable event is dropped, and an error of the sink is logged once: neither ends the call."""
         try:
             data = self._redactor.data
             patch = None if event.patch is None else [data(one) for one in event.patch]
             self._sink.emit(ActivityEvent(event.message_id, data(event.activity_type), data(event.content), patch))
-        except Exception as error:  # noqa: BLE001 - what a tool reports, or a program does with it, is neither's fault
+        except Exception as error:  # noqa: BLE001 - neither a tool's report nor the observer's error is the call's fault
             if not self._failed:
                 self._failed = True
                 name, said = type(error).__name__, Private(self._redactor.text(str(error)[:500]))

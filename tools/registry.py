@@ -1,4 +1,4 @@
-"""The registry that tools register at, and how hermes modules word their results."""
+"""The registry of tools, and the result helpers of hermes modules."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["registry", "tool_error", "tool_result"]
 
 
 def tool_error(message: object, **extra: Any) -> str:
-    """Word a failure as the JSON text that a handler returns: ``{"error": message, **extra}``."""
+    """Return a failure as the JSON text for a handler to return: ``{"error": message, **extra}``."""
     return json.dumps({"error": str(message), **extra}, ensure_ascii=False)
 
 
 def tool_result(data: Any = None, **values: Any) -> str:
-    """Word a result as the JSON text that a handler returns: ``data``, or an object of ``values``."""
+    """Return a result as the JSON text for a handler to return: ``data``, or an object of ``values``."""
     return json.dumps(values if data is None else data, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.registry import registry
 
 MOST_TEXT = 8_000
-"""Characters of a message: somebody who is asked about it can be shown all of it."""
+"""Maximum length of a message, short enough to show all of it in an approval request."""
 
 registry.register(
     name="send_message",

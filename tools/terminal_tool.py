@@ -1,4 +1,4 @@
-"""``terminal``: a shell command in the session's environment, and what came of it, said plainly."""
+"""``terminal``: run a shell command in the session's environment, and report the result in plain words."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tools.registry import registry
 if TYPE_CHECKING:
     import asyncio
 
-_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
+_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - only compared, not used
 DEFAULT_TIMEOUT = 120
 MAX_TIMEOUT = 600
-"""Seconds."""
+"""Maximum time limit in seconds."""
 KEEP = 24_000
-"""Bytes of each stream that the model is shown; what is more goes to a file."""
+"""Bytes of each stream shown to the model; the rest goes to a file."""
 _LAST = 8_000
-"""Bytes of what an interrupted command had printed that are shown."""
+"""Bytes shown of the output of an interrupted command."""
 _BETWEEN_REPORTS = 0.1
-"""Seconds between two reports of what a command printed."""
+"""Seconds between two reports of a command's output."""
 TIMED_OUT = 124
-"""The exit code that a command ended by its time limit is given, as by timeout(1)."""
+"""The exit code of a command that its time limit ended, as in timeout(1)."""
 
 SCHEMA: Mapping[str, Any] = {
     "description": (
@@ -70,7 +70,7 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def validate(args: Mapping[str, Any]) -> None:
-    """Check what JSON Schema can't express. Raises InvalidArguments."""
+    """Check what JSON Schema cannot express. Raises InvalidArguments."""
     for name in ("command", "cwd"):
         text = args.get(name) or ""
         if "\0" in text:
@@ -91,7 +91,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
-    """Return the shell's state where PATH leads into folders that the session may write to: ``git`` may be any file there."""
+    """Return the shell's state if PATH has folders that the session may write to: ``git`` may be any file there."""
     environment = ctx.environment
     path = environment.search_path if isinstance(environment, SearchesPath) else ""
     if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):
@@ -100,19 +100,19 @@ def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
 
 
 async def _require_unchanged(judged: RunsCommand, environment: Environment, own_folder: bool, ctx: ToolCallContext) -> None:
-    """Raise ExecutionFailed if the folder or the shell is another than when the command was judged."""
+    """Raise ExecutionFailed if the folder or the shell differs from when the command was judged."""
     if own_folder and environment.cwd != judged.cwd:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
         )
-    if not own_folder and await environment.resolve(judged.cwd) != judged.cwd:  # a person may have taken a while to answer
+    if not own_folder and await environment.resolve(judged.cwd) != judged.cwd:  # the user may have taken a while to answer
         raise ExecutionFailed(f"the command was not run: {judged.cwd}, where it was judged, leads elsewhere now; call again")
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
 
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Runs exactly what the gates judged. Raises ExecutionFailed where it could not be run at all."""
+    """Run exactly what the gates judged. Raises ExecutionFailed if it could not run at all."""
     import asyncio
 
     judged = ctx.effects[0] if ctx.effects else None
@@ -152,9 +152,9 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 class LastOutput:
-    """Last output of a command, on either stream: for one that is cancelled, which has no outcome, and for ``report``.
+    """Last output of a command, on either stream, for a cancelled one, which has no outcome, and for ``report``.
 
-    Only whole lines are reported, a few times a second: a line that is not ended may hold the first half of a secret.
+    Only whole lines are reported, a few times a second: an unfinished line may hold the first half of a secret.
     """
 
     def __init__(self, report: Callable[[str], object] | None) -> None:
@@ -178,11 +178,11 @@ class LastOutput:
                 return
             try:
                 self._timer = asyncio.get_running_loop().call_later(due, self._report)
-            except RuntimeError:  # in a thread of the environment's
+            except RuntimeError:  # in a thread of the environment
                 return
 
     def end(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -199,12 +199,12 @@ class LastOutput:
             self._told(text[: text.rfind("\n") + 1])
 
 
-# -- what came of it -----------------------------------------------------------------------------------------------
+# -- the result ----------------------------------------------------------------------------------------------------
 
 
 def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, Any]:
-    """The result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0,
-    ``truncated`` where clipped.
+    """Return the result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0, and
+    ``truncated`` if clipped.
     """
     data: dict[str, Any] = {"output": readable(outcome.stdout)}
     if outcome.stderr.total:
@@ -232,8 +232,11 @@ def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, An
 
 
 def for_person(data: Mapping[str, Any]) -> str:
-    """Plain text: what was printed, then a line on how it ended. Nothing in it can move a terminal's cursor: a return to the
-    line's beginning, as progress bars and files from Windows have it, begins a new line."""
+    """Return plain text for the user: the output, then a line on how the command ended. No text in it can move the terminal's
+    cursor.
+
+    A carriage return, as in progress bars and files from Windows, begins a new line.
+    """
     status = f"exit code {data['exit_code']}"
     if "meaning" in data:
         status += f": {data['meaning']}"
@@ -258,14 +261,14 @@ def _omission(captured: Captured) -> dict[str, Any]:
     said["full_output"] = str(path)
     try:
         saved = path.stat().st_size
-    except OSError:  # on its way out already; the path says where it was
+    except OSError:  # being deleted already; its former path is reported
         return said
     if saved < captured.total:
         said["saved_bytes"] = saved
     return said
 
 
-# -- text (patterns are compiled at first use: starting must stay quick) -------------------------------------------
+# -- text (patterns are compiled on first use, so that the start stays quick) ---------------------------------------
 
 _ESCAPES = (
     r"\x1b(?:"
@@ -276,13 +279,13 @@ _ESCAPES = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""Bytes that are left of a character whose first byte was cut off."""
+"""Bytes that remain of a character whose first byte was cut off."""
 _FEW = 8
-"""Bytes that are no text, below which output is not called binary."""
+"""Number of non-text bytes below which output does not count as binary."""
 
 
 def readable(captured: Captured) -> str:
-    """Text for a model: UTF-8, bad bytes marked, terminal escapes removed, the gap named. Binary output is described."""
+    """Return text for a model: UTF-8, bad bytes marked, terminal escapes removed, the gap named. Binary output is described."""
     sample = captured.head + captured.tail
     if _is_binary(sample):
         return (
@@ -291,7 +294,7 @@ def readable(captured: Captured) -> str:
         )
     if not captured.omitted:
         return _plain(sample.decode(errors="replace"))
-    head = codecs.getincrementaldecoder("utf-8")("replace").decode(captured.head)  # an unfinished last character is left out
+    head = codecs.getincrementaldecoder("utf-8")("replace").decode(captured.head)  # drops an unfinished last character
     tail = captured.tail[:3].lstrip(_CONTINUATION) + captured.tail[3:]
     gap = f"\n[... {captured.omitted:,} bytes omitted ...]\n"
     return _plain(head) + gap + _plain(tail.decode(errors="replace"))
@@ -348,7 +351,7 @@ _SEPARATORS = r"\|\||&&|[;|\n]"
 
 
 def meaning_of(exit_code: int, command: str) -> str | None:
-    """Explain an exit code other than 0, where it is known to mean something."""
+    """Return the meaning of an exit code other than 0, if it is known."""
     known = _OF_PROGRAMS.get((_last_program(command), exit_code)) or _MEANINGS.get(exit_code)
     if known is not None or exit_code <= 128:  # 128 + N is signal N
         return known
@@ -360,7 +363,7 @@ def meaning_of(exit_code: int, command: str) -> str | None:
 
 
 def _last_program(command: str) -> str:
-    """A guess, good enough to word a hint: the exit code of a list or pipeline is its last command's."""
+    """Return the last program of the command, a guess for a hint: a list's or pipeline's exit code is its last command's."""
     words = re.split(_SEPARATORS, command.rstrip("; \t\n"))[-1].split()
     while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
         del words[0]
@@ -378,7 +381,7 @@ registry.register(
     effects=effects,
     dynamic_schema=plain_schema,
     validate=validate,
-    # Beyond the command's own limit, so that a command is ended by its environment, with what it printed.
+    # Longer than the command's own limit, so that the environment ends the command and reports its output.
     timeout=MAX_TIMEOUT + 30,
     max_result_chars=64_000,
     changes="command",

@@ -1,4 +1,4 @@
-"""A digest of what one answer covers. It is equal in every process for the same call in the same state."""
+"""A digest of one answer's scope. It is equal in every process for the same call in the same state."""
 
 from __future__ import annotations
 

@@ -9,15 +9,14 @@ from collections.abc import Callable
 from toolcrib.contract.store import Grant
 
 SLACK = 300.0
-"""Seconds by which the clocks of machines that share a store may differ."""
+"""Seconds that the clocks of machines with one store may differ."""
 
 
 class Deadlines:
     """Watches the grants that one process sees. Thread-safe.
 
     ``wall`` returns Unix seconds, ``ticks`` seconds of a monotonic clock. The caller must revoke a grant that is over, so that it
-    stays
-    over in every process, even if a clock is set back later.
+    stays over in every process, even if a clock is set back later.
     """
 
     def __init__(

@@ -34,8 +34,7 @@ async def differences(
     """Return the changes that the call of this tool would make in existing files.
 
     Return None if it only creates files, if a file cannot be compared (too long, not text, new content unknown), or if the call's
-    new
-    text contains a secret: the call is then shown as it is.
+    new text contains a secret: the call is then shown as it is.
     """
     texts, digests, is_new = [], {}, True
     if not effects:

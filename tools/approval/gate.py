@@ -280,7 +280,7 @@ class ApprovalGate:
 
 
 def _followed(layers: Layers | None) -> Sequence[Level]:
-    """Return the levels of findings whose links are followed: those that a grant or a layer may cover."""
+    """Return the levels of findings whose links are followed: levels that a grant or a layer may cover."""
     lasting: tuple[Level, ...] = ("ask",)
     return lasting if layers is None else (*lasting, "ask-once")
 

@@ -71,15 +71,11 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
     """Return True if ``grant`` covers ``finding`` of a call that runs in ``cwd`` (absolute; "" if the call has none).
 
     A permanent grant covers exactly one simple command in exactly one folder, anywhere in a command line; without a command, it
-    covers
-    the meaning of its pattern below its root. All other grants cover the same key in the same session (and task), if every path
-    is at
-    or below the grant's root. For a finding without paths, these are its folder and every path among its words. Links are
-    compared
-    too: the paths that a permanent grant's command touches or names must lead where they led when it was granted, and all paths
-    of
-    the other grants must lead below the target of the root. ``at``: now, in Unix seconds. A counted grant must also be spent
-    (GrantStore.spend). No grant covers ``ask-once`` and ``block``.
+    covers the meaning of its pattern below its root. All other grants cover the same key in the same session (and task), if every
+    path is at or below the grant's root. For a finding without paths, these are its folder and every path among its words. Links
+    are compared too: the paths that a permanent grant's command touches or names must lead where they led when it was granted,
+    and all paths of the other grants must lead below the target of the root. ``at``: now, in Unix seconds. A counted grant must
+    also be spent (GrantStore.spend). No grant covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask" or not _says_the_same(grant, finding):
         return False
@@ -164,8 +160,7 @@ def new_grant(
 ) -> Grant:
     """Return a new grant, or the grant of the answer to this ticket, which is the same each time.
 
-    ``links``: paths to which it is bound, with where they lead. Raises ValueError for ``once``, which only covers its own
-    call.
+    ``links``: paths that it is bound to, with their targets. Raises ValueError for ``once``, which only covers its own call.
     """
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")

@@ -45,7 +45,7 @@ def places(finding: Finding) -> Sequence[str]:
 
 
 def everything(finding: Finding) -> Sequence[str]:
-    """Return all absolute paths that the finding touches or names, to which a permanent grant is bound."""
+    """Return all absolute paths that the finding touches or names: a permanent grant is bound to them."""
     return list(dict.fromkeys([*(path for path in finding.paths if path != UNKNOWN_PATH), *named(finding)]))
 
 
@@ -82,7 +82,7 @@ def is_known(finding: Finding) -> bool:
 class Follower:
     """Follows links for the findings of one call, each path once. ``levels``: those of the findings to follow.
 
-    ``root`` is the folder to which a session's grants are bound.
+    ``root`` is the folder that a session's grants are bound to.
     """
 
     def __init__(self, files: ResolvesPaths, root: str = "", levels: Sequence[Level] = LASTING) -> None:

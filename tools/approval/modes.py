@@ -32,7 +32,7 @@ MODES: Mapping[Mode, str] = MappingProxyType(
 """Modes from the loosest to the strictest, each with its explanation for users."""
 
 ADDING: Collection[Mode] = (CONFIRM, PLAN)
-"""Modes in which calls without findings are asked about or refused."""
+"""Modes that ask about or refuse calls without findings."""
 
 CONFIRM_KEY = "mode.confirm-edits"
 """Key of the finding that a mode adds to a call that may change something."""

@@ -33,7 +33,7 @@ class Asked:
 
 
 def offers(asked: Asked) -> dict[str, str]:
-    """Return scope -> text of what it would cover. A scope that would not cover the same call again is not offered."""
+    """Return scope -> text of its coverage. A scope that would not cover the same call again is not offered."""
     found = {"once": "this call only, exactly as it is shown"}
     if any(finding.level == "ask-once" for finding in asked.findings):
         return found
@@ -112,7 +112,7 @@ def _number(payload: Mapping[str, Json], name: str, usual: int, most: int) -> in
 
 
 def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Json]) -> list[str]:
-    """Return the folders to which a grant for this finding is bound: its own paths for a narrow answer, else the project."""
+    """Return the folders that a grant for this finding is bound to: its own paths for a narrow answer, else the project."""
     if (scope == "path" or payload.get("only") == "path") and _narrow(finding):
         return list(finding.paths)
     return [f"{asked.root.rstrip('/')}/"]

@@ -1,13 +1,11 @@
 """An operator's rules in config.yaml: rows beside the table's, and decisions on tools by name and argument.
 
 A row of ``approval.rules`` with the level ask, ask-once or block matches if the command has its subcommand, one of its options
-and
-one operand or option value like its own, as far as it names these. An unknown program's options may or may not take the next
-word,
-so both readings are tried. Values that are unknown before the command runs count as matching, except for block, which no user
-could
-override. A row with the level allow matches only a command that it covers completely: no unknown value, no redirect, wrapper or
-environment, only listed options and matching operands. It removes the ``ask`` findings of that act, never an ask-once or a block.
+and one operand or option value like its own, as far as it names these. An unknown program's options may or may not take the next
+word, so both readings are tried. Values that are unknown before the command runs count as matching, except for block, which no
+user could override. A row with the level allow matches only a command that it covers completely: no unknown value, no redirect,
+wrapper or environment, only listed options and matching operands. It removes the ``ask`` findings of that act, never an ask-once
+or a block.
 
 Of the rules in ``approval.tools`` that match a call, the strictest applies, regardless of order: deny, then ask, then allow.
 """
@@ -55,8 +53,7 @@ def operator_rules(entries: Sequence[Mapping[str, object]]) -> list[Rule]:
 
     An entry has ``key``, ``level``, ``command`` (names separated by blanks), ``sub``, ``options``, ``operands`` (a regular
     expression), ``why``, ``example`` and ``counter`` (commands). Raises ConfigError with the entry, its wrong key and the
-    expected
-    value, also if an example does not match or a counter-example does.
+    expected value, also if an example does not match or a counter-example does.
     """
     return [_row(entry, f"approval.rules[{index}]") for index, entry in enumerate(entries)]
 
@@ -203,12 +200,9 @@ class ToolRule:
     """``decision`` for every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
 
     ``args``: dotted name of an argument -> its required value, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
-    does),
-    or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..`` resolved. One matching
-    element
-    of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also stands for each file that the call
-    would
-    read, write or delete, under any argument name.
+    does), or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..`` resolved. One
+    matching element of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also stands for each
+    file that the call would read, write or delete, under any argument name.
     """
 
     tool: str

@@ -97,11 +97,10 @@ class SessionFiles:
     """Origins by session: read from ``store``, then cached here until ``forget``. Thread-safe.
 
     The cache is valid while no other process adds to the store: a process that takes a session over must call ``forget`` first.
-    No file
-    is ever treated as clean because its record was dropped. If the store is unreadable, or a session has more than ``most`` such
-    files,
-    its origins count as unknown, and running any file is asked about. At most ``most_written`` files that were only written are
-    remembered; beyond that, all files count as written. Without a store the records live as long as this object.
+    No file is ever treated as clean because its record was dropped. If the store is unreadable, or a session has more than
+    ``most`` such files, its origins count as unknown, and running any file is asked about. At most ``most_written`` files that
+    were only written are remembered; beyond that, all files count as written. Without a store the records live as long as this
+    object.
     """
 
     def __init__(self, store: OriginStore | None = None, most: int = 20_000, most_written: int = 5_000) -> None:

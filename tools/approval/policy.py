@@ -34,9 +34,9 @@ ToolRules: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A call as the gate weighed it. ``grants``: those that cover a finding; ``rule``: the operator's rule for the tool.
+    """A call as the gate weighed it. ``grants``: grants that cover a finding; ``rule``: the operator's rule for the tool.
 
-    ``cwd``: the folder in which it was judged.
+    ``cwd``: the folder of its judgement.
     """
 
     judged: Judgement
@@ -55,14 +55,10 @@ class Policy:
     """The rules and stores for one gate's decisions. A gate serves many sessions: each call has its own policy in ``ctx.policy``.
 
     ``project_root`` (absolute) bounds session grants; None: the call's own folder. ``audit`` receives every decision about a call
-    that
-    acts, without the secrets that ``redact`` removes. ``files`` remembers the origins of the sessions' files. Policies with the
-    same
-    ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``on_weighed`` is called with each weighed call.
-    ``mode`` is
-    the session's, which the user sets. ``covers`` returns whether snapshots can undo every change at and below an absolute path;
-    None:
-    the session has no snapshots.
+    that acts, without the secrets that ``redact`` removes. ``files`` remembers the origins of the sessions' files. Policies with
+    the same ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``on_weighed`` is called with each weighed
+    call. ``mode`` is the session's, which the user sets. ``covers`` returns whether snapshots can undo every change at and below
+    an absolute path; None: the session has no snapshots.
     """
 
     grants: GrantStore

@@ -1,8 +1,7 @@
 """Text of an approval prompt: what an approval covers, written so that none of it can look like toolcrib's own lines.
 
 Only the quoted call keeps its line breaks; all other foreign text is on one line. ``physical`` breaks lines at the terminal's
-width,
-because the terminal would break them without a bar. ``str(prompt)`` is the same text for other interfaces, such as a chat
+width, because the terminal would break them without a bar. ``str(prompt)`` is the same text for other interfaces, such as a chat
 platform.
 """
 
@@ -203,7 +202,7 @@ def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
 def _before_blank(text: str, end: int) -> int:
     """Return the start of the last blanks before ``end`` if it is in the last half, else ``end``.
 
-    All of these blanks move to the next row, where they are visible.
+    All of these blanks move to the next row, and stay visible.
     """
     blank = text.rfind(" ", 0, end + 1)
     while blank > 0 and text[blank - 1] == " ":
@@ -239,8 +238,7 @@ class PromptPages:
         """``rows`` is the screen's height; a page leaves room for the answer.
 
         The reasons are on the first page if a part of the call fits beside them, else after the call. ``everything`` is the input
-        that
-        shows all the rest.
+        that shows all the rest.
         """
         self._everything = everything
         self._columns = columns

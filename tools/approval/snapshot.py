@@ -35,9 +35,8 @@ class GatheredFiles:
     """A Snapshot for one judgement. Missing files are collected in ``wanted``; ``gather`` reads them.
 
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
-    session
-    left, by path; ``copies``: the programs that they copied; ``others``: possible origins of any file, if not all are known.
-    ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
+    session left, by path; ``copies``: the programs that they copied; ``others``: possible origins of any file, if not all are
+    known. ``workspace``: the session's folder, "" for none. ``made``: see Judgement.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class GatheredFiles:
         return any(taint & Taint.BROUGHT and (under(path, at) or under(at, path)) for at, taint in self._taints.items())
 
     def copy_of(self, path: str) -> str:
-        """Return the path from which a compiled program was copied, or ""."""
+        """Return the original path of a copied compiled program, or ""."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
 
     @property

@@ -40,8 +40,7 @@ def ticket_of(
     """Return the question about a call. ``delegate`` makes the call, if it is not the session's own model.
 
     ``unheld`` has the reasons why the sandbox and the snapshots do not contain the call, if it runs with them. Text only for
-    users who
-    can approve is in the parameters ``sends``, and in ``prompt_aside`` in place of ``prompt``.
+    users who can approve is in the parameters ``sends``, and in ``prompt_aside`` in place of ``prompt``.
     """
     command, cwd, findings = asked.command, asked.cwd, asked.findings
     covered = offers(asked)

@@ -8,7 +8,7 @@ The comparison runs in an empty git folder with toolcrib's own settings, over th
 the account, and variables of the session's shell, are not used either.
 
 Every failure and uncertainty counts as existing work: no git, no repository, submodules (with settings of their own), files that
-git was told to ignore, an answer that is too long or too late.
+git must ignore, an answer that is too long or too late.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def ask_git_here(folder: str, commit: str = "") -> bytes:
 
 
 def read_status(told: bytes) -> WorkTree:
-    """Parse the output. A tree only counts as clean if the output is complete and says so."""
+    """Parse the output. A tree only counts as clean if the output is complete and reports that."""
     whole = told.startswith(_BEGIN) and told.endswith(_END) and len(_BEGIN) + len(_END) <= len(told) < MOST_BYTES
     if not whole:
         return UNSEEN

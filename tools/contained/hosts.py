@@ -1,4 +1,4 @@
-"""Hosts that a command needs and its sandbox does not reach: which a call asks for, and which the sandbox refused."""
+"""Hosts that a command needs and its sandbox does not reach: hosts to ask about, and hosts that the sandbox refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcrib.contract.regex import Regex
 from tools.contained.outside import RUNNERS, containment_of
 
 MOST = 8
-"""Hosts that one call may ask for."""
+"""Maximum number of hosts that one call may request."""
 _URL = Regex(r"(?:--?[\w-]+=)?(?:\w+\+)?(?:https?|ftp)://(?:[^@/\s]*@)?(?P<host>\[[^\]/]+\]|[^\s:/?#]+)")
 _ANY: frozenset[str] = frozenset()
 _CLIENTS: Mapping[str, frozenset[str]] = {
@@ -24,7 +24,7 @@ _CLIENTS: Mapping[str, frozenset[str]] = {
     "git": frozenset({"clone", "fetch", "pull", "push", "ls-remote", "submodule"}),
     **dict.fromkeys(("pip", "pip3"), frozenset({"install", "download", "wheel"})),
 }
-"""Programs that connect to the addresses among their arguments, and the sub-commands with which they do, empty for all."""
+"""Programs that connect to addresses in their arguments, and the sub-commands that do so; empty for all."""
 
 
 _SOCKETS = frozenset({"--unix-socket", "--abstract-unix-socket"})
@@ -36,11 +36,10 @@ def _limits(environment: Environment) -> LimitsHosts | None:
 
 
 async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[str, ...]:
-    """Return the hosts that a call needs and the sandbox does not reach: the user is asked about them.
+    """Return the hosts that a call needs and the sandbox does not reach, to ask the user about.
 
-    They are those that the arguments name, and those of addresses that a network client in the command is given. An address of
-    this machine is asked about only if the arguments name it, since the session's own servers need no question. Raises
-    InvalidArguments.
+    They come from the arguments, and from addresses in the command's network clients. This machine is included only if the
+    arguments name it, because the session's own servers need no question. Raises InvalidArguments.
     """
     environment = _limits(ctx.environment)
     if environment is None:
@@ -53,13 +52,13 @@ async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[s
     except ValueError as error:
         raise InvalidArguments(f"hosts: {error}") from None
     for host in addressed_hosts(args["command"])[: MOST - len(found)]:
-        with contextlib.suppress(ValueError):  # no host's name, or none that can be asked for: the sandbox refuses it
+        with contextlib.suppress(ValueError):  # not a host name, or one that cannot be requested: the sandbox refuses it
             found += [one for one in await environment.unknown_hosts([host]) if not one.startswith("localhost:")]
     return tuple(dict.fromkeys(found))
 
 
 def addressed_hosts(command: str) -> list[str]:
-    """Return the hosts of the addresses that network clients in a command are given."""
+    """Return the hosts in the addresses of a command's network clients."""
     if "://" not in command:
         return []
     from tools.judge.detect import examine
@@ -72,13 +71,13 @@ def addressed_hosts(command: str) -> list[str]:
 
 
 def _words(words: Sequence[str]) -> Sequence[str]:
-    """Return the arguments of a network client that connects, nothing for other programs."""
+    """Return the arguments of a network client that connects, () for other programs."""
     for number, word in enumerate(words):
         name = posixpath.basename(word)
         if (verbs := _CLIENTS.get(name)) is not None:
             args = words[number + 1 :]
             if not _SOCKETS.isdisjoint(args):
-                return ()  # the host is only a name to the server there
+                return ()  # the host is only a name for that server
             return args if not verbs or not verbs.isdisjoint(args) else ()
         if name not in RUNNERS:
             return ()
@@ -86,7 +85,7 @@ def _words(words: Sequence[str]) -> Sequence[str]:
 
 
 def allowing(environment: Environment, hosts: Sequence[str]) -> AbstractContextManager[None]:
-    """Return a block during which the environment's commands reach these hosts too."""
+    """Return a context that lets the environment's commands also reach these hosts."""
     limits = _limits(environment) if hosts else None
     return nullcontext() if limits is None else limits.allowing(hosts)
 

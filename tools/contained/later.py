@@ -1,4 +1,4 @@
-"""Files that run later without a command of the session's: by the user's own tools, outside any sandbox."""
+"""Files that run later without a command of the session: by the user's own tools, outside any sandbox."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _SCRIPTS = (".sh", ".bash", ".zsh", ".fish", ".ps1", ".command", ".desktop", ".s
 
 
 def later_run(changed: Iterable[tuple[str, int | None]]) -> list[tuple[str, str]]:
-    """Return the files among the changed ones that run later, and what runs each, sorted by path.
+    """Return the changed files that run later, each with its runner, sorted by path.
 
-    ``changed`` are pairs of an absolute path and the permission bits, None if those are not known.
+    ``changed``: pairs of an absolute path and the permission bits, None if unknown.
     """
     found = ((path, _run_by(path, mode)) for path, mode in changed)
     return sorted({(path, by) for path, by in found if by})

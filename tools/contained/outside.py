@@ -1,4 +1,4 @@
-"""Commands that run outside the sandbox: when a call is one, which programs need it, and the sentence that offers it."""
+"""Commands that run outside the sandbox: which calls do, which programs need it, and the sentence that offers it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside i
 
 
 def is_elsewhere(where: str) -> bool:
-    """Return whether an environment of this name is another than this machine's, in its sandbox or outside of it."""
+    """Return whether an environment with this name is not this machine, inside or outside its sandbox."""
     return bool(where) and where not in HERE
 
 
 def containment_of(environment: Environment) -> Containment | None:
-    """Return what the sandbox of an environment holds back, or None if there is none, or none that it can describe now."""
+    """Return what an environment's sandbox restricts, or None if it has none or cannot describe it now."""
     try:
         return environment.containment() if isinstance(environment, Contained) else None
     except (OSError, ValueError, EnvironmentFailed):
@@ -38,13 +38,13 @@ def containment_of(environment: Environment) -> Containment | None:
 
 
 def can_ask(environment: Environment, settings: Mapping[str, Json]) -> bool:
-    """Return whether a command may be run outside the environment's sandbox once the user agrees."""
+    """Return whether a command may run outside the environment's sandbox after the user agrees."""
     asked = settings.get(SETTING, "never") == "ask"
     return asked and isinstance(environment, HasOutside) and containment_of(environment) is not None
 
 
 def judged_in(ctx: ToolCallContext) -> Environment:
-    """Return the environment in which the effects of a call happen: the session's own, or the one outside its sandbox."""
+    """Return the environment of a call's effects: the session's own, or the one outside its sandbox."""
     environment = ctx.environment
     is_outside = any(isinstance(effect, RunsCommand) and effect.outside for effect in ctx.effects)
     return environment.outside() if is_outside and isinstance(environment, HasOutside) else environment
@@ -53,8 +53,8 @@ def judged_in(ctx: ToolCallContext) -> Environment:
 async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsCommand | None:
     """Return the effect of a call that runs outside the sandbox, None for one that stays inside.
 
-    A call runs outside if its arguments say so, or say nothing and it starts a program that can't work inside. Raises
-    InvalidArguments.
+    A call runs outside if its arguments request it, or if they leave it open and it starts a program that cannot work inside.
+    Raises InvalidArguments.
     """
     environment, wanted = ctx.environment, args.get("outside")
     holds = containment_of(environment)
@@ -74,13 +74,14 @@ async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsC
     return RunsCommand(command, cwd, await outside.shell_state(), outside=True)
 
 
-# -- programs that can't work inside ---------------------------------------------------------------------------------
+# -- programs that cannot work inside ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Programs that need to run outside: always, or if one of their arguments is among ``args``. ``lacks`` says what the sandbox
-    holds back: rights, services of this machine, or the folder of keys with that name.
+    """Programs that must run outside: always, or if one of their arguments is among ``args``.
+
+    ``lacks``: what the sandbox withholds: rights, services of this machine, or the folder of keys with that name.
     """
 
     names: frozenset[str]
@@ -103,16 +104,16 @@ _ROWS = (
     _row("git", ".gnupg", "-S --gpg-sign"),
 )
 _SEARCHES = frozenset("log diff show whatchanged format-patch rev-list".split())
-"""Commands of git whose -S signs nothing."""
+"""Commands of git whose -S does not sign."""
 _BY_NAME = {name: row for row in _ROWS for name in row.names}
 RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
-"""Programs that run the one after them."""
+"""Programs that run the program named after them."""
 _ONLY_TELLS = frozenset({"--version", "--help", "-V", "version"})
 _MAY_NAME = Regex(rf"(?<![\w-])(?:{'|'.join(sorted(_BY_NAME))})(?![\w-])")
 
 
 def needs_outside(command: str, holds: Containment) -> bool:
-    """Return whether a command starts a program that can't work in the sandbox."""
+    """Return whether a command starts a program that cannot work in the sandbox."""
     if _MAY_NAME.search(command) is None:
         return False
     from tools.judge.detect import examine
@@ -142,7 +143,7 @@ def _lacks(what: str, holds: Containment) -> bool:
     return any(posixpath.basename(path) == what for path in holds.masked)
 
 
-# -- what is shown -----------------------------------------------------------------------------------------------------
+# -- texts ---------------------------------------------------------------------------------------------------------
 
 _STOPPED: Mapping[str, Callable[[str], str]] = {
     "path": lambda what: f"{what or 'a path outside the project'} can't be used in it",
@@ -156,9 +157,9 @@ _LASTING = "allow the host in each session (sandbox.hosts)"
 
 
 def offer(found: Sequence[Denial], *, ask: bool, hosts: Sequence[str] = ()) -> str:
-    """Return the sentence that says what the sandbox stopped and what can be done, "" if nothing was stopped.
+    """Return the sentence about what the sandbox stopped and what can be done, "" if nothing was stopped.
 
-    ``ask``: the command may be run outside. ``hosts``: those that a call can ask for.
+    ``ask``: the command may run outside. ``hosts``: hosts that a call can request.
     """
     if not found:
         return ""
@@ -178,7 +179,7 @@ def offer_after(
 ) -> str:
     """Return the sentence about what the environment's sandbox stopped in a command, "" if nothing was stopped.
 
-    ``refused`` are the connections that it refused meanwhile.
+    ``refused``: the connections that it refused meanwhile.
     """
     holds = containment_of(environment)
     if holds is None:
@@ -196,5 +197,5 @@ def without(schema: Mapping[str, Json], *left_out: str) -> dict[str, Json]:
 
 
 def plain_schema(schema: dict[str, Json], _: frozenset[str]) -> dict[str, Json]:
-    """Return the schema of the terminal tool as a session without a sandbox is shown it."""
+    """Return the schema of the terminal tool for a session without a sandbox."""
     return without(schema, "outside", "hosts")

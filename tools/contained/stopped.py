@@ -1,7 +1,7 @@
 """Denials of a sandbox, found in a command's own messages.
 
-The result is a hint: it explains a failure and leads to an offer. It allows nothing, so a message that a program makes up
-can do no more than make a person read a needless offer.
+The result is a hint: it explains a failure and leads to an offer. It allows nothing, so a forged message can at most cause a
+needless offer.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from tools.judge.folders import under
 DenialKind: TypeAlias = Literal["path", "host", "socket", "privilege", "process"]
 
 MOST = 8
-"""Denials of one command that are reported."""
+"""Maximum number of denials reported for one command."""
 _MOST_CHARS = 64_000
 _MOST_LINE = 4_000
 _BEFORE = 3
-"""Lines before an error in which a program may name the path that the error is about."""
+"""Number of lines before an error that may name its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Something that the sandbox denied. ``what`` is a path, a host or a socket, "" if no message names it; ``how`` is the
-    program's message.
-    """
+    """A denial by the sandbox. ``what``: a path, host or socket, "" if no message names it; ``how``: the program's message."""
 
     kind: DenialKind
     what: str
@@ -49,7 +47,7 @@ _BUSY = Regex(r"Device or resource busy|\bEBUSY\b")
 _ENTERED = Regex(r"Entering directory '([^']+)'")
 _QUOTES = {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'}
 _BROKEN = Regex(r"[ \t]*\n(?:Warning: |        )")
-"""Breaks of lines within a message, as curl and unzip make them."""
+"""Line breaks within a message, as curl and unzip insert them."""
 _SAYS_ERROR = Regex(r"(?:error|fatal|warning|npm error)\b", re.IGNORECASE)
 _QUOTED = Regex(r"(?<!\w)'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']")
 _ABSOLUTE = Regex(r"(?<![\w.:/-])(?:~|/)[^\s'\"`,;()]*")
@@ -103,18 +101,18 @@ _KEYS = (
     (Regex(r"gh auth login"), ("gh",)),
     (Regex(r"npm error (?:need auth|code ENEEDAUTH)"), (".npmrc",)),
 )
-"""Messages of programs that miss their keys, and the names of masked paths that hold those."""
+"""Messages of programs that miss their keys, and the names of masked paths that hold these keys."""
 
 
 def may_write(path: str) -> bool:
-    """Return whether this process may write to the path, or to the nearest folder above it that exists."""
+    """Return whether this process may write to the path, or to its nearest existing parent."""
     while not os.path.lexists(path) and path not in ("/", ""):
         path = posixpath.dirname(path)
     return os.access(path, os.W_OK)
 
 
 def innermost(holds: Containment, path: str) -> str:
-    """Return the name of the list in a containment that has the innermost folder around a path, "" if none has one."""
+    """Return the name of the containment's list with the innermost folder around a path, "" if there is none."""
     lists = {"writable": holds.writable, "ephemeral": holds.ephemeral, "masked": holds.masked, "read_only": holds.read_only}
     fitting = [(len(folder), name) for name, folders in lists.items() for folder in folders if under(path, folder)]
     return max(fitting)[1] if fitting else ""
@@ -130,8 +128,8 @@ def denials(
 ) -> list[Denial]:
     """Return what the sandbox denied to a command, at most MOST denials.
 
-    ``network_denials`` are the connections that the proxy refused meanwhile. ``real`` resolves links. ``writes`` says whether a
-    path could be written outside the sandbox: the sandbox did not deny a path that the user can't write anyway.
+    ``network_denials``: the connections that the proxy refused meanwhile. ``real`` resolves links. ``writes`` returns whether a
+    path is writable outside the sandbox: the sandbox did not deny a path that the user cannot write anyway.
     """
     found: dict[tuple[DenialKind, str], Denial] = {}
     for refused in network_denials:
@@ -139,7 +137,7 @@ def denials(
         found.setdefault(("host", host), Denial("host", host, "the host is not allowed"))
     names_hosts = bool(found)
     for denial in _in_text(outcome, _Reader(containment, outcome.cwd, real, writes)):
-        if denial.kind == "host" and names_hosts:  # the proxy knows better than the programs
+        if denial.kind == "host" and names_hosts:  # the proxy's reports are more precise than the programs'
             continue
         found.setdefault((denial.kind, denial.what), denial)
         if len(found) >= MOST:
@@ -160,14 +158,15 @@ def _lines(captured: Captured) -> list[str]:
 
 
 class _Reader:
-    """Reads messages in the light of a containment. ``cwd`` is the folder that relative paths start from."""
+    """Reads messages with a containment's facts. ``cwd`` is the base of relative paths."""
 
     def __init__(self, containment: Containment, cwd: str, real: Callable[[str], str], writes: Callable[[str], bool]) -> None:
         self._holds, self._cwd, self._real, self._writes = containment, cwd, real, writes
 
     def read(self, lines: Sequence[str], *, strict: bool) -> Iterator[Denial]:
-        """Yield the denials in these lines. ``strict``: the lines may be the content of a file, so only an absolute path that is
-        closed, or a line that says it is an error, counts.
+        """Yield the denials in these lines.
+
+        ``strict``: the lines may be the content of a file, so only a closed absolute path, or a line marked as an error, counts.
         """
         for number, line in enumerate(lines):
             if (entered := _ENTERED.search(line)) is not None:
@@ -211,7 +210,7 @@ class _Reader:
     def _is_pinned(self, path: str) -> bool:
         return ".git" in path.split("/") or path in (*self._holds.writable, *self._holds.read_only, *self._holds.masked)
 
-    # -- other things ------------------------------------------------------------------------------------------------
+    # -- other denials -----------------------------------------------------------------------------------------------
 
     def _others(self, line: str) -> Iterator[tuple[DenialKind, str]]:
         if self._holds.network != "on":
@@ -230,15 +229,16 @@ class _Reader:
     def _hosts(self, line: str) -> Iterator[tuple[DenialKind, str]]:
         named = next((found["what"].strip("[].:") for one in _HOSTS if (found := one.search(line)) is not None), None)
         if named is not None:
-            if not named.startswith(_LOOPBACK) or "not an allowed host" in line:  # a server that does not run is none of ours
+            if not named.startswith(_LOOPBACK) or "not an allowed host" in line:  # a stopped local server is not a denial
                 yield "host", named
         elif _UNNAMED_HOSTS.search(line) is not None:
             yield "host", ""
 
 
 def _names(line: str, *, words: bool = False) -> list[str]:
-    """Return what may be a path in a message, the last one first: quoted text, what stands between two colons, absolute paths.
-    ``words``: a part's last word counts too.
+    """Return possible paths in a message, last first: quoted text, text between two colons, absolute paths.
+
+    ``words``: the last word of such a text counts too.
     """
     found = [(one.start(), next(filter(None, one.groups()))) for one in _QUOTED.finditer(line)]
     rest = _QUOTED.sub(lambda one: " " * len(one[0]), line)
@@ -255,7 +255,7 @@ def _names(line: str, *, words: bool = False) -> list[str]:
 
 
 def _relative(line: str) -> Iterable[str]:
-    """Return a relative path that a message of the form ``program: cannot create NAME: error`` names."""
+    """Return the relative path in a message of the form ``program: cannot create NAME: error``, or []."""
     parts = line.split(": ")
     return [parts[-2].rpartition(" ")[2].strip("'\"`")] if len(parts) > 2 else []
 

@@ -85,7 +85,7 @@ async def _done(action: Callable[[], object]) -> None:
 def _first(
     current: CallInProgress, plugin: str, state: Mapping[StateKey[Any] | str, Any], set_by: Mapping[object, str]
 ) -> list[tuple[StateKey[Any] | str, Any]]:
-    """Return the changes without those that an earlier plugin has made, which are logged."""
+    """Return the changes, except for keys that an earlier plugin has set; these are logged."""
     for key in state:
         if first := set_by.get(_place(key)):
             name = current.scope.redactor.text(key if isinstance(key, str) else key.name)

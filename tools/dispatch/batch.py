@@ -38,9 +38,8 @@ class BatchCall:
     """A call of a turn and its progress: settled (``executed``), parked (``tickets``), or neither.
 
     Another process continues it from ``call``, ``executed`` and ``tickets``. ``effects`` are its expected effects, once
-    determined.
-    ``later`` holds actions that plugins scheduled for when all results are complete. ``earlier`` is the attempt of a process that
-    ended, if the call starts again.
+    determined. ``later`` holds actions that plugins scheduled for when all results are complete. ``earlier`` is the attempt of a
+    process that ended, if the call starts again.
     """
 
     call: ToolCall
@@ -64,20 +63,15 @@ async def run_batch(
     """Advance every call as far as possible; return True when each has its result. Call it again after tickets were answered.
 
     Adjacent parallel_safe calls are gated one by one and then run together. Any other call is gated right before it runs, because
-    an
-    earlier one may have changed its effects. After an ended run or an interrupt the rest is not started, and gets a result that
-    says
-    this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with its ticket. Later calls
-    are
-    still gated. They run, parallel_safe or not, if their effects do not overlap with an unsettled earlier call, else they wait
-    (``must_wait``), as does a call of a tool of kind other without declared effects. Actions that plugins scheduled run at the
-    end.
+    an earlier one may have changed its effects. After an ended run or an interrupt the rest is not started, and gets a result
+    that says this. If ``scope.suspends`` and no user can be asked now, a call that needs an answer is parked with its ticket.
+    Later calls are still gated. They run, parallel_safe or not, if their effects do not overlap with an unsettled earlier call,
+    else they wait (``must_wait``), as does a call of a tool of kind other without declared effects. Actions that plugins
+    scheduled run at the end.
 
     ``turn`` names the model's reply, for the ledger. ``since``: a process that died may have started the calls. The ledger, in
-    which
-    ``Store.recover`` has ended the unfinished ones, then has their outcomes; no call that may have had effects runs again.
-    Records
-    with the same ids from another turn do not count (``CallRecord.is_of``).
+    which ``Store.recover`` has ended the unfinished ones, then has their outcomes; no call that may have had effects runs again.
+    Records with the same ids from another turn do not count (``CallRecord.is_of``).
 
     ``on_start`` is called when a call starts or continues with an answer. Raises LeaseLost.
     """

@@ -42,10 +42,8 @@ async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: fl
     """Return each hook's answer, in order, or the exception that it raised.
 
     One thread calls all hooks, each with a copy of the caller's context variables and its own ``seconds``. If one is late, its
-    answer
-    is ``TimeoutError(LIMIT)``, its thread is abandoned, and another thread calls the rest. A late answer is dropped. For a plugin
-    that
-    is cut off, the answer is PluginCutOff. ``inline`` blocks instead of awaiting.
+    answer is ``TimeoutError(LIMIT)``, its thread is abandoned, and another thread calls the rest. A late answer is dropped. For a
+    plugin that is cut off, the answer is PluginCutOff. ``inline`` blocks instead of awaiting.
     """
     answers: list[object] = []
     try:

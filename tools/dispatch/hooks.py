@@ -63,8 +63,7 @@ class HookManager(pluggy.PluginManager):
         """Return the implementations of ``hook`` in calling order.
 
         First those marked ``tryfirst``, last those marked ``trylast``. Within each, ranked plugins come first by rank, then the
-        others in
-        order of registration, then the approval gate: a plugin may deny what the gate would ask about.
+        others in order of registration, then the approval gate: a plugin may deny what the gate would ask about.
         """
         places = {name: place for place, (name, _) in enumerate(self.list_name_plugin())}
 
@@ -102,8 +101,7 @@ class Hook:
     """A plugin's implementation of a hook. ``call`` takes all of the spec's arguments, by position.
 
     ``in_worker`` means that a worker thread calls it. ``late_at`` holds the calls of this plugin's hooks that did not answer in
-    time,
-    or were interrupted and may still answer, each with the time (``time.monotonic``) at which it is late.
+    time, or were interrupted and may still answer, each with its deadline (``time.monotonic``).
     """
 
     plugin: str

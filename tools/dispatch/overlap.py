@@ -14,8 +14,7 @@ class Reach:
     """The effects of a call. ``effects`` is None if unknown, which counts as anything.
 
     ``acts``: its tool changes the world, so no declared effects does not mean none: its kind is edit or execute, or its kind is
-    other
-    and it declares neither effects nor that it changes nothing.
+    other and it declares neither effects nor that it changes nothing.
     """
 
     effects: Sequence[Effect] | None
@@ -51,8 +50,7 @@ def overlap(one: Reach, other: Reach) -> bool:
     """Return whether the two must not change places.
 
     A command may do anything, as may a tool that acts and declares nothing. Files overlap if one path is the other or below it,
-    and
-    they are not both only read. Paths are resolved.
+    and they are not both only read. Paths are resolved.
     """
     if one.is_nothing or other.is_nothing:
         return False

@@ -103,10 +103,8 @@ class Dispatcher:
         """Settle a ticket, and continue the suspended call, in this process or another.
 
         The call that runs is the one stored with the ticket, never one that came with the answer. Repeating a decision changes
-        nothing and
-        returns the call's current outcome. If something that the ticket binds has changed, the answer is not used, and the result
-        is pending
-        again, with a new ticket. Raises what ``settle_answer`` does.
+        nothing and returns the call's current outcome. If something that the ticket binds has changed, the answer is not used,
+        and the result is pending again, with a new ticket. Raises what ``settle_answer`` does.
         """
         record, settled = await settle_answer(scope.tickets, answer, scope.identity.session_id)
         call = record.ticket.call

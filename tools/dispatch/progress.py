@@ -47,8 +47,7 @@ class Plan:
     """Facts about a tool that are computed once, before its calls.
 
     ``inline`` means that no code of plugins or tools can await, so that no loop is needed. Driving a coroutine by hand is only
-    safe
-    then: asyncio's own helpers raise without a loop, after side effects have happened.
+    safe then: asyncio's own helpers raise without a loop, after side effects have happened.
     """
 
     entry: ToolEntry
@@ -121,8 +120,7 @@ class CallInProgress:
     def log_failure(self, error: BaseException, message: str, *args: object) -> None:
         """Log an error of a plugin or handler with its traceback, without secrets.
 
-        An error of the store takes one line, without a traceback, and is logged once if it repeats: its message says what to
-        do.
+        An error of the store takes one line, without a traceback, and is logged once if it repeats: its message has the advice.
         """
         if isinstance(error, StoreFailed):
             said, self.scope.said_of_store = self.scope.said_of_store, str(error)
@@ -176,8 +174,7 @@ class CallInProgress:
         """Record the end, and return whether the ledger has it.
 
         A failure is logged and the result stands, because the call has acted. The scope keeps the record until the store is
-        writable
-        again. Raises LeaseLost: the process that took the session over decides about the call.
+        writable again. Raises LeaseLost: the process that took the session over decides about the call.
         """
         if self.scope.ledger is None:
             return True
@@ -197,7 +194,7 @@ class CallInProgress:
         return True
 
     async def wait(self, result: ToolResult) -> None:
-        """Record that the call waits for an answer, with its own state, from which any process can continue it."""
+        """Record that the call waits for an answer, with its own state, so that any process can continue it."""
         if self.prepared and own_state(self.ctx):
             await self._record(result, ToolCallStatus.SUSPENDED)
         else:

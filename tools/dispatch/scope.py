@@ -104,8 +104,7 @@ class CallScope:
     """A session's side of the dispatcher. It owns its environment and its spill folder, so the caller must ``close`` it.
 
     ``granted`` names the tools that may be called, None for all. Without an ``asker`` a ticket is denied at once, unless
-    ``suspends``
-    is set and the answer comes later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
+    ``suspends`` is set and the answer comes later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
     """
 
     identity: RunIdentity
@@ -157,7 +156,7 @@ class CallScope:
         self.running: set[asyncio.Task[Any]] = set()
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.asking: set[str] = set()
-        """Tickets that somebody is being asked about at this moment."""
+        """Tickets that a user is being asked about."""
         self._resuming: set[str] = set()
         self.unrecorded: list[ExecutedCall] = []
         """Calls whose end the ledger could not take; see ``record_again``."""

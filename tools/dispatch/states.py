@@ -97,8 +97,7 @@ async def keep_state(current: CallInProgress, given: Given) -> None:
     """Store the state changes of a call, or of a plugin after it: all of them or none.
 
     Raises TypeError for invalid changes, StateConflict if another call wrote a value that this one must not overwrite, Denied for
-    the
-    state of a principal without identity, StoreFailed, and what an update raises.
+    the state of a principal without identity, StoreFailed, and what an update raises.
     """
     changes = _checked(current, given)
     lasting = {place: change for place, change in changes.items() if place[0] != "call"}

@@ -1,12 +1,11 @@
-"""Open environments by name: the backends in which commands run and files are read and written.
+"""Open environments by name. An environment runs commands, and reads and writes files.
 
 ``rows`` lists the built-in backends. They are imported when first opened; plugins register theirs. ``local`` runs commands on
 this machine, directly or in a sandbox, with the persistent bash of ``shell``. ``docker`` and ``ssh`` build on ``remote``.
 
 The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``, ``_portable``),
 processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and concurrency
-(``_pace``,
-``_workers``, ``_waiter``, ``_spare``). ``own_files`` recognises hard links to toolcrib's own files.
+(``_pace``, ``_workers``, ``_waiter``, ``_spare``). ``own_files`` recognises hard links to toolcrib's own files.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tools.environments._workers import Workers
 
 
 class Sessions(dict[int, list[Member]]):
-    """The living processes of each session. ``begun`` is the ``time.monotonic`` time at which the scan began."""
+    """The living processes of each session. ``begun`` is the start of the scan, as ``time.monotonic`` time."""
 
     begun = 0.0
 

@@ -1,4 +1,4 @@
-"""Owners of what processes keep outside themselves, so that the next start can remove what a killed process left."""
+"""Owners of resources outside a process, so that the next start can remove those of a killed process."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class _Runs(Protocol):
 
 
 def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the exported variables, without those equal to ``given`` and those that a shell or a connection sets itself."""
+    """Return the exported variables, except those equal to ``given``, and variables that a shell or a connection sets."""
     return {
         name: value
         for name, flags in state.attributes.items()

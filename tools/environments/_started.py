@@ -29,10 +29,8 @@ def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> sub
     """Start ``executable`` with ``argv`` and mark the process as a session's (see session_mark). ``options`` go to Popen.
 
     Raises OSError. A script that starts toolcrib in the background (``toolcrib run ... &``) makes it ignore SIGINT, and nohup
-    makes
-    it ignore SIGHUP. Child processes would inherit that; a shell can never undo it, cannot interrupt its commands
-    (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html, 2.11) and would list these signals as its
-    traps.
+    makes it ignore SIGHUP. Child processes would inherit that; a shell can never undo it, cannot interrupt its commands
+    (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html, 2.11) and would list these signals as its traps.
     """
     if sys.executable and any(signal.getsignal(each) is signal.SIG_IGN for each in _ENDING):
         given = options.get("env")

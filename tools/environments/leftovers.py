@@ -23,7 +23,7 @@ from tools import alive
 _OWNED = Regex(r"/toolcrib-(\d+)-[^/]+/")
 _MEMORY = "/dev/shm"  # noqa: S108 - only listed; toolcrib's folders in it are private
 KEPT_SECONDS = 7 * 86_400.0
-"""Seconds for which the files of over-long results are kept for the user."""
+"""Seconds that the files of over-long results are kept for the user."""
 
 
 def left_behind(bases: Sequence[str] | None = None) -> list[Path]:

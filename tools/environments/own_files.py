@@ -20,7 +20,7 @@ MOST_FILES = 200_000
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a change of a folder is certain to show in its timestamp."""
 _TICK = 20_000_000
-"""Nanoseconds by which the kernel's timestamp may lag behind the clock."""
+"""Nanoseconds that the kernel's timestamp may lag behind the clock."""
 _PAUSE, _LONGEST = 20, 5.0
 """Folders of installed code are checked again after 20 times the check's duration, at most after this many seconds.
 
@@ -54,8 +54,7 @@ class OwnFiles:
     def leads_to(self, path: str, found: os.stat_result | None = None, root: str = "") -> str:
         """Return the own file's name if ``path`` (absolute, links resolved) is another name of that file, else ``path``.
 
-        ``found``: the stat result of the opened file; if None, the path is looked up below the folder ``root``. Raises
-        nothing.
+        ``found``: the stat result of the opened file; if None, the path is looked up below the folder ``root``. Raises nothing.
         """
         if not self._roots:
             return path
@@ -151,8 +150,7 @@ def _read(at: str, about: os.stat_result, most: int, *, each: bool) -> _Folder:
     """Read a folder, and at most about ``most`` of its files. Raises OSError.
 
     ``each``: read the metadata of each file. Otherwise the folder's list is used, which is ten times as fast, but gives other
-    inode
-    numbers on overlay file systems.
+    inode numbers on overlay file systems.
     """
     read, files, folders = time.time_ns(), dict[_Inode, str](), list[str]()
     with os.scandir(at) as entries:

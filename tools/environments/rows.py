@@ -165,7 +165,7 @@ goes on; one that does not is reported, with the words that a command may have r
     ),
 )
 ROWS: Mapping[str, BackendRow] = {row.name: row for row in (_LOCAL, _BUBBLEWRAP, _DOCKER, _SSH)}
-"""The table, in the order in which lists show it."""
+"""The table, in the order of lists."""
 HERE: frozenset[str] = frozenset().union(*(row.identities for row in ROWS.values()))
 """Names of environments that are this machine, inside or outside its sandbox."""
 

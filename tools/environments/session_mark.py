@@ -15,7 +15,7 @@ from pathlib import Path
 
 _log = logging.getLogger(__name__)
 _LOCKS = 10
-"""RLIMIT_LOCKS, for which Python has no name."""
+"""RLIMIT_LOCKS, which has no name in Python."""
 _LINE = b"Max file locks"
 _VALUE = 0x70017C
 

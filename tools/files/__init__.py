@@ -1,8 +1,8 @@
-"""The parts that the file tools are made of. ``tools/file_tools.py`` registers the tools.
+"""The parts of the file tools, which ``tools/file_tools.py`` registers.
 
-A tool each: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` leads from a path to the
-file that is opened; ``text`` is bytes as text and back, ``changing``, ``placing`` and ``unified`` change it; ``kept`` keeps
-what is replaced, ``owners`` whose a file is.
+One tool each: ``read``, ``writing``, ``patching``, ``searching`` (with ``matches``). ``places`` resolves a path to the file that
+is opened. ``text`` converts bytes to text and back; ``changing``, ``placing`` and ``unified`` change it. ``kept`` stores replaced
+contents, ``owners`` keeps a file's owner.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 PAGE_LINES = 2000
-"""Lines that one call of read_file shows."""
+"""Number of lines that one call of read_file shows."""
 
 
 def late(module: str, name: str) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Make an async function that calls the one of a module of this package, which loads with its first call: a session's first
-    request to its model is not kept waiting for tools that the model has not called.
+    """Return an async function that calls the one of a module of this package, which is imported with its first call.
+
+    So the first request to the model need not wait for tools that it has not called.
     """
 
     async def call(args: Any, ctx: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Extended attributes and access control lists (ACL) of files that are deleted or get another name."""
+"""Extended attributes and access control lists (ACL) of files that are deleted or renamed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from toolcrib.contract.environment import Environment, GivesAttributes
 
 _MOST = 1 << 16
-"""Most bytes of a file's attributes that are kept."""
+"""Maximum bytes of a file's attributes that are kept."""
 
 
 async def attributes_of(environment: Environment, path: str) -> tuple[Mapping[str, bytes] | None, str]:
-    """Return a file's attributes by name, None where the environment can't tell; and what can't be kept of them, "" where all
-    can. Raises EnvironmentFailed.
+    """Return a file's attributes by name, and a text about lost ones, or "".
+
+    The attributes are None if the environment cannot report them. Raises EnvironmentFailed.
     """
     if not isinstance(environment, GivesAttributes):
         return None, "extended attributes and an ACL, if it had any, could not be kept"
@@ -31,7 +32,7 @@ async def attributes_of(environment: Environment, path: str) -> tuple[Mapping[st
 
 
 async def give_attributes(environment: Environment, path: str, wanted: Mapping[str, bytes] | None) -> str:
-    """Give a file that was written these attributes and no others. Return what it could not be given, "" where it has all.
+    """Give a written file exactly these attributes. Return a text about failed ones, or "".
 
     ``wanted`` None: they are unknown, and nothing is done. Raises EnvironmentFailed.
     """

@@ -1,4 +1,4 @@
-"""Changing a text: an exact replacement, or the hunks of a diff. Pure: text in, text and notes out."""
+"""Change a text: an exact replacement, or the hunks of a diff. Pure: text in, text and notes out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PLACES = 1000
 
 
 def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:
-    """``text`` with ``old`` replaced, and what a reader should know of how.
+    """Return ``text`` with ``old`` replaced, and notes for the reader about how.
 
-    Raises InvalidArguments or ExecutionFailed where ``old`` is empty, equal to ``new``, missing, or fits at several places.
+    Raises InvalidArguments or ExecutionFailed if ``old`` is empty, equal to ``new``, missing, or fits at several places.
     """
     if not old:
         raise InvalidArguments("old: empty; give the text to replace, or use write_file for a whole file")
@@ -42,7 +42,7 @@ def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[st
 
 
 def _with_line_ends(text: str, old: str, new: str) -> tuple[str, str]:
-    """Both with the line ends of the file, where the file has only one kind and they the other."""
+    """Return both with the file's line ends, if the file has only one kind and they have the other."""
     if line_end(text) == "\r\n":
         return _crlf(old), _crlf(new)
     if "\r" not in text and "\r\n" in old:
@@ -64,7 +64,7 @@ def _places(text: str, old: str) -> list[int]:
 
 
 def _as_ops(old: str, new: str) -> Ops | None:
-    """The replacement of whole lines, or None where it joins lines and so can be none."""
+    """Return the replacement as whole lines, or None if it joins lines."""
     if old.endswith("\n"):
         if new and not new.endswith("\n"):
             return None
@@ -79,9 +79,9 @@ def _tolerated(spot: Placement, what: str) -> str:
 
 
 def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[str]]:
-    """``text`` with every hunk applied, and notes. Hunks stand in file order.
+    """Return ``text`` with every hunk applied, and notes. Hunks are in file order.
 
-    Raises ExecutionFailed at the first that does not fit.
+    Raises ExecutionFailed for the first that does not fit.
     """
     lines = split_lines(text)
     out: list[str] = []
@@ -129,7 +129,7 @@ def _insert(lines: list[str], at: int, added: Sequence[str]) -> Placement:
 
 
 def show(path: str, before: str, after: str) -> tuple[str, int]:
-    """(a unified diff for people and models, bounded; the first line changed, from 1)."""
+    """Return (a bounded unified diff for users and models, the number of the first changed line, from 1)."""
     old, new = split_lines(before), split_lines(after)
     head = alike(old, new)
     tail = min(alike(old[::-1], new[::-1]), len(old) - head, len(new) - head)

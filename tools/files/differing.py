@@ -1,4 +1,4 @@
-"""Unified diffs of two texts, in bounded time: the one maker of those that people and models read."""
+"""Unified diffs of two texts, in bounded time, for users and models."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from tools.files.text import split_lines
 
 _MOST_PAIRS = 4_000_000
-"""Pairs of lines up to which the least difference is looked for; beyond, all between the first and the last other line differ."""
+"""Maximum number of line pairs for a minimal diff. Beyond it, everything between the first and last difference is one change."""
 _CONTEXT = 3
 NOWHERE = "/dev/null"
-"""Name of a file that is not there."""
+"""Name of a file that does not exist."""
 
 
 def unified(old: str, new: str, before: str, after: str) -> str:
-    """Return the unified diff that leads from ``old``, named ``before``, to ``new``, named ``after``; "" where they are alike."""
+    """Return the unified diff from ``old``, named ``before``, to ``new``, named ``after``; "" if they are equal."""
     ours, theirs = split_lines(old), split_lines(new)
     if ours == theirs:
         return ""
@@ -26,7 +26,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the lines at the beginning that both have."""
+    """Return the number of equal lines at the beginning."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -34,7 +34,7 @@ _Hunk = Sequence[tuple[str, int, int, int, int]]
 
 
 def _hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Hunk]:
-    from difflib import SequenceMatcher  # here: every start loads this module
+    from difflib import SequenceMatcher  # here, because every start loads this module
 
     if len(a) * len(b) <= _MOST_PAIRS:
         yield from SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT)
@@ -54,7 +54,7 @@ def _written(hunk: _Hunk, a: Sequence[str], b: Sequence[str], first: int) -> Ite
 
 
 def _span(begin: int, count: int) -> str:
-    """Return lines as a hunk's head names them: the first one from 1, and how many where it is not one."""
+    """Return a line range as in a hunk's header: the first line from 1, and the count if it is not 1."""
     return str(begin + 1) if count == 1 else f"{begin + bool(count)},{count}"
 
 

@@ -1,4 +1,4 @@
-"""Keeping what a call replaces, where its session keeps it."""
+"""Store what a call replaces, if its session keeps it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.contract.undo import Keeping
 
 
 class _Nothing:
-    """A keeper for calls outside of a session: it keeps nothing."""
+    """A keeper for calls outside a session, which keeps nothing."""
 
     warning = ""
 

@@ -1,4 +1,4 @@
-"""Running the search, and reading what it prints. Nothing of it is the model's but the pattern and glob, as quoted arguments."""
+"""Run the search command, and parse its output. Only the pattern and the glob come from the model, as quoted arguments."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from toolcrib.contract.regex import Regex
 SECONDS = 30.0
 _STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}
 KEEP = 4 * 1024 * 1024
-"""Bytes of a search's output that are looked at."""
+"""Maximum bytes of a search's output that are read."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
 
-# An empty environment and a fixed PATH: aliases, functions and folders of the session's shell do not reach the search.
+# An empty environment and a fixed PATH: aliases, functions and folders of the session's shell do not affect the search.
 _START = ["/usr/bin/env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "/bin/sh", "-c"]
-# The arguments: folder, kind, bytes, case flag, pattern, most matches a file, context lines, start; then globs as rg takes them,
-# "--find", and globs as find takes them.
+# The arguments: folder, kind, bytes, case flag, pattern, maximum matches per file, context lines, start; then globs for rg,
+# "--find", and globs for find.
 _SCRIPT = r"""
 cd "$1" || { echo "status=3" >&2; exit 3; }
 kind=$2 bytes=$3 case=$4 pattern=$5 most=$6 context=$7 start=$8; shift 8
@@ -66,7 +66,7 @@ class Line:
 
 @dataclass(slots=True)
 class Outcome:
-    """``total`` counts matches or files seen; ``incomplete`` says why there may be more."""
+    """Result of a search. ``total`` counts matches or files seen; ``incomplete`` gives the reason why there may be more."""
 
     lines: list[Line] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -80,11 +80,11 @@ class _Ran:
     out: bytes
     err: str
     stopped: str = ""
-    """Reason that the search did not come to its end."""
+    """The reason why the search stopped early."""
 
 
 async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
-    """Lines that match the pattern, by path. Raises InvalidArguments for a bad pattern or glob."""
+    """Return the lines that match the pattern, by path. Raises InvalidArguments for a bad pattern or glob."""
     most = int(args.get("limit", 100)) + 1
     case = "--ignore-case" if args.get("ignore_case", False) else "--case-sensitive"
     numbers = (str(most), str(int(args.get("context", 0))))
@@ -96,7 +96,7 @@ async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str,
 
 
 async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
-    """Files whose name (or path below the root, for a glob with a slash) fits the pattern, a glob; and ``glob``, if given."""
+    """Return the files whose name matches the pattern, a glob, and ``glob``, if given. A glob with a slash matches the path."""
     ran = await _run(ctx, root, ["files", "--case-sensitive", "", "1", "0"], start, args["pattern"], on_host=on_host)
     found = _outcome(ran)
     whole, _, _ = ran.out.rpartition(b"\0")
@@ -154,7 +154,10 @@ def _end(pid: int) -> None:
 
 
 def _rg_glob(glob: str | None) -> list[str]:
-    """A --glob that includes also lifts .gitignore for what it names. A file type does not, but takes no slash."""
+    """Return rg's options for a glob. ``--glob`` would also override .gitignore for matching files; a file type does not.
+
+    But a file type cannot contain a slash.
+    """
     if not glob:
         return []
     if "/" in glob or glob.startswith(("!", "include:")):
@@ -174,7 +177,7 @@ def _find_glob(glob: str | None) -> list[str]:
 
 
 def _braces(glob: str) -> list[str]:
-    """``*.{a,b}`` as two globs: find and fnmatch know no braces."""
+    """Return ``*.{a,b}`` as two globs, because find and fnmatch do not support braces."""
     match = re.search(r"\{([^{}]*)\}", glob)
     if match is None:
         return [glob]
@@ -183,7 +186,7 @@ def _braces(glob: str) -> list[str]:
 
 
 def _outcome(ran: _Ran) -> Outcome:
-    """Read the search's messages beside its results. Raises where it could not search at all."""
+    """Parse the search's messages. Raises ExecutionFailed or InvalidArguments if it could not search at all."""
     found = Outcome()
     said = [line for line in ran.err.splitlines() if not line.startswith("status=")]
     status = re.findall(r"^status=(\d+)$", ran.err, re.MULTILINE)
@@ -213,7 +216,7 @@ def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
     return ExecutionFailed(f"the search failed: {text}")
 
 
-# What ripgrep says of a binary file stands among the results.
+# ripgrep's messages about binary files are among the results.
 _RECORD = Regex(
     rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n)*"
     rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n"
@@ -221,8 +224,10 @@ _RECORD = Regex(
 
 
 def _lines(out: bytes) -> list[Line]:
-    """``PATH NUL NUMBER : TEXT``, with ``-`` for a line of context. A last record that was cut is left out (and would
-    cost the expression a look from each of its bytes)."""
+    """Parse ``PATH NUL NUMBER : TEXT``, with ``-`` for a line of context. An incomplete last record is left out.
+
+    The expression would be tried from each of its bytes.
+    """
     lines: list[Line] = []
     for path, number, sign, text in _RECORD.findall(out[: out.rfind(b"\n") + 1]):
         shown = text.decode("utf-8", "backslashreplace").removesuffix("\r")

@@ -1,4 +1,4 @@
-"""Owners of files that have to be written anew: only root may give a file away."""
+"""Owners of rewritten files: only root may give a file away."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from toolcrib.contract.environment import Environment, GivesFiles
 
 
 async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:
-    """Make a file that was written ``owner``'s (UID, GID) again; why that could not be, "" where it is so.
+    """Give a rewritten file back to ``owner`` (UID, GID). Return the reason if that failed, else "".
 
-    ``owner`` None: it is unknown, and nothing is done. Raises OSError where the file is gone, and EnvironmentFailed.
+    ``owner`` None: it is unknown, and nothing is done. Raises OSError if the file is gone, and EnvironmentFailed.
     """
     if owner is None or not isinstance(environment, GivesFiles):
         return ""

@@ -1,4 +1,4 @@
-"""patch: what its arguments ask for, the files that touches (its effects), and doing all of it or nothing."""
+"""patch: parse the arguments, find the files that they touch (the effects), and apply all changes or none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass(slots=True)
 class Step:
-    """A request with its paths resolved and its change worked out; nothing is written yet."""
+    """A request with resolved paths and the computed change. Nothing is written yet."""
 
     source: str | None
     target: str | None
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """Owner that the file shall have, where it is written under another name."""
+        """The owner of the file, to restore if it is written under another name."""
         return None if self.info is None else self.info.owner
 
     @property
@@ -70,7 +70,7 @@ class Step:
 
 
 def requests(args: dict[str, Any]) -> list[Request]:
-    """The one reading of the arguments, for effects and handler alike. Raises InvalidArguments."""
+    """Parse the arguments, for effects and handler alike. Raises InvalidArguments."""
     diff, path = args.get("diff"), args.get("path")
     if diff is not None:
         if any(args.get(name) is not None for name in ("old", "new")):
@@ -90,10 +90,10 @@ def _of_diff(file: FileDiff) -> Request:
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    """Every file written or deleted, with the content that it would get.
+    """Return an effect for every file to write or delete, with its new content.
 
-    Where the change does not fit, the content is left open and the handler says why: before the gates have spoken,
-    nothing that a file holds may be shown.
+    If the change does not fit, the content is left open and the handler reports the reason: before the gates have decided, the
+    contents of a file must not be shown.
     """
     found: list[Effect] = []
     for request in requests(args):
@@ -120,7 +120,9 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError with every file as it was."""
+    """Apply the patch. ``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError with every file
+    unchanged.
+    """
     paths = [effect.path for effect in ctx.effects if isinstance(effect, (WritesFile, DeletesFile))]
     async with changing(ctx, paths) as kept:
         steps = await _plan(args, ctx)
@@ -152,7 +154,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 async def _plan(args: dict[str, Any], ctx: ToolCallContext) -> list[Step]:
-    """Work every change out again on what the files hold now, at the paths that were judged."""
+    """Compute every change again from the files' current contents, at the paths that were judged."""
     judged = iter(ctx.effects)
     steps: list[Step] = []
     for request in requests(args):
@@ -216,7 +218,7 @@ async def _load(path: str, step: Step, ctx: ToolCallContext) -> Text:
 
 
 async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> None:
-    """Write and delete; where one fails, put back what was done before it."""
+    """Write and delete. If one step fails, revert the steps before it."""
     done: list[Step] = []
     for step in steps:
         try:
@@ -237,13 +239,13 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
 
 
 async def _give_all(step: Step, path: str, ctx: ToolCallContext) -> list[str]:
-    """Give a file that was written anew owner and attributes of the old one. Return what could not be, in notes."""
+    """Set owner and attributes of the old file on a rewritten one. Return notes about failures."""
     said = await give_back(ctx.environment, path, step.owner), await give_attributes(ctx.environment, path, step.attributes)
     return [f"{path}: {why}" for why in said if why]
 
 
 async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
-    """The paths of which it did not succeed."""
+    """Revert the steps. Return the paths that could not be reverted."""
     left: list[str] = []
     for step in reversed(done):
         try:
@@ -259,7 +261,7 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
 
 
 async def _is_as_before(step: Step, ctx: ToolCallContext) -> bool:
-    """Return True if nothing was done to the source, as where it may not be changed. Raises OSError, EnvironmentFailed."""
+    """Return True if the source is unchanged, as when it is not writable. Raises OSError, EnvironmentFailed."""
     now, before = await ctx.environment.stat(step.source or ""), step.info
     if now is None or before is None or (now.kind, now.size, now.mode) != ("file", before.size, before.mode):
         return False

@@ -1,4 +1,4 @@
-"""The way from a requested path to the file that is opened: resolved once, judged, and held to that."""
+"""Resolve a requested path to the file that is opened: once, then judged, and used unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)
 
 
 class Files(Protocol):
-    """The part of an Environment that reading needs."""
+    """The methods of an Environment that reading needs."""
 
     async def stat(self, path: str) -> FileInfo | None: ...
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes: ...
@@ -32,13 +32,14 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """Spilled results lie on this machine, wherever the session's environment is. No result has a second name: a hard link is
-    refused, as a device is.
+    """Files on this machine, for spilled results, which are here whatever the session's environment is.
+
+    A result has only one name, so a hard link is refused, as a device is.
     """
 
     async def stat(self, path: str) -> FileInfo | None:
         try:
-            found = Path(path).lstat()  # noqa: ASYNC240 - one local look, shorter than a thread switch
+            found = Path(path).lstat()  # noqa: ASYNC240 - one local call, shorter than a thread switch
         except FileNotFoundError:
             return None
         kind = _kind(found.st_mode)
@@ -68,7 +69,7 @@ def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
 
 
 def is_spilled(ctx: ToolCallContext, path: str) -> bool:
-    """Return whether ``path``, links followed, lies in the spill folder of this machine."""
+    """Return whether ``path``, links followed, is in the spill folder of this machine."""
     if not path.startswith("/"):
         return False
     try:
@@ -78,7 +79,7 @@ def is_spilled(ctx: ToolCallContext, path: str) -> bool:
 
 
 async def located(ctx: ToolCallContext, path: str) -> str:
-    """Return the path; for an artifact's name that of a file here with its content. Raises NotFound and ExecutionFailed."""
+    """Return the path; for an artifact's name, a local file with its content. Raises NotFound and ExecutionFailed."""
     try:
         return str(await ctx.artifact(path)) if path.startswith(PREFIX) else path
     except (StoreFailed, OSError) as error:
@@ -86,7 +87,7 @@ async def located(ctx: ToolCallContext, path: str) -> str:
 
 
 def shown(ctx: ToolCallContext, path: str) -> str:
-    """Return the path as the model is to know it: an artifact by its name, which outlives the file."""
+    """Return the path for the model: an artifact by its name, which outlives the file."""
     return name_of(path) if is_spilled(ctx, path) else path
 
 
@@ -95,7 +96,7 @@ def files_of(ctx: ToolCallContext, path: str) -> Files:
 
 
 async def resolve(files: Files, path: str) -> str:
-    """The file that ``path`` leads to now. Raises InvalidArguments for what can be no path."""
+    """Return the file that ``path`` leads to now. Raises InvalidArguments for an invalid path."""
     if not path or "\0" in path:
         raise InvalidArguments("path: give the name of a file or folder, without NUL characters")
     try:
@@ -105,21 +106,21 @@ async def resolve(files: Files, path: str) -> str:
 
 
 def judged(ctx: ToolCallContext, kind: type[E]) -> E:
-    """The one effect that the gates saw. Raises Internal where the call was not prepared."""
+    """Return the one effect that the gates judged. Raises Internal if the call was not prepared."""
     if len(ctx.effects) == 1 and isinstance(ctx.effects[0], kind):
         return ctx.effects[0]
     raise Internal(f"{ctx.tool_name} was called without the effects that its gates judge; call it through the dispatcher")
 
 
 async def unmoved(files: Files, path: str) -> None:
-    """Raise ExecutionFailed where a link now stands in the way of a path that was free of links when it was judged."""
+    """Raise ExecutionFailed if a link is now in a path that was free of links when it was judged."""
     if await files.resolve(path) != path:
         raise ExecutionFailed(f"{path} became a link to somewhere else after the call was checked; nothing was done, call again")
 
 
 @contextmanager
 def translate_file_errors(path: str) -> Iterator[None]:
-    """Turn what file access raises into a result for the model."""
+    """Turn errors of file access into results for the model."""
     try:
         yield
     except FileNotFoundError as error:
@@ -135,7 +136,7 @@ def translate_file_errors(path: str) -> Iterator[None]:
 
 
 async def missing(files: Files, path: str) -> NotFound:
-    """The error for a path where nothing is: with the names in its folder that come closest."""
+    """Return the error for a missing path, with the most similar names in its folder."""
     folder, name = posixpath.split(path)
     info = await files.stat(folder)
     if info is None:

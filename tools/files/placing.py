@@ -1,4 +1,4 @@
-"""Finding where lines of a change belong in a file, and never guessing between several places."""
+"""Find where the lines of a change belong in a file, without ever guessing between several places."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolcrib.contract.errors import ExecutionFailed
 from tools.files.text import clip, line_end
 
 _LOOKED_AT = 50_000
-"""Lines in which the nearest one is looked for."""
+"""Maximum number of lines to search for the nearest one."""
 
 
 class Fit(IntEnum):
-    """Degree to which the lines of a change agree with the file's."""
+    """Quality of the match between a change's lines and the file's."""
 
     EXACT = 0
     LINE_END = 1
@@ -27,7 +27,7 @@ Ops = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``index`` of the first line that is replaced, from 0; ``lines`` are the new ones for the ``length`` old ones there."""
+    """A place for a change: ``index`` of the first replaced line, from 0; ``lines`` replace ``length`` old ones."""
 
     index: int
     length: int
@@ -36,10 +36,10 @@ class Placement:
 
 
 def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Placement:
-    """Find the line where ``ops`` fit at or after ``start``: ``expected`` if they fit there, else the only one where they do.
+    """Find the place for ``ops`` at or after ``start``: ``expected`` if they fit there, else the only one where they fit.
 
-    Raises ExecutionFailed, naming ``what``, where they fit nowhere (with the nearest lines) or at several places (with
-    their line numbers).
+    Raises ExecutionFailed, naming ``what``, if they fit nowhere (with the nearest lines) or at several places (with their line
+    numbers).
     """
     old = [text for op, text in ops if op != "+"]
     for fit in Fit:
@@ -109,7 +109,7 @@ def _indent(line: str) -> str:
 
 
 def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
-    """The added lines, indented as the file is; None where the indents differ by more than one common prefix."""
+    """Return the added lines with the file's indent; None if the indents differ by more than one common prefix."""
     old = [text for op, text in ops if op != "+"]
     pairs = [(_indent(here), _indent(said)) for here, said in zip(block, old, strict=True) if said.strip()]
     here, said = pairs[0]
@@ -128,8 +128,8 @@ def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
 
 
 def nearest(lines: Sequence[str], old: Sequence[str]) -> str:
-    """The part of the file that comes closest, with line numbers, so that the next try can be right."""
-    from difflib import SequenceMatcher  # here: every start loads this module
+    """Return the most similar part of the file, with line numbers, to help the next attempt."""
+    from difflib import SequenceMatcher  # here, because every start loads this module
 
     wanted = next((line.strip() for line in old if line.strip()), "")
     words = set(wanted.split())

@@ -1,4 +1,4 @@
-"""read_file: a page of numbered lines, never more than a bounded number of bytes."""
+"""read_file: a page of numbered lines, from a bounded number of bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.files.places import Files, files_of, judged, located, missing, resolv
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
-"""Bytes of a larger file that are looked at."""
+"""Maximum bytes to read of a larger file."""
 PAGE_CHARS = 30_000
 LINE_CHARS = 2000
 FOLDER_ENTRIES = 500
@@ -28,8 +28,11 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """``data``: {path, content, first_line, last_line, total_lines | None, encoding, note?}, or {path, entries} for a folder,
-    or {path, binary, size}. Raises NotFound with the closest names, InvalidArguments for an offset past the end."""
+    """Read a page. ``data``: {path, content, first_line, last_line, total_lines | None, encoding, note?}.
+
+    For a folder it is {path, entries}, for a binary file {path, binary, size}. Raises NotFound with similar names,
+    InvalidArguments for an offset past the end.
+    """
     path = judged(ctx, ReadsFile).path
     files = files_of(ctx, path)
     with translate_file_errors(path):
@@ -56,7 +59,7 @@ async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: 
         return _result(ctx, {"path": path, "binary": kind, "size": size}, f"{path} is binary ({kind}, {size} bytes); not shown")
     lines = decoded.text.split("\n")
     if lines[-1] == "" or cut:
-        lines.pop()  # what follows the last line feed is no line, or one whose end was not read
+        lines.pop()  # the text after the last line feed is not a line, or its end was not read
     total = len(lines)
     if offset > max(total, 1):
         raise InvalidArguments(_past_the_end(path, offset, total, cut=cut))

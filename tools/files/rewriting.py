@@ -1,4 +1,4 @@
-"""Writing a file that may have more than its content: other names, extended attributes, an ACL."""
+"""Write a file that may have more than its content: other names, extended attributes, an ACL."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from toolcrib.contract.environment import Environment, ReplacesFiles
 async def rewrite(
     environment: Environment, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
 ) -> str:
-    """Write a file, with its parents. Return what it lost by that, for the model and the person; "" where it lost nothing, or
-    where the environment can't tell. ``mtime_ns``: when it is to have been changed last, where the environment can do that.
+    """Write a file, with its parents. Return a text about what it lost, for the model and the user; "" if nothing or unknown.
 
-    Raises as ``Environment.write_file``.
+    ``mtime_ns``: its modification time, if the environment can set that. Raises like ``Environment.write_file``.
     """
     if not isinstance(environment, ReplacesFiles):
         await environment.write_file(path, data, mode=mode)

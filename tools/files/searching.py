@@ -1,4 +1,4 @@
-"""search_files: a fixed command (ripgrep, else find and grep) that runs where the files are, and its bounded result."""
+"""search_files: a fixed command (ripgrep, else find and grep) that runs in the environment, and its bounded result."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """``data``: {path, matches: [{path, line, text, context?}]} or {path, files: [...]}, with ``note`` where it is not all.
+    """Search. ``data``: {path, matches: [{path, line, text, context?}]} or {path, files: [...]}, with ``note`` if incomplete.
 
-    Raises InvalidArguments for a bad pattern, NotFound for a path that is not there.
+    Raises InvalidArguments for a bad pattern, NotFound for a missing path.
     """
     path = judged(ctx, ReadsFile).path
     for name in ("pattern", "glob"):
@@ -43,13 +43,13 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         found = await find_by_name(args, ctx, root, start, on_host=on_host)
         return _files_result(ctx, args, shown_as, prefix, found)
     found = await find_in_content(args, ctx, root, start, on_host=on_host)
-    if not on_host and not isinstance(ctx.environment, KnowsHome):  # files of another machine are none of ours
+    if not on_host and not isinstance(ctx.environment, KnowsHome):  # another machine has none of toolcrib's own files
         await _leave_out_links(ctx, root, found)
     return _content_result(ctx, args, shown_as, prefix, found)
 
 
 async def _leave_out_links(ctx: ToolCallContext, root: str, found: Outcome) -> None:
-    """Leave out files that lead elsewhere. A search follows no symbolic link: they are hard links of toolcrib's own files."""
+    """Leave out hard links to toolcrib's own files. A search follows no symbolic links."""
     paths = {line.path: posixpath.normpath(posixpath.join(root, line.path)) for line in found.lines}
     others = {name for name, path in paths.items() if await ctx.environment.resolve(path) != path}
     found.lines = [line for line in found.lines if line.path not in others]
@@ -70,7 +70,7 @@ async def _look(path: str, ctx: ToolCallContext) -> FileInfo:
 
 
 def _shorten(path: str, cwd: str) -> str:
-    """Relative below the working folder, where it means the same and costs less."""
+    """Return the path relative to the working folder, if it is below it."""
     if path == cwd:
         return "."
     return path.removeprefix(f"{cwd}/") if cwd not in ("", "/") else path
@@ -81,7 +81,7 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Return the path as it is, unless control characters in it could pass for more of the result."""
+    """Return the path unchanged, unless control characters in it could look like more of the result."""
     return path if path.isprintable() else repr(path)
 
 

@@ -1,4 +1,4 @@
-"""Bytes of a file as text and back, with nothing lost: byte order mark, encoding and line ends stay as they were."""
+"""Convert a file's bytes to text and back without loss: byte order mark, encoding and line ends are kept."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ORDINARY = frozenset(b"\t\n\r\f\b\x1b")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A decoded file. ``mark`` is its byte order mark, which is not part of ``text``."""
+    """A decoded file. ``mark``: its byte order mark, which is not part of ``text``."""
 
     text: str
     encoding: str = "utf-8"
     mark: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Encode a text as this file is encoded. Raises InvalidArguments where a character does not fit."""
+        """Encode a text in this file's encoding. Raises InvalidArguments for a character that does not fit."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -41,9 +41,9 @@ class Text:
 
 
 def decode(data: bytes, *, cut: bool = False) -> Text | None:
-    """The text of ``data``, or None for a binary file. ``cut`` says that the file goes on: its last character may be partial.
+    """Return the text of ``data``, or None for a binary file. ``cut``: the file continues, so its last character may be partial.
 
-    What is not UTF-8 is taken as Latin-1, which keeps every byte.
+    Anything but UTF-8 is read as Latin-1, which keeps every byte.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -68,7 +68,7 @@ def _try(data: bytes, encoding: str, *, cut: bool) -> str | None:
 
 
 def describe(path: str, data: bytes) -> str:
-    """Guess the type of a binary file, in words."""
+    """Guess the type of a binary file, as text."""
     for magic, name in _MAGIC:
         if data.startswith(magic):
             return name
@@ -78,13 +78,13 @@ def describe(path: str, data: bytes) -> str:
 
 
 def line_end(text: str) -> str:
-    """Return the line ending to write: CRLF only where every line has it, so that a mixed file is never made more uniform."""
+    """Return the line end to write: CRLF only if every line has it, so that a mixed file is not made more uniform."""
     ends = text.count("\n")
     return "\r\n" if ends and text.count("\r\n") == ends else "\n"
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends. Only a line feed ends a line, as for grep and sed; joining gives ``text`` back."""
+    """Return the lines with their ends. Only a line feed ends a line, as for grep and sed; joining them restores ``text``."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])

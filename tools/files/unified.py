@@ -1,4 +1,4 @@
-"""Reading a unified diff, as git, diff and models write it."""
+"""Parse a unified diff, as git, diff and models write it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FORM = "expected '--- a/PATH', '+++ b/PATH', then hunks that start with '@@ -LIN
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """``start`` is the first old line, from 1 (0: before the first), None where the header gives none.
+    """A hunk. ``start``: the first old line, from 1 (0: before the first), None if the header has none.
 
-    ``ops`` are (" ", "-" or "+", the line with its end); a line without an end was marked as such.
+    ``ops``: (" ", "-" or "+", the line with its end). A line without an end was marked as such.
     """
 
     start: int | None
@@ -33,7 +33,7 @@ class Hunk:
 
 @dataclass(slots=True)
 class FileDiff:
-    """``old`` is None for a file that is created, ``new`` for one that is deleted; different names are a rename."""
+    """The diff of a file. ``old`` is None for a new file, ``new`` for a deleted one; different names are a rename."""
 
     old: str | None
     new: str | None
@@ -52,7 +52,7 @@ class _Header:
 
 
 def parse_diff(diff: str) -> list[FileDiff]:
-    """Raises InvalidArguments with the number of the line at fault."""
+    """Parse a diff. Raises InvalidArguments with the number of the wrong line."""
     lines = diff.split("\n")
     if lines and not lines[-1].strip():
         lines.pop()
@@ -95,7 +95,7 @@ def _starts_file(lines: Sequence[str], at: int) -> bool:
 
 
 def _note(header: _Header, line: str, at: int) -> None:
-    """Take in a line between files: git's notes count, prose is passed over, what looks like a part of a hunk is refused."""
+    """Parse a line between files: keep git's notes, skip prose, and refuse what looks like a part of a hunk."""
     if line.startswith("rename from "):
         header.moved_from = _unquote(line.removeprefix("rename from "))
     elif line.startswith("rename to "):
@@ -131,7 +131,7 @@ def _named(header: _Header, old_line: str, new_line: str, at: int) -> FileDiff:
 
 
 def _settle(header: _Header, found: list[FileDiff]) -> None:
-    """A git section that ended without names: an empty file made or removed, or a bare rename."""
+    """Add the file of a git section without hunks: an empty file made or removed, or a bare rename."""
     if header.moved_from is not None and header.moved_to is not None:
         found.append(FileDiff(header.moved_from, header.moved_to))
     elif header.created or header.deleted:
@@ -152,7 +152,7 @@ def _path(line: str) -> str | None:
 
 
 def _unquote(name: str) -> str:
-    """The name as git wrote it: without a timestamp, and with git's escapes undone."""
+    """Return the name as git wrote it, without a timestamp, and with git's escapes decoded."""
     name = name.split("\t", maxsplit=1)[0].strip()
     if not (len(name) > 1 and name[0] == name[-1] == '"'):
         return name
@@ -169,9 +169,9 @@ def _unquote(name: str) -> str:
 
 
 def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
-    """The hunk whose header stands at ``at``, and where the next thing begins.
+    """Return the hunk with its header at ``at``, and the index after it.
 
-    Its counts are believed where they fit; models often miscount, and then the hunk ends where the next thing begins.
+    Its counts are used if they fit. Models often miscount; the hunk then ends where the next part begins.
     """
     match = _HUNK.match(lines[at])
     read = None
@@ -204,13 +204,13 @@ def _uncounted(lines: Sequence[str], at: int) -> tuple[list[tuple[str, str]], in
             raise InvalidArguments(f"diff: line {at + 1}: a line of a hunk starts with ' ', '+' or '-'")
         at += 1
     while ops and ops[-1] == (" ", "\n") and lines[at - 1] == "":
-        ops.pop()  # blank lines between this hunk and the next thing
+        ops.pop()  # blank lines between this hunk and the next part
         at -= 1
     return ops, at + next((n for n, line in enumerate(lines[at:]) if line != ""), len(lines) - at)
 
 
 def _add(ops: list[tuple[str, str]], line: str) -> str | None:
-    """Take in one line of a hunk; None where it can be none. An empty one is a blank context line whose space was lost."""
+    """Add one line of a hunk; return None if it is not one. An empty line is a blank context line that lost its space."""
     op = line[:1] or " "
     if op == "\\" and ops:
         last, text = ops.pop()

@@ -1,4 +1,4 @@
-"""write_file: a whole file, created or replaced at once."""
+"""write_file: a whole file, created or replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines
 
 _MOST_COMPARED = 400_000
-"""Bytes of the old text up to which its difference from the new one is told."""
+"""Maximum bytes of the old text if its difference is shown."""
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
@@ -25,9 +25,9 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """``data``: {path, action: created|replaced, bytes, lines}. What was judged is what is written, and where.
+    """Write the file. ``data``: {path, action: created|replaced, bytes, lines}. It writes the judged content to the judged path.
 
-    What a replaced text differs in is shown to whoever watches, and is no part of the result: nobody asked to read the old one.
+    The difference from a replaced text is shown to the user, but is not in the result, because the model did not ask to read it.
     """
     effect = judged(ctx, WritesFile)
     path, content = effect.path, effect.content or ""
@@ -61,7 +61,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 async def _text_of(environment: Environment, path: str, info: FileInfo | None) -> str | None:
-    """Return what a file holds before it is replaced; None where there is none, or where it is no text or too long to compare."""
+    """Return a file's text before it is replaced; None if it is missing, not text, or too long to compare."""
     if info is None or info.kind != "file" or info.size > _MOST_COMPARED:
         return None
     try:

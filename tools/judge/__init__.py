@@ -1,16 +1,16 @@
-"""The judge: what a call would do, as findings. It reads, and never runs; it imports the contract and nothing else of the tools.
+"""The judge: finds the effects of a call. It only reads, and imports nothing of the tools but the contract.
 
-A command's way: ``shell`` (text to a syntax tree), ``meaning`` (to what it would execute, sources of other languages read by
-``languages``), ``assess`` (held against ``rules``, whose rows ``table`` makes, and against ``path_rules``; ``writes``,
-``walks`` and ``links`` say which paths a command reaches, ``gitfolders`` which are git's own, ``file_view`` how rules see files),
-together ``detect``, within a ``budget``. A call's way: ``calls`` (its effects to ``findings``, by a ``setting``; ``paths`` for
-files; ``folders``: what lies below what). ``installed`` is about changes of toolcrib's own code, which ``own_code`` describes.
-``effects`` says how far a finding reaches, ``layers`` whether a sandbox or snapshots hold it.
-``options`` reads a program's options by the grammars of ``programs``, ``dry_runs`` says when nothing is done. ``plain`` knows
-commands that mean the same to any shell, ``characters`` what hides or deceives in a text. The specification's names:
-``patterns``, and ``detect_dangerous_command``.
+For a command, ``shell`` parses the text into a syntax tree, ``meaning`` resolves what it would execute (``languages`` parses
+other languages), and ``assess`` applies the rows of ``rules``, made with ``table``, and ``path_rules``. ``writes``, ``walks`` and
+``links`` find the paths that a command reaches, ``gitfolders`` those of git, and ``file_view`` is the rules' view of files.
+``detect`` runs all of this within a ``budget``. For a call, ``calls`` turns its effects into ``findings``, by a ``setting``, with
+``paths`` for files and ``folders`` for containment. ``installed`` is about changes of toolcrib's own code, as ``own_code``
+describes it. ``effects`` says how far a finding reaches, and ``layers`` whether a sandbox or snapshots contain it.
 
-Something new: a rule is a row in ``rules``, the options of a program a row of ``programs``, a builtin or a wrapper a row in
-``meaning``, a language a module in ``languages``.
-Who is asked about findings, and what was agreed, is tools/approval.
+``options`` parses a program's options by the grammars of ``programs``, and ``dry_runs`` recognises commands that do nothing.
+``plain`` recognises commands with the same meaning in any shell, ``characters`` hidden or misleading characters. The
+specification's names are ``patterns`` and ``detect_dangerous_command``.
+
+To extend it: a rule is a row in ``rules``, a program's options are a row in ``programs``, a builtin or a wrapper is a row in
+``meaning``, a language is a module in ``languages``. The users to ask and the answers they gave are tools/approval's concern.
 """

@@ -1,4 +1,4 @@
-"""Findings of an act: each is what a person reads, and what grants are compared with."""
+"""Findings of an act, for users to read and grants to be compared with."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tools.judge.meaning.value import HOLE
 from tools.judge.paths import resolve_value
 
 _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
-"""Variables by which a program works in another folder than its own."""
+"""Variables that make a program work in another folder than its own."""
 
 
 def finding_of(
     act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = (), effect: Effect | None = None
 ) -> Finding:
-    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then.
+    """Return a finding, with its machine if it is not this one: grants by path or key do not cover it then.
 
-    ``effect`` is that of the rule, if it differs from that of the key.
+    ``effect`` is the rule's, if it differs from the key's.
     """
     if not paths and key.startswith("fs."):
         written = [target.path for target in act.redirects if ">" in target.op]
@@ -34,7 +34,7 @@ def finding_of(
     plain = plain and len(act.cwds) == 1 and HOLE not in act.cwds[0]
     known = bool(act.cwds) and all(
         cwd[0] == "/" and HOLE not in cwd for cwd in act.cwds
-    )  # else one is from a home that nobody knows
+    )  # otherwise one of the folders is below an unknown home directory
     cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
     reaches = effect_of(key, act.place, act.wrappers)
     if effect is not None and reaches == effect_of(key):
@@ -46,7 +46,7 @@ def finding_of(
 
 
 def resolved(act: Act) -> str:
-    """The command for people: its words as they would be passed, unknown ones as they were written."""
+    """Return the command for users: its words as passed, unknown ones as written."""
     words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
     words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
     return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())

@@ -1,4 +1,4 @@
-"""The assessment of a command: every act is held against the rules, and becomes findings for a person."""
+"""The assessment of a command: apply the rules to every act, and turn matches into findings for a user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tools.judge.targets import Targets
 from tools.judge.writes import EXTRACTS, Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
-"""Findings by key, paths, argv and plain: a grant for one must not cover another (the same words behind ``sudo``)."""
+"""Findings by key, paths, argv and plain: a grant for one must not cover another (the same words after ``sudo``)."""
 
 
 def assess(
@@ -54,12 +54,12 @@ def assess(
     looks: Looks | None = None,
     ours: our_code.Ours | None = None,
 ) -> list[Finding]:
-    """Every finding of a command, in the order of its acts; none but of the level allow where nobody needs to be asked.
+    """Return all findings of a command, in the order of its acts; only some of the level allow if no user must be asked.
 
-    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" where unknown;
-    ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.
-    ``real`` is where an absolute path leads by links, as far as it is known; ``looks`` sees files; ``ours`` is our own code. Pure
-    but for these; the same key of the same command is found once.
+    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" if unknown. ``extra``
+    are rows beside the table's; one of the level allow removes questions about the very act that it covers. ``real`` returns the
+    known targets of an absolute path's links; ``looks`` reads files; ``ours`` is toolcrib's own code. Otherwise pure. A command
+    has each key once.
     """
     looks = looks or Looks()
     links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived, looks.is_late)
@@ -124,7 +124,7 @@ def _of_act(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 
 def _once(finding: Finding) -> Finding:
-    """A hidden script's effects are never granted for longer than once."""
+    """Return the finding of a hidden script's effect, which can only be granted once."""
     if finding.level != "ask":
         return finding
     return replace(finding, level="ask-once")
@@ -175,8 +175,8 @@ def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
 
 
 def _kinds(act: Act, view: ActView, basis: Basis) -> Iterator[str]:
-    """Yield the names under which rows are filed that are not about one program."""
-    if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that are picked there
+    """Yield the names of the rows that are not about one program."""
+    if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that are tested there
         yield ENVIRONMENT
     if act.redirects:
         yield REDIRECTED
@@ -270,7 +270,7 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
 
 
 def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
-    """Find what a program that nobody described may write, where that is a start file, a terminal or our own."""
+    """Yield findings for an undescribed program that may write a start file, a terminal or toolcrib's own files."""
     for given in unlisted.written(act, names):
         for named in spelled(given, act.cwds, basis.home) if len(given.text) < MOST_NAME else ():
             for path in (named, *basis.links.real(named)):
@@ -296,9 +296,10 @@ def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basi
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
-    """Return whether an unpacked or copied file could land in a folder of ours below ``path``: only running would show it.
+    """Return whether an unpacked or copied file could land in one of toolcrib's folders below ``path``, which only running would
+    show.
 
-    A home as a whole does not count unless its files are gone through one by one.
+    A home as a whole does not count unless its files are listed one by one.
     """
     above = path.partition(HOLE)[0].rstrip("/")
     listed = act.fed and HOLE in path
@@ -308,7 +309,7 @@ def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
 
 
 def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
-    """Return the files that a write reaches where ``path`` is a link; a link that is deleted or replaced is its own file."""
+    """Return the files that a write through the link ``path`` reaches. Deleting or replacing a link only affects the link."""
     if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
         return ()
     return basis.links.real(path)

@@ -1,4 +1,4 @@
-"""A call's effects, whatever tool declares them, to findings: equal effects, equal verdicts."""
+"""Turn a call's effects, from any tool, into findings: equal effects, equal verdicts."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ if TYPE_CHECKING:  # the rules load with the first command
 
 @dataclass(slots=True)
 class Judgement:
-    """``files``: what the call leaves behind with a taint, by path. ``commands`` and ``looked_at``: see Examined."""
+    """The judgement of a call. ``files``: tainted files that it leaves, by path. ``commands`` and ``looked_at``: see Examined."""
 
     findings: list[Finding] = field(default_factory=list)
     files: dict[str, Taint] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     looked_at: list[str] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
-    """Files and folders that the call leaves as copies of others, or moved: the new path, and the old one."""
+    """Copies or moved files and folders that the call leaves: the new path, and the old one."""
     made: Mapping[str, tuple[str, str]] | None = None
-    """Variables of the session's shell that hold what ``mktemp -d`` printed (see Meaning), and what each held before the call;
-    None where the call leaves them as they are.
+    """Variables of the session's shell with the output of ``mktemp -d`` (see Meaning), and their values before the call.
+
+    None if the call leaves them unchanged.
     """
 
 
 def judge(
     entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting | None = None, files: Snapshot | None = None
 ) -> Judgement:
-    """All findings of one call. A tool that acts and does not say how is opaque; an effect of an unknown kind too.
+    """Return all findings of one call. A tool that acts without declared effects is opaque, as is an unknown kind of effect.
 
-    Reads no file but through ``files``.
+    Reads files only through ``files``.
     """
     setting = setting or Setting()
     judged = Judgement()
@@ -75,7 +76,7 @@ def judge(
 
 
 def _fitting(before: str, template: str) -> str:
-    """Return what a variable held before, where it may be taken for what ``mktemp`` printed: no other value is kept."""
+    """Return a variable's earlier value if it looks like output of ``mktemp``: no other value is kept."""
     return before if may_be_made(before, template) else ""
 
 
@@ -101,7 +102,7 @@ def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[
             return closed or judge_change(path, text, protected, mode="delete", home=home, inspect_path=files.inspect_path)
         case ReadsFile(path):
             return judge_read(path, f"{name}: read {path}", protected)
-        case _:  # a plugin may hand over anything
+        case _:  # a plugin may pass anything
             return [_opaque(name)]
 
 
@@ -109,15 +110,15 @@ def _message(effect: SendsMessage) -> list[Finding]:
     if effect.is_free:
         return []
     whom = effect.whom or effect.to
-    level: Level = "ask-once" if effect.aside else "ask"  # a name that may come to mean another chat
+    level: Level = "ask-once" if effect.aside else "ask"  # the name may later mean another chat
     why = f"it would be read by others: {whom}"
     return [Finding(f"message.send@{effect.to}", level, why, f"a message to {whom}", effect="remote")]
 
 
 def _job(effect: SchedulesJob) -> Finding:
-    """Whatever a job is told to do, it does it when nobody looks: a person agrees to each, and to each change."""
+    """Return the finding of a scheduled job. It will run unattended, so a user approves each job and each change."""
     shown = visible(f"{effect.name}: {effect.task}" if effect.name else effect.task)
-    whose = "with the rights of whoever asks for it"  # who is to agree may be somebody else
+    whose = "with the rights of whoever asks for it"  # the approver may be another user
     if effect.replaces:
         return Finding("cron.change", "ask-once", f"changes what is done later, by itself, {whose}", shown)
     return Finding("cron.create", "ask-once", f"has this done later, by itself, {whose}", shown)

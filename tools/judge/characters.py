@@ -1,8 +1,8 @@
-"""Characters that a person can't see, or takes for others: the one table for what is asked about and what a prompt marks.
+"""Characters that a user cannot see or confuses with others: one table for questions and for marks in a prompt.
 
-A prompt writes out every character that ``is_hidden``, and each that ``look_alikes`` names: a mark too many costs nothing there.
-The judge asks about less: ``unseen`` leaves out what ordinary writing holds, such as a joiner within an emoji or a Persian word,
-a variation selector behind the character that it selects, and a no-break space within French prose.
+A prompt escapes every character that ``is_hidden`` or in ``look_alikes``: a needless mark does no harm there. The judge asks
+about fewer: ``unseen`` leaves out characters of ordinary text, such as a joiner in an emoji or a Persian word, a variation
+selector after its character, and a no-break space in French prose.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from toolcrib.contract.regex import Regex
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAGS = "\U000e0020-\U000e007f"
 _JOINERS = "\u034f\u17b4\u17b5\u180b-\u180f\u200c\u200d"
-"""Shape the characters before them, in scripts and emoji that are no ASCII."""
+"""They shape the characters before them, in scripts and emoji outside ASCII."""
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2065\ufff0-\ufff8\U000e0000-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff\U0001d159"
-"""Blank wherever they stand."""
+"""Blank everywhere."""
 _BLANK_BRAILLE = "\u2800"
 _CONTROLS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc"
@@ -26,8 +26,9 @@ _CONTROLS = (
 _SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 
 _DRAWN_AS_NOTHING = Regex(f"[{_SELECTORS}{_TAGS}{_JOINERS}{_FILLERS}{_BLANK_BRAILLE}]")
-"""Characters of which Python calls some printable; ``str.isprintable`` knows the others: controls, formats, other spaces,
-surrogates, what is private or not assigned."""
+"""Characters that Python may call printable. ``str.isprintable`` covers the others: controls, formats, other spaces, surrogates,
+private and unassigned ones.
+"""
 _CONTROL = Regex("[\x00-\x08\x0b-\x1f\x7f]")
 _BRAILLE = Regex("[\u2801-\u28ff]")
 _UNSEEN = Regex(
@@ -36,39 +37,38 @@ _UNSEEN = Regex(
     f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]"
     rf"|(?<=[!-~])[{_SPACES}](?=[-/~*|&<>]|\.\.?/)"
 )
-"""In order: what nothing excuses; what shapes a character, and has none before it but ASCII; tags outside a flag; spaces that
-stand between a word and what a shell reads as a sign."""
+"""In order: characters that are never excused; joiners and selectors after ASCII only; tags outside a flag; spaces between a word
+and a sign of the shell.
+"""
 _LATIN = ("LATIN ",)
 _RELATED = ("CYRILLIC ", "GREEK ", "COPTIC ", "CHEROKEE ", "ARMENIAN ", "LISU ", "DESERET ", "OSAGE ")
-"""Names of letters begin so where their script has letters that look like Latin ones."""
+"""Name prefixes of letters in scripts with letters that look Latin."""
 _TWINS = frozenset(
     "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0455\u0456\u0458\u04bb\u0501\u051b\u051d\u04cf"
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u04ba\u051a\u051c\u04c0"
     "\u03bf\u03f2\u03f3\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
 )
-"""Letters of these scripts, Cyrillic and Greek, that nobody can tell from a Latin one."""
+"""Letters of these scripts, Cyrillic and Greek, that look exactly like a Latin one."""
 _ODD_LATIN = frozenset("\u0251\u0261\u1d04\u1d0f\u1d1c\u1d20\u1d21\u1d22")
-"""Latin letters of phonetics that look like plain ones."""
+"""Phonetic Latin letters that look like plain ones."""
 _SIGNS = frozenset("\u037e\u2010\u2011\u2012\u2013\u2212\u2215\u2044\u29f8\u2571\u2024\u223c\u2223\u01c0\u02cb\ufe63")
 """Signs that look like those of a shell: ``;``, ``-``, ``/``, ``.``, ``~``, ``|`` and a backquote."""
 _TOUCHING = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./~-_$")
 _WORD = Regex(r"[^\W\d_]+")
 _FOREIGN = Regex("[^\x00-\x7f]")
 _KNOWN = 4_096
-"""Characters whose kind is remembered: more than any text uses."""
+"""Number of characters whose kind is cached, more than any text uses."""
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
 @functools.lru_cache(_KNOWN)
 def is_hidden(char: str) -> bool:
-    """Return True for a character that a screen does not show as it is: blank, invisible or acting. A newline is one, and a
-    space is none.
-    """
+    """Return True for a character that a screen does not show: blank, invisible or control. A newline is one, a space is not."""
     return not char.isprintable() or _DRAWN_AS_NOTHING.match(char) is not None
 
 
 def unseen(text: str) -> str:
-    """Return the first character of a command that hides something from whoever reads it; "" where there is none."""
+    """Return the first character that hides a part of a command from its reader; "" if there is none."""
     if text.isascii():
         match = _CONTROL.search(text)
     else:
@@ -79,10 +79,10 @@ def unseen(text: str) -> str:
 
 
 def look_alikes(text: str) -> frozenset[int]:
-    """Return the positions of characters that look like ASCII and are not.
+    """Return the positions of characters that look like ASCII but are not.
 
-    Letters of another script count where a word mixes them with Latin ones, and where all of a word's letters look Latin while
-    no other word of the text shows that its script is at home there. Compatibility forms (fullwidth, mathematical) count always.
+    Letters of another script count if a word mixes them with Latin ones, or if all letters of a word look Latin and no other word
+    of the text shows that its script is in use. Compatibility forms (fullwidth, mathematical) always count.
     """
     if text.isascii():
         return frozenset()
@@ -97,8 +97,9 @@ def look_alikes(text: str) -> frozenset[int]:
 
 
 def _kind_of(word: str) -> str:
-    """``mixed``: letters of a related script among Latin ones. ``twin``: all look Latin, and none is. ``foreign``: a word of a
-    related script that nobody takes for a Latin one.
+    """Return the kind of a word. ``mixed``: letters of a related script among Latin ones. ``twin``: all look Latin, but none is.
+
+    ``foreign``: a word of a related script that does not look Latin.
     """
     related = [char for char in word if _related(char)]
     if not related:
@@ -116,8 +117,10 @@ def runs_backwards(text: str) -> bool:
 
 
 def stacked(text: str) -> frozenset[int]:
-    """Return the positions of combining marks that no letter carries: at the beginning, after a space or sign, or the fourth and
-    later ones of a pile, which reach into other lines.
+    """Return the positions of combining marks without a letter: at the beginning, after a space or sign, or from the fourth of a
+    pile on.
+
+    These reach into other lines.
     """
     if text.isascii():
         return frozenset()
@@ -150,7 +153,7 @@ def _related(char: str) -> bool:
 def _is_styled(char: str) -> bool:
     """Return True for a letter, digit or sign that is an ASCII one in another style."""
     kind = unicodedata.category(char)
-    if kind in ("No", "Lm") or char in "\xaa\xba":  # raised ones, as in m²
+    if kind in ("No", "Lm") or char in "\xaa\xba":  # superscripts, as in m²
         return False
     if char in _ODD_LATIN:
         return True
@@ -159,15 +162,17 @@ def _is_styled(char: str) -> bool:
 
 
 def _is_sign(text: str, at: int) -> bool:
-    """Return True for a sign that touches a letter, digit or sign of ASCII."""
+    """Return True for a sign next to an ASCII letter, digit or sign."""
     if text[at] not in _SIGNS:
         return False
     return text[at - 1 : at] in _TOUCHING or text[at + 1 : at + 2] in _TOUCHING
 
 
 def spelled(text: str, keep: str = "") -> str:
-    """Return the text on one line, with every character written out that is hidden, looks like another or reaches into others:
-    as ``^X``, ``\\n``, ``\\xNN`` or ``\\uNNNN``. Those in ``keep`` stay.
+    """Return the text on one line, with hidden, look-alike and stacked characters escaped as ``^X``, ``\\n``, ``\\xNN`` or
+    ``\\uNNNN``.
+
+    Those in ``keep`` stay.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -178,7 +183,7 @@ def spelled(text: str, keep: str = "") -> str:
 
 
 def written(char: str) -> str:
-    """Return a character's code in ASCII: ``^X`` for a control character, ``\\n`` for a newline, else by its number."""
+    """Return a character's ASCII code: ``^X`` for a control character, ``\\n`` for a newline, else its number."""
     code = ord(char)
     if code < 0x20 or code == 0x7F:
         return "\\n" if char == "\n" else f"^{chr(code ^ 0x40)}"

@@ -1,4 +1,4 @@
-"""Common basis of a command's judgement: folders, files, links and rules that all its acts are held against."""
+"""The context of a command's judgement: the folders, files, links and rules for all its acts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.judge.targets import Targets
 
 
 class Basis(NamedTuple):
-    """Common basis of the judgements of all acts of a command."""
+    """The context of all acts of a command."""
 
     protected: Sequence[str]
     home: str

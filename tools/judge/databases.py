@@ -1,4 +1,4 @@
-"""Databases: which one a statement is about, by the client that was given it. A grant is for that one."""
+"""Databases: find the one that a statement is about, by the client that got it. A grant is for that database."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _FILES = frozenset({"sqlite3", "sqlite", "duckdb", "sqlite-utils", "litecli"})
 """Clients whose first operand is the database's file; without one it is in memory."""
 
 _PLACES = frozenset({"PGHOST", "PGPORT", "PGDATABASE", "PGSERVICE", "MYSQL_HOST", "MYSQL_TCP_PORT"})
-"""Variables by which other clients find a server and a database."""
+"""Variables that name a server and a database for other clients."""
 
 
 _CHANGES = frozenset({"sql.drop", "sql.drop-column", "sql.truncate", "sql.delete-all", "sql.update-all"})
 
 
 def _opened_read_only(client: Act) -> bool:
-    """Return whether a client opens its file so that no statement can change it (https://sqlite.org/cli.html)."""
+    """Return whether a client opens its file read-only, so that no statement can change it (https://sqlite.org/cli.html)."""
     words = [one.text for one in client.args]
     return (
         client.name == "sqlite3"
@@ -33,16 +33,16 @@ def _opened_read_only(client: Act) -> bool:
 def _all_read_only(acts: Sequence[Act]) -> bool:
     """Return whether every program of a line that reads code opened its file read-only.
 
-    Equal statements of several programs are one act, so that one of them can't be told from another.
+    Equal statements of several programs are one act, so these cannot be distinguished.
     """
     clients = [one for one in acts if one.code]
     return bool(clients) and all(map(_opened_read_only, clients))
 
 
 def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> Finding | None:
-    """Return a finding about the statement ``act``, bound to the database it works on; ``acts`` are all of the line.
+    """Return a finding about the statement ``act``, bound to its database; ``acts`` are all acts of the line.
 
-    None if the client opened the database so that the statement fails.
+    None if the client opened the database in a way that makes the statement fail.
     """
     clients = [one for one in acts if one.code and (one.start, one.end) == (act.start, act.end)]
     if finding.key.partition("@")[0] in _CHANGES and _all_read_only(acts):
@@ -62,7 +62,7 @@ def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> F
 
 
 def _where(client: Act) -> str:
-    """Return the words of a client that may name a server or a database, without passwords; "" where it has none."""
+    """Return the client's words that may name a server or a database, without passwords; "" if there are none."""
     scripts = {one.text.text for one in client.code}
     words = [one.text for one in client.args]
     words = [word.partition("=")[2] if word[:2] == "--" else word for word in words if word[:1] != "-" or "=" in word]

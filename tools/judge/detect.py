@@ -1,7 +1,7 @@
-"""All that a person may want to be asked about in one shell command.
+"""Find everything in one shell command that a user may want to be asked about.
 
-The engine: shell/ parses the text, meaning/ resolves what it would execute, assess.py lays the rules over that. Whatever
-cannot be read is a finding too. Nothing is ever run, and files are seen only through the snapshot that is handed in.
+shell/ parses the text, meaning/ resolves what it would execute, and assess.py applies the rules. Unreadable parts are findings
+too. Nothing is ever run, and files are only read through the given snapshot.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tools.judge.setting import Setting, person_home
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """``commands``: every simple command that it comes to, resolved, with ``…`` for what is not known before it runs.
+    """The examination of a command. ``commands``: every simple command in it, resolved, with ``…`` for unknown parts.
 
-    ``files``: what it leaves behind with a taint, by path; ``copies``: what it copies or moves, the new path and the old one.
+    ``files``: the tainted files that it leaves, by path; ``copies``: its copies and moves, the new path and the old one.
     ``looked_at``: scripts that were read to judge it.
     """
 
@@ -43,11 +43,11 @@ class Examined:
     copies: Mapping[str, str] = field(default_factory=dict)
     looked_at: Sequence[str] = ()
     made: Mapping[str, str] | None = None
-    """Variables of the shell that hold what ``mktemp -d`` printed (see Meaning); None where they stay as they were."""
+    """Variables of the shell with the output of ``mktemp -d`` (see Meaning); None if they are unchanged."""
 
 
 def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:
-    """``cwd`` (absolute, or "" where it is unknown) is where it would run. Never raises; linear in the command's length."""
+    """Examine a command that would run in ``cwd`` (absolute, or "" if unknown). Never raises; linear in the command's length."""
     if len(command) > setting.max_chars:
         why = f"longer than {setting.max_chars} characters: too long to be judged"
         return Examined([_opaque("too-long", why, command)])
@@ -71,13 +71,13 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
 def detect_dangerous_command(
     command: str, cwd: str = "", *, protected: Sequence[str] = (), max_chars: int = MAX_COMMAND_CHARS
 ) -> list[Finding]:
-    """Every finding of ``command``, run by whoever runs this; [] where there is none (003-24). Looks at no file."""
+    """Return all findings of ``command``, run by this account; [] if there is none (003-24). Reads no file."""
     setting = Setting(protected=protected, max_chars=max_chars, home=person_home())
     return list(examine(command, cwd, None, NoFiles(), setting).findings)
 
 
 def now_of(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> ShellNow:
-    """Return what the judge knows of the shell that would read a command."""
+    """Return the known facts about the shell that would read a command."""
     if shell is None:
         return _new_shell(cwd, home)
     return ShellNow(
@@ -113,7 +113,7 @@ def _words(act: Act) -> tuple[str, ...]:
 
 
 def _by_added_patterns(command: str, cwd: str) -> list[Finding]:
-    """Findings by patterns that somebody appended to DANGEROUS_PATTERNS; one that can't be read is found in every command."""
+    """Return findings by patterns that were appended to DANGEROUS_PATTERNS. An invalid pattern is found in every command."""
     found = []
     for pattern, description in added():
         try:

@@ -1,4 +1,4 @@
-"""Words by which a command does nothing: it prints its help, its version, or what it would do."""
+"""Words that make a command do nothing: it prints its help, its version, or a dry run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _RUN_OTHERS = frozenset(
         "flatpak docker-compose export toolcrib"
     ).split()
 )
-"""A ``--help`` among their words may be another program's."""
+"""A ``--help`` among the words of these programs may be another program's."""
 
 
 def only_says(view: ActView, names: Sequence[str] = ()) -> bool:
-    """Return whether the command only prints its help, its version, or what it would do."""
+    """Return whether the command only prints its help, its version, or a dry run."""
     words = view.words
     if not words:
         return False
@@ -32,14 +32,14 @@ def only_says(view: ActView, names: Sequence[str] = ()) -> bool:
 
 
 def _names_help(words: Sequence[str], view: ActView) -> bool:
-    """``prog help sub``: of a program that has subcommands, as far as anybody knows, and nothing but their names behind it."""
+    """Return whether this is ``prog help sub``, of a program with (or without known) subcommands, followed only by names."""
     if view.path and not grammar(view.path).subs:
         return False
     return all(word.replace("-", "").isalnum() and word[0] != "-" for word in words)
 
 
 def _asks_help(words: Sequence[str], view: ActView) -> bool:
-    """``prog sub -h``: nothing but names before it, and no option of the program's own."""
+    """Return whether this is ``prog sub -h``, with only names before it, and no option ``-h`` of the program."""
     if words[-1] != "-h" or len(words) > 3 or grammar(view.path).knows("-h"):
         return False
     return all(word.replace("-", "").isalnum() and word[0] != "-" for word in words[:-1])

@@ -1,7 +1,7 @@
-"""Effects of findings: whether a sandbox or a snapshot can hold what a finding is about. They follow from the finding's key.
+"""Effects of findings: whether a sandbox or a snapshot can contain a finding. They follow from the finding's key.
 
-A key names a kind of harm, and nearly every kind reaches as far with one program as with another. A row of the rules that
-differs from its key names its own effect. A key that is not listed here reaches outside, so that it is asked about.
+A key names a kind of harm, and nearly every kind reaches equally far with all programs. A row of the rules that differs names its
+own effect. An unlisted key reaches outside, so that it is asked about.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 Effect: TypeAlias = Literal["local", "remote", "outside"]
-"""``local``: it changes or reads files of this machine. A sandbox stops that, or a snapshot undoes it. ``remote``: it changes or
-sends something elsewhere. ``outside``: it reaches out of a sandbox on this machine: sockets, services, devices, other processes.
+"""``local``: it changes or reads files of this machine; a sandbox stops that, or a snapshot undoes it.
+
+``remote``: it changes or sends something elsewhere. ``outside``: it reaches out of a sandbox on this machine: sockets, services,
+devices, other processes.
 """
 
 _KEYS: Mapping[Effect, str] = {
@@ -22,7 +24,7 @@ _KEYS: Mapping[Effect, str] = {
     " persist.cron persist.launchd persist.systemd persist.trigger power. process. resource.limits sandbox. schedule. secret."
     " security. self. service. shell. socket. system.setting terminal. tool. windows.",
 }
-"""Keys, and beginnings of keys that end in a dot. The longest one that fits a key counts."""
+"""Keys, and key prefixes that end in a dot. The longest match applies."""
 
 EFFECTS: Mapping[str, Effect] = {key: effect for effect, keys in _KEYS.items() for key in keys.split()}
 
@@ -30,11 +32,11 @@ _LEAVES_SANDBOX = frozenset(
     "sudo doas pkexec run0 su runuser sg newgrp login systemd-run machinectl flatpak-spawn flatpak snap at batch crontab tsp tmux"
     " screen zellij byobu dtach abduco emacsclient dbus-send gdbus busctl osascript".split()
 )
-"""Wrappers that have a service or a running program execute the command, or that change the user."""
+"""Wrappers that let a service or a running program execute the command, or that change the user."""
 
 
 def effect_of(key: str, place: str = "", wrappers: Sequence[str] = ()) -> Effect:
-    """Return the effect of a finding with this key. ``place`` and ``wrappers`` are those of its act (see Act)."""
+    """Return the effect of a finding with this key. ``place`` and ``wrappers`` are its act's (see Act)."""
     if place:
         return "remote" if place.startswith("ssh:") else "outside"
     if not _LEAVES_SANDBOX.isdisjoint(wrappers):
@@ -44,5 +46,5 @@ def effect_of(key: str, place: str = "", wrappers: Sequence[str] = ()) -> Effect
 
 
 def farther(one: Effect, other: Effect) -> Effect:
-    """Return the effect that less can hold."""
+    """Return the effect that reaches farther."""
     return max(one, other, key=("local", "remote", "outside").index)

@@ -1,4 +1,4 @@
-"""Looks at files that rules may take: through the snapshot, and with what the line itself did before."""
+"""The rules' view of files: through the snapshot, with the line's own earlier changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.judge.meaning.value import HOLE, Taint, Value
 
 _MOVERS = frozenset({"mv", "gmv"})
 _JOIN = frozenset("mount bindfs sshfs rclone unionfs mergerfs overlay fuse-overlayfs unshare rename prename mmv".split())
-"""Programs by which a folder shows another one's files, or that move files in ways that nobody follows."""
+"""Programs that make a folder show another one's files, or that move files in ways that are not followed."""
 _BRING = tuple(
     map(
         frozenset,
@@ -27,30 +27,29 @@ _BRING = tuple(
         ),
     )
 )
-"""Words of git commands that leave work in the tree which was in a commit, or in a stash, or make files untracked."""
+"""Words of git commands that bring work from a commit or a stash into the tree, or make files untracked."""
 _IGNORES = frozenset({".gitignore", "exclude"})
 _REMOVERS = frozenset("rm unlink truncate sed gsed cp gcp ln gln tee perl".split())
 _SETS = frozenset({"remote", "config", "branch", "submodule", "init", "clone"})
-"""Words of git commands that may change where a remote lies, or what is pushed there."""
+"""Words of git commands that may change a remote's address, or what is pushed there."""
 _SAFE_VARIABLES = (
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_TRACE", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS"),
     *("GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_SSH", "GIT_MERGE_AUTOEDIT", "GIT_PS1"),
 )
-"""Beginnings of git's variables that do not change which repository and files it works on."""
+"""Prefixes of git's variables that do not change its repository or files."""
 
 
 GIT_FOLDERS = ("GIT_DIR", "GIT_COMMON_DIR")
-"""Variables that name the folder in which git keeps a repository."""
+"""Variables that name git's repository folder."""
 _GLOB = frozenset("*?[{")
 _NO_LINKS = Links()
 
 
 class WorkTree(NamedTuple):
-    """Work in a git working tree that no commit has, as far as it was seen: what was not seen counts as there.
+    """Uncommitted work in a git working tree. Unseen parts count as existing.
 
-    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: there is more than git left itself
-    where it stopped in a merge. ``overwritten``: ignored files, by absolute paths, that a commit has too; None where none was
-    compared.
+    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: there is more than git itself left when a
+    merge stopped. ``overwritten``: ignored files, as absolute paths, that a commit has too; None if none was compared.
     """
 
     changed: bool = True
@@ -61,15 +60,15 @@ class WorkTree(NamedTuple):
 
 
 UNSEEN = WorkTree()
-"""No repository, one elsewhere, one that can't be read, or that nobody looked at."""
+"""No repository, one elsewhere, an unreadable one, or one that was not checked."""
 
 
 @runtime_checkable
 class SeesWork(Protocol):
-    """A snapshot that sees what a working tree holds."""
+    """A snapshot that can read a working tree's state."""
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
-        """The working tree that the absolute ``folder`` belongs to, compared with a commit where one is named.
+        """Return the working tree of the absolute ``folder``, compared with a commit if one is named.
 
         Runs nothing that the repository names. Never raises.
         """
@@ -78,17 +77,17 @@ class SeesWork(Protocol):
 
 @runtime_checkable
 class SeesPlaces(Protocol):
-    """A snapshot that knows which folders the session works in."""
+    """A snapshot that knows the session's folders."""
 
     def is_inside(self, path: str) -> bool:
-        """Return whether an absolute path is in the workspace or a folder for temporary files, and leads to itself.
+        """Return whether an absolute path is in the workspace or a temporary folder, and leads to itself.
 
-        False where that is not known, or not yet. Never raises.
+        False if that is unknown, or not known yet. Never raises.
         """
         ...
 
     def is_new(self, path: str) -> bool:
-        """Return whether ``path`` is inside, and nothing is there."""
+        """Return whether ``path`` is inside, and does not exist."""
         ...
 
 
@@ -101,7 +100,7 @@ def _sees_places(snapshot: Snapshot) -> TypeGuard[SeesPlaces]:
 
 
 class Looks:
-    """``variables`` are those that the session's shell has; ``links`` are given with the acts to be judged.
+    """The rules' view of files. ``variables`` are the session's shell's; ``links`` come with the acts to judge.
 
     ``home`` is the home of the account that runs the command, "" if it is unknown.
     """
@@ -110,7 +109,7 @@ class Looks:
         variables = variables or {}
         self.home = home
         self.git_folders = {name: variables[name] for name in GIT_FOLDERS if variables.get(name)}
-        """Git's folders that variables of the session's shell name."""
+        """Git's folders in variables of the session's shell."""
         self._files = files or NoFiles()
         self._origins = self._files if knows_origins(self._files) else None
         self._elsewhere = any(map(moves_git, variables))
@@ -118,15 +117,15 @@ class Looks:
         self._added = False
         self._acts: Sequence[Act] = ()
         self.panes: list[str] = []
-        """Sessions of multiplexers that the line leaves unsure: see meaning.panes."""
+        """Sessions of multiplexers that the line leaves in an unknown state: see meaning.panes."""
         self.sets_remotes = False
-        """True once the line may have changed a repository's settings, such as where a remote lies."""
+        """True when the line may have changed a repository's settings, such as a remote's address."""
         self.links = _NO_LINKS
         self.moves_in = False
-        """True where the line may move something into a folder for temporary files, or make it another's."""
+        """True if the line may move something into a temporary folder, or give it another name."""
 
     def survey(self, acts: Sequence[Act], links: Links) -> None:
-        """Begin to judge ``acts``: what they link, and what they move."""
+        """Begin to judge ``acts``: record their links and moves."""
         self.links = links
         self._acts = acts
         self.moves_in = any(self._moves_in(act) for act in acts if act.name in _MOVERS or act.name in _JOIN or act.name == "git")
@@ -145,7 +144,7 @@ class Looks:
         return any(HOLE in there or any(under(there, folder) for folder in TEMPORARY) for there in found)
 
     def record_act(self, act: Act) -> None:
-        """Remember what an act does to later looks: work that it brings into a tree is not in the snapshot."""
+        """Record what an act means for later checks: work that it brings into a tree is not in the snapshot."""
         name = act.name
         if name == "git":
             words = frozenset(act.words())
@@ -161,30 +160,30 @@ class Looks:
             self._brought = True
 
     def inspect_path(self, path: str) -> Seen:
-        """Look at an absolute path."""
+        """Return what is at an absolute path."""
         return self._files.inspect_path(path)
 
     def is_unpacked(self, path: str) -> bool:
-        """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
+        """Return whether an absolute path is in a folder that an archive was unpacked into in this session."""
         return self._origins is not None and bool(self._origins.taint(path) & Taint.WRITTEN)
 
     def was_brought(self, path: str) -> bool:
-        """Return whether what is at a path or pattern, above or below it was moved there from elsewhere in this session."""
+        """Return whether a path or pattern, or anything above or below it, was moved there from elsewhere in this session."""
         known = "/".join(itertools.takewhile(lambda part: _GLOB.isdisjoint(part), path.split("/")))
         return knows_moves(self._files) and self._files.was_brought(known)
 
     @property
     def is_elsewhere(self) -> bool:
-        """True where the session's shell has variables by which git works on other files."""
+        """True if variables of the session's shell make git work on other files."""
         return self._elsewhere
 
     def are_changed(self, endings: tuple[str, ...]) -> bool:
-        """Return whether the line names files that end so, and may change them."""
+        """Return whether the line names files with these endings, and may change them."""
         named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
         return any(text.endswith(endings) for text in named)
 
     def written_below(self, folder: str) -> Sequence[str]:
-        """Return the files in an absolute ``folder`` that this session wrote, and those that the line names."""
+        """Return the files in an absolute ``folder`` that this session wrote, and files in it that the line names."""
         found = list(self._origins.own_below(folder)) if self._origins is not None else []
         for act in self._acts:
             words = (*(one.text for one in act.argv[1:]), *(target.path.text for target in act.redirects if "<" not in target.op))
@@ -195,22 +194,22 @@ class Looks:
         return [path for path in found if under(path, folder)]
 
     def unsure_panes(self) -> Sequence[str]:
-        """Return the sessions of multiplexers in which nobody knows what a line would mean."""
+        """Return the sessions of multiplexers where the meaning of a line is unknown."""
         return [*self.panes, *(self._origins.own_below(FOLDER) if self._origins is not None else ())]
 
     def is_late(self, path: str) -> bool:
-        """Return whether a job in the background may still put a link at an absolute path, or at a folder above it."""
+        """Return whether a background job may still put a link at an absolute path, or at one of its parents."""
         return self._origins is not None and bool(self._origins.taint(path) & Taint.LATER)
 
     @property
     def sees_places(self) -> bool:
-        """True if it is known which folders the session works in."""
+        """True if the session's folders are known."""
         return _sees_places(self._files)
 
     def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
-        """Return whether all paths ``given`` to an act are in the workspace or for temporary files; ``new``: nothing is there.
+        """Return whether all ``given`` paths of an act are in the workspace or temporary; ``new``: and do not exist.
 
-        A path does not count that is a pattern or unknown, or that the line links, moves, copies or may change.
+        A path does not count if it is a pattern or unknown, or if the line links, moves, copies or may change it.
         """
         files = self._files
         if act.place or not _sees_places(files):
@@ -228,7 +227,7 @@ class Looks:
         return True
 
     def work_tree(self, folder: str, commit: str = "") -> WorkTree:
-        """Look at the working tree that ``folder`` (absolute) belongs to, and at a commit of its repository."""
+        """Return the working tree of ``folder`` (absolute), compared with a commit of its repository."""
         if self._elsewhere or self._brought or not _sees_work(self._files):
             return UNSEEN
         seen = self._files.work_tree(folder, commit)
@@ -236,7 +235,7 @@ class Looks:
 
 
 def _may_unignore(act: Act) -> bool:
-    """Return whether an act may take lines out of a list of what git ignores: the files are untracked from then on."""
+    """Return whether an act may remove lines from a list of git's ignored files, which makes the files untracked."""
     changed = [target.path.text for target in act.redirects if target.op in (">", ">|")]
     if act.name in _REMOVERS:
         changed += act.words()
@@ -244,5 +243,5 @@ def _may_unignore(act: Act) -> bool:
 
 
 def moves_git(variable: str) -> bool:
-    """Return whether git works on other files, or by other settings, where this variable is set."""
+    """Return whether this variable makes git work on other files, or with other settings."""
     return variable.startswith("GIT_") and not variable.startswith(_SAFE_VARIABLES)

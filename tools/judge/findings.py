@@ -11,40 +11,39 @@ from tools.judge.characters import spelled
 from tools.judge.effects import Effect
 
 Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
-"""``ask-once`` is asked every time and never remembered; ``block`` is refused whatever anyone granted."""
+"""``ask-once`` is asked every time and never remembered; ``block`` is refused whatever was granted."""
 
 UNKNOWN_PATH = "?"
-"""Placeholder for a path that cannot be known before the command runs; no grant covers it."""
+"""Placeholder for a path that is unknown before the command runs. No grant covers it."""
 
 DIGEST = "sha256:"
-"""Beginning of a digest of what a file says (see Finding.settings); no path begins so."""
+"""Prefix of a digest of a file's content (see Finding.settings). No path begins with it."""
 
 SAYS_NOTHING = f"{DIGEST}none"
-"""In the place of a digest: there is no such file."""
+"""Used in place of a digest if there is no such file."""
 
 TOOL_RULE = "tool.rule@"
-"""Keys of what an operator's rule for a tool asks about: this and the rule's pattern. Such a question is for a person."""
+"""Prefix of the keys of questions from an operator's rule for a tool, before the rule's pattern."""
 
 MAX_COMMAND_CHARS = 100_000
-"""A longer command is asked about unread."""
+"""A longer command is asked about without being read."""
 
 _SHOWN_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A reason to ask a person, to allow or to refuse.
+    """A reason to ask a user, to allow or to refuse.
 
-    ``key`` is what a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
-    ``scope`` says where it applies, for people. ``paths`` are the absolute paths it touches, UNKNOWN_PATH among them where
-    one is unknown; empty where the finding is not about paths. ``argv`` is the simple command as it would be executed, where
-    there is one; ``plain``: nothing but its words belongs to it (no redirect, wrapper, variable, other place or unknown part), so
-    that a permanent grant may name it. ``cwd`` is the folder it would be executed in, or one above all those that it may be; ""
-    where it is unknown. ``patterns`` are absolute shell patterns with more behind the part that is matched (``/p/*/x``): what
-    they match may lead elsewhere. ``leads`` are pairs of a path and where it leads by links, UNKNOWN_PATH where that can't be
-    known; a path that is not among them leads to itself, as far as links were looked at. ``settings`` are files that say what the
-    command works on, and digests of what they say: a grant holds only while that is the same. ``effect`` says whether a sandbox
-    or a snapshot can hold it.
+    ``key`` is the part that a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
+    ``scope`` is its scope as text. ``paths`` are the absolute paths it touches, including UNKNOWN_PATH if one is unknown; empty
+    if the finding is not about paths. ``argv`` is the simple command as it would be executed, if there is one; ``plain``: it
+    consists of its words only (no redirect, wrapper, variable, other place or unknown part), so a permanent grant may name it.
+    ``cwd`` is its folder, or one above all possible ones; "" if unknown. ``patterns`` are absolute shell patterns with more after
+    the matched part (``/p/*/x``): their matches may lead elsewhere. ``leads`` are pairs of a path and the target of its links,
+    UNKNOWN_PATH if that is unknown; any other path leads to itself, as far as links were read. ``settings`` are files that define
+    what the command works on, with digests: a grant holds only while they are unchanged. ``effect`` says whether a sandbox or a
+    snapshot can contain it.
     """
 
     key: str
@@ -71,8 +70,8 @@ class Finding:
 
 
 def visible(text: str, limit: int = _SHOWN_CHARS) -> str:
-    """Return ``text`` for people: one line of at most ``limit`` of its characters, and nothing that a terminal would act on, draw
-    out of order or not show at all.
+    """Return ``text`` for users: one line of at most ``limit`` characters, without anything that a terminal would act on, draw
+    out of order or hide.
     """
     if len(text) > limit:
         half = limit // 2
@@ -81,13 +80,13 @@ def visible(text: str, limit: int = _SHOWN_CHARS) -> str:
 
 
 def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of one act without those of the level ask, where one of the level allow is among them: it stays."""
+    """Return the findings of one act without those of the level ask, if one of the level allow is among them; that one stays."""
     allowed = any(one.level == "allow" for one in findings)
     return [one for one in findings if one.level != "ask"] if allowed else list(findings)
 
 
 def digestible(finding: Finding) -> dict[str, Json]:
-    """All of a finding as JSON: what an answer binds, and what ``from_json`` reads."""
+    """Return all of a finding as JSON: for the binding of an answer, and for ``from_json``."""
     data: dict[str, Json] = {
         **finding.to_json(),
         "argv": list(finding.argv),
@@ -103,7 +102,7 @@ def digestible(finding: Finding) -> dict[str, Json]:
 
 
 def from_json(data: Mapping[str, Json]) -> Finding:
-    """The finding that ``digestible`` wrote. Raises KeyError where a field is missing."""
+    """Return the finding that ``digestible`` wrote. Raises KeyError for a missing field."""
     return Finding(
         data["key"],
         data["level"],

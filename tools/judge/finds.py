@@ -1,4 +1,4 @@
-"""Walks of programs that list files: where they begin, and which names may be among what they print or pass on."""
+"""Walks of programs that list files: where they begin, and which names they may print or pass on."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tools.judge.paths import spelled
 FINDERS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
 _DEEPEST = 99
 _MOST = 64
-"""Combinations of names that are kept apart; with more of them, any name may be found."""
+"""Maximum number of combinations of names; beyond it, any name may be found."""
 
 
 class Filter(NamedTuple):
-    """``pattern`` is one of names, or of ``whole`` paths, in which ``*`` stands for slashes too."""
+    """A filter. ``pattern`` is for names, or for ``whole`` paths, where ``*`` also matches slashes."""
 
     pattern: str
     whole: bool = False
 
 
 Choices = Sequence[Sequence[Filter]]
-"""Filters: what is found fits all of one of them; without filters that is anything."""
+"""Filters: a result matches all filters of one of them; without filters it may be anything."""
 ANYTHING: Choices = ((),)
 
 
 class Finds(NamedTuple):
-    """``starts`` are absolute folders or patterns; ``hidden``: whether hidden folders are gone through; ``named``: absolute paths
-    and patterns that are listed themselves.
+    """A walk. ``starts``: absolute folders or patterns; ``hidden``: hidden folders are included; ``named``: absolute paths and
+    patterns that are listed themselves.
     """
 
     starts: Sequence[str] = ()
@@ -42,7 +42,7 @@ class Finds(NamedTuple):
 
 
 def finds(act: Act, home: str = "") -> Finds | None:
-    """Return what a program lists; None where it lists no files, or only some that other rules know of."""
+    """Return what a program lists; None if it lists no files, or only files that other rules cover."""
     name = act.name
     if name in ("fd", "fdfind"):
         return _fd(act, home)
@@ -91,7 +91,7 @@ def _find(act: Act, home: str) -> Finds:
 
 
 class _Expression:
-    """The tests of find, from left to right: at each action stands what surely holds of a file there."""
+    """The tests of find, from left to right: each action has the filters that certainly hold for its files."""
 
     def __init__(self, words: Sequence[str], act: Act, home: str) -> None:
         self._words, self._at, self._act, self._home = words, 0, act, home
@@ -99,7 +99,7 @@ class _Expression:
         self._acts = False
 
     def choices(self) -> Choices:
-        """Return what may be passed on."""
+        """Return the possible results."""
         all_of = self._alternatives([()], 0)
         found = self._acted if self._acts else all_of
         return found if len(found) <= _MOST else ANYTHING
@@ -126,7 +126,7 @@ class _Expression:
                 self._skip(word)
             elif word in _TAKES_WORD or word.startswith("-newer"):
                 self._at += 1
-            elif word == HOLE:  # words that nobody knows
+            elif word == HOLE:  # unknown words
                 now = before = [()]
             denied = (not denied) if word in _NOT else False
             if len(now) > _MOST or len(self._acted) > _MOST:
@@ -138,7 +138,7 @@ class _Expression:
         return self._words[self._at - 1] if self._at <= len(self._words) else HOLE
 
     def _skip(self, action: str) -> None:
-        """Go over the words that belong to an action."""
+        """Skip the words of an action."""
         self._at += _ACTION_WORDS.get(action, 0)
         if action in _RUNS:
             while self._at < len(self._words):
@@ -195,7 +195,7 @@ def _fd(act: Act, home: str) -> Finds:
 
 
 def _of_regex(text: str, *, glob: bool) -> Filter:
-    """Return the names that fd looks for by a regular expression, as far as it is a plain one."""
+    """Return the names that fd finds by a regular expression, if it is a plain one."""
     if glob:
         return Filter(text)
     ended = text.endswith("$")
@@ -205,7 +205,7 @@ def _of_regex(text: str, *, glob: bool) -> Filter:
     return Filter(f"*{plain}" if ended else f"*{plain}*")
 
 
-# programs that print what their words name
+# programs that print the files that their words name
 
 _NAMERS = frozenset(
     "ls dir vdir tree du echo printf realpath readlink stat file basename dirname compgen rg git eza exa lsd".split()
@@ -223,7 +223,7 @@ def _named(act: Act, home: str) -> Finds:
     name = act.name
     deep = name == "tree" or (name in ("ls", "dir", "vdir", "eza", "exa", "lsd") and any(map(_DEEP.fullmatch, words)))
     if name == "du":
-        deep = hidden  # du -a; it goes through hidden folders anyhow
+        deep = hidden  # du -a; it enters hidden folders anyhow
     elif name == "rg":
         deep, hidden = "--files" in words, hidden or any(one in ("-.", "--hidden", "-u", "--no-ignore") for one in words)
     elif name == "git":
@@ -235,7 +235,7 @@ def _named(act: Act, home: str) -> Finds:
 
 
 def _listed_by_git(act: Act, home: str) -> Finds:
-    """``git ls-files -o``: whatever lies in the folder."""
+    """Return the result of ``git ls-files -o``: everything in the folder."""
     words = act.words()
     if "ls-files" not in words or not any(map(_LISTED.fullmatch, words[words.index("ls-files") :])):
         return Finds()

@@ -1,4 +1,4 @@
-"""Paths as names: what lies below what. Imports next to nothing, since it is needed at every start."""
+"""Paths as names, and their containment. Has almost no imports, because every start needs it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import posixpath
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # folders to judge by, no file is made
 _LEAST_CHOSEN = 6
-"""Letters that mktemp must have chosen, so that no other folder's name is met by chance."""
+"""Minimum number of letters chosen by mktemp, so that no other folder's name matches by chance."""
 
 
 normal = functools.lru_cache(maxsize=4_096)(posixpath.normpath)
-"""posixpath.normpath, which keeps what it found: the same few paths are asked about by command after command."""
+"""posixpath.normpath with a cache, because command after command asks about the same few paths."""
 
 
 def above(path: str) -> str:
-    """Return the folder that a normalised path is in, as posixpath.dirname does for any path."""
+    """Return the parent folder of a normalised path, as posixpath.dirname does for any path."""
     at = path.rfind("/")
     return path[:at] if at > 0 else path[: at + 1]
 
@@ -30,14 +30,12 @@ _SCRATCH = (*TEMPORARY, "/dev/shm")  # noqa: S108 - compared, not used
 
 
 def is_home(path: str, home: str) -> bool:
-    """Return whether ``path`` is the home as a whole. A container's is a folder for temporary files, which is no loss: only what
-    may start from it counts there.
-    """
+    """Return whether ``path`` is the home as a whole. A container's home is a temporary folder, whose loss does no harm."""
     return path == home and home not in _SCRATCH
 
 
 def may_be_made(path: str, template: str) -> bool:
-    """Return whether ``mktemp`` may have printed ``path``. ``template`` is known up to the letters that it chooses, its last."""
+    """Return whether ``mktemp`` may have printed ``path``. ``template`` is known except for the letters at its end."""
     chosen = path[len(template) - 1 :]
     fits = path.startswith(template[:-1]) and len(chosen) >= _LEAST_CHOSEN and chosen.isascii() and chosen.isalnum()
     return fits and path.startswith(tuple(f"{folder}/" for folder in TEMPORARY))
@@ -47,6 +45,6 @@ _MAX_FOLDERS = 8
 
 
 def either_folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
-    """Both; where they are too many or unknown, unknown."""
+    """Return both tuples together; unknown if they are too many or one is unknown."""
     both = tuple(dict.fromkeys(one + two)) if one and two else ()
     return both if len(both) <= _MAX_FOLDERS else ()

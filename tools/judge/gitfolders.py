@@ -1,7 +1,7 @@
-"""Git's own folders, known by their shape wherever they lie and whatever they are called: what is in them runs by itself.
+"""Recognise git's own folders by their contents, under any name: files in them run by themselves.
 
-A folder is one for git where it holds ``HEAD``, ``objects`` and ``config`` or ``refs``, or ``HEAD`` and ``commondir`` (a second
-working tree's). A file ``.git`` points to one. ``core.hooksPath`` names another folder of hooks.
+A git folder holds ``HEAD``, ``objects`` and ``config`` or ``refs``, or ``HEAD`` and ``commondir`` (a second working tree's). A
+file ``.git`` points to one. ``core.hooksPath`` names another folder of hooks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXTRACTORS = frozenset({"tar", "gtar", "bsdtar", "unzip", "7z", "7za", "7zr", "
 _UNPACKERS = frozenset({"unzip", "cpio", "pax"})
 _HOOKS_PATH = Regex(r"^\s*hookspath\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
 _MOST_ABOVE = 12
-"""Folders above a file in which its repository is looked for."""
+"""Maximum number of parent folders to search for a file's repository."""
 _MOST_MADE = 500
 _MOST_MOVES = 8
 
@@ -58,20 +58,20 @@ _DAMAGES = GitRule("git.damage", "ask", "damages what git keeps")
 
 
 class GitFolders:
-    """Knows git's folders by ``inspect_path``, and by what the line itself made and moved before. ``home`` may be ""."""
+    """Knows git's folders by ``inspect_path``, and by the line's own earlier changes. ``home`` may be ""."""
 
     def __init__(self, inspect_path: Callable[[str], Seen], home: str = "") -> None:
         self._inspect = inspect_path
         self._home = home
         self._made: set[str] = set()
         self._there: set[str] = set()
-        """What was made, and all folders that it lies in."""
+        """Created paths, and all their parent folders."""
         self._moved: dict[str, str] = {}
         self._folders: set[str] = set()
         self._filled: set[str] = set()
 
     def record_act(self, act: Act) -> None:
-        """Remember what an act moves, copies or makes a repository of."""
+        """Record what an act moves, copies or turns into a repository."""
         if act.place or (act.name != "git" and act.name not in _PLACERS):
             return
         given = [value for value in act.args if value.text[:1] != "-"]
@@ -88,9 +88,9 @@ class GitFolders:
             self._folders |= {_joined(cwd, name) for cwd in act.cwds for name in (words[1:] or ["."])}
 
     def rules(self, path: str, mode: Mode, act: Act | None = None) -> Sequence[GitRule]:
-        """The reasons to ask about a change of an absolute path, by ``act`` or by a tool that writes files.
+        """Return the reasons to ask about a change of an absolute path, by ``act`` or by a tool that writes files.
 
-        From then on the path counts as there.
+        From then on the path counts as existing.
         """
         if act is not None and act.place:
             return ()
@@ -105,9 +105,7 @@ class GitFolders:
         return found
 
     def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:
-        """Return git's folders into which an act unpacks whatever an archive holds, because it runs there. ``unpacks``: whether
-        tar does so.
-        """
+        """Return git's folders that an act unpacks an archive into, because it runs there. ``unpacks``: whether tar does so."""
         if act.name not in _EXTRACTORS or act.place or not (act.name in _UNPACKERS or unpacks()):
             return ()
         return [cwd for cwd in act.cwds if self.is_git(cwd)]
@@ -134,11 +132,11 @@ class GitFolders:
     def is_git(self, folder: str) -> bool:
         """Return whether an absolute folder is git's own."""
         if folder in self._folders or (self._filled and not self._filled.isdisjoint((folder, posixpath.dirname(folder)))):
-            return True  # of the latter it is not known what was moved there
+            return True  # the files that were moved into the latter are unknown
         return self._is("HEAD", folder) and self._completes(folder, "HEAD")
 
     def _completes(self, folder: str, name: str) -> bool:
-        """Return whether the folder has git's shape once ``name`` is there too. All is looked at in one go."""
+        """Return whether the folder has git's shape after ``name`` is added. All files are checked at once."""
         if not folder.strip("/") or (name != "HEAD" and not self._is("HEAD", folder)):
             return False
         there = {one for one in ("objects", "refs", "config", "commondir") if one == name or self._is(one, folder)}
@@ -153,7 +151,7 @@ class GitFolders:
         return any(kind == "unreadable" or (kind == "dir") == wants_folder for kind in kinds)
 
     def _before(self, path: str) -> str:
-        """Return where a path lay before the line moved or copied it."""
+        """Return a path's location before the line moved or copied it."""
         for _ in range(_MOST_MOVES if self._moved else 0):
             at = path
             while at not in self._moved and at != (around := above(at)):
@@ -164,10 +162,10 @@ class GitFolders:
             path = f"{source}{path[len(at) :]}"
         return path
 
-    # hooks that lie elsewhere
+    # hooks in another folder
 
     def _is_hooks_path(self, folder: str) -> bool:
-        """Return whether ``core.hooksPath`` of the repository around a folder, or of the account, names it, or a folder in it."""
+        """Return whether ``core.hooksPath`` of the surrounding repository, or of the account, names this folder or one in it."""
         above = [folder, *_above(folder)][:_MOST_ABOVE]
         around = [(one, self._inspect(posixpath.join(one, ".git"))) for one in above]
         top, seen = next(((one, seen) for one, seen in around if seen.kind != "missing"), ("/", Seen("missing")))
@@ -180,7 +178,7 @@ class GitFolders:
 
 
 def _configs(top: str, seen: Seen) -> Sequence[str]:
-    """Return the files of settings of the repository whose ``.git`` in the folder ``top`` was seen so."""
+    """Return the configuration files of the repository with this ``.git`` in the folder ``top``."""
     git = posixpath.join(top, ".git")
     found: list[str] = []
     if seen.kind == "file" and (seen.text or "").startswith("gitdir:"):
@@ -191,7 +189,7 @@ def _configs(top: str, seen: Seen) -> Sequence[str]:
 
 
 def _owners(parts: Sequence[str], mode: Mode) -> Iterator[str]:
-    """Yield the folders whose hooks or settings, or list of what a rebase does, a path would be, were they git's."""
+    """Yield the folders whose hooks, settings or rebase list a path would be if they were git's."""
     for at, part in enumerate(parts):
         if part == "hooks" and mode != "folder" and at + 2 >= len(parts) and not parts[-1].endswith(".sample"):
             yield "/".join(parts[:at])
@@ -202,7 +200,7 @@ def _owners(parts: Sequence[str], mode: Mode) -> Iterator[str]:
 
 
 def _may_be_hook(parts: Sequence[str]) -> bool:
-    """Return whether a path of which a part is unknown ends like a hook's (``$(git rev-parse --git-dir)/hooks/pre-push``)."""
+    """Return whether a partly unknown path ends like a hook's (``$(git rev-parse --git-dir)/hooks/pre-push``)."""
     name, folder = parts[-1], parts[-2] if len(parts) > 1 else ""
     return name in _HOOKS and (folder == "hooks" or ("-" in name and HOLE in folder))
 
@@ -214,7 +212,7 @@ def _keepers(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _stays_git(act: Act | None) -> bool:
-    """Return whether what an act puts in a place called ``.git`` was called so before: nothing got into it unseen."""
+    """Return whether an act puts a ``.git`` in place that had that name before, so that nothing got into it unseen."""
     if act is None or act.name not in _PLACERS or act.redirects:
         return False
     words = [text.rstrip("/") for text in act.words() if text[:1] != "-"]

@@ -1,4 +1,4 @@
-"""Commands of git that only read, and the options with which they do."""
+"""Commands of git that only read, and their read-only options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWS = names(
     "blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files diff-index diff-tree for-each-ref log"
     " ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show show-ref status whatchanged"
 )
-"""Commands that show something, unless an option has them write or run something."""
+"""Commands that show something, unless an option makes them write or run something."""
 _LONGS = ("--output", "--ext-diff", "--show-signature", "--contents", "--textconv", "--filters", "--batch-command")
 _LISTS = Regex(
     r"-a|-r|-v|-vv|--all|--remotes|--verbose|--list|--show-current|--(?:no-)?merged|--(?:no-)?contains|--points-at|--ignore-case"
@@ -30,7 +30,7 @@ _GETS = names("--get --get-all --get-regexp --get-urlmatch --list -l")
 
 
 def git(words: Words) -> str:
-    """Return why ``git`` with these words, all known, may write or run something; "" where it only reads."""
+    """Return why ``git`` with these known words may write or run something; "" if it only reads."""
     at = 0
     while at < len(words) and words[at][:1] == "-":
         if words[at] == "-C" and at + 1 < len(words):
@@ -61,7 +61,7 @@ def _shows(command: str, words: Words) -> str:
 
 
 def _is_of(long: str, name: str) -> bool:
-    """Return whether an option's name may stand for ``long``: git takes beginnings of it."""
+    """Return whether an option's name may stand for ``long``, because git accepts prefixes."""
     return len(name) > 2 and long.startswith(name)
 
 
@@ -78,7 +78,7 @@ def _grep(words: Words) -> str:
 
 
 def _listing(words: Words) -> str:
-    """Branches and tags: nothing but options that list, and names only where one of them narrows the list."""
+    """Return why a command about branches or tags may change something; "" if it only lists."""
     options = [word for word in words if word[:1] == "-"]
     if not all(_LISTS.fullmatch(word) for word in options):
         return "it may make, move or delete a branch or tag"
@@ -100,7 +100,7 @@ def _config(words: Words) -> str:
 
 
 def _only(*allowed: str, more: str = "") -> Callable[[Words], str]:
-    """Return a test for a command whose first word is one of these; "" among them: without any. ``more`` may have operands."""
+    """Return a test for a command whose first word is one of these; "" stands for no word. ``more`` may have operands."""
 
     def check(words: Words) -> str:
         first = words[0] if words else ""

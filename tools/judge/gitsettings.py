@@ -1,4 +1,4 @@
-"""Settings of git as its files hold them: sections, keys, values with quotes, comments and lines that go on."""
+"""Parse git's configuration files: sections, keys, quoted values, comments and continued lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell patterns in paths: the places of danger that one may name, part by part."""
+"""Shell patterns in paths: the dangerous paths that one may name, part by part."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ _MOST = 200
 
 
 def is_wild(text: str) -> bool:
-    """Return whether a text is a pattern, or has parts that are not known."""
+    """Return whether a text is a pattern, or has unknown parts."""
     return _WILD.search(text) is not None
 
 
 def part_matches(pattern: str, name: str) -> bool:
-    """Return whether one part of a pattern, HOLEs in it, may match a name. The shell may be told to ignore case."""
+    """Return whether one part of a pattern, including HOLEs, may match a name. Case is ignored, because the shell may
+    ignore it.
+    """
     if name[:1] == "." and pattern[:1] != ".":
         return False
     if "(" in pattern:
@@ -44,12 +46,12 @@ def _matched(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _SHORT = 64
-"""Characters of a pattern up to which its names are kept: many rules ask about the same one."""
+"""Maximum length of a pattern whose matches are cached, because many rules ask about the same one."""
 _known = functools.lru_cache(maxsize=256)(_matched)
 
 
 def dangerous(path: str) -> Iterator[str]:
-    """Yield absolute paths that the absolute pattern ``path`` may name, and that rules may have something to say about."""
+    """Yield absolute paths that the absolute pattern ``path`` may name, and that rules may cover."""
     choices: list[tuple[str, ...]] = []
     for at, part in enumerate(path.split("/")):
         if not is_wild(part):

@@ -9,15 +9,16 @@ from tools.judge.patterns import added
 
 
 class Harmless:
-    """Commands that were judged without a finding, and without a look at any file or at what earlier ones left: in the same
-    folder, read by a shell in the very same state, the same text is judged alike. Safe to use from several threads.
+    """Commands that were judged without a finding, without reading any file and without the effects of earlier ones.
+
+    In the same folder and shell state, the same text has the same verdict. Safe to use from several threads.
     """
 
     _MOST = 256
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], ShellState | None] = {}
-        """The state is kept, so that its number is no other's."""
+        """The state is kept alive, so that its id stays unique."""
         self._patterns = added()
 
     def knows(self, effects: Sequence[Effect]) -> bool:

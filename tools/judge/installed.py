@@ -1,4 +1,4 @@
-"""toolcrib's own code on this machine, and the Python that runs it: what a tool may read and not change."""
+"""toolcrib's own code on this machine and its Python, which a tool may read but not change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHY_CHECKOUT = (
 )
 _GLOB = Regex(r"[*?\[]")
 _CONCERNED = ("pip", "python", "uv", "git", "patch", *READERS)
-"""Beginnings of the names of programs that change our code without naming it, or type into terminals."""
+"""Name prefixes of programs that change toolcrib's code without naming it, or type into terminals."""
 _PIP = Regex(r"pip[\d.]*$")
 _PYTHON = Regex(r"python[\d.]*$")
 _CHANGES = frozenset({"install", "uninstall", "sync", "add", "remove"})
@@ -37,9 +37,7 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """Basis of a command's judgement. ``path`` is PATH as the session's shell has it, "" where it did not change it;
-    ``inspect_path`` sees a file.
-    """
+    """Context of a command's judgement. ``path``: PATH in the session's shell, "" if unchanged; ``inspect_path`` reads a file."""
 
     installed: Installed
     path: str
@@ -47,33 +45,35 @@ class Ours(NamedTuple):
 
 
 def holds(installed: Installed, path: str) -> bool:
-    """Return whether the absolute ``path``, or one that a pattern may stand for, is closed."""
+    """Return whether the absolute ``path``, or a path that matches it as a pattern, is closed."""
     if path.startswith(installed.closed) and any(under(path, one) for one in installed.closed):
         return True
     return _GLOB.search(path) is not None and any(may_match(path, one) for one in installed.closed)
 
 
 def judge_file(path: str, text: str, installed: Installed) -> list[Finding]:
-    """Judge a change of the file ``path``, whose links are resolved, by ``text``."""
+    """Judge a change of the file ``path``, with links resolved, by ``text``."""
     if not holds(installed, path):
         return []
     return [Finding("self.installed", "block", why(path, installed), visible(text), scope=visible(path), paths=(path,))]
 
 
 def why(path: str, installed: Installed) -> str:
-    """Return why nobody but a person changes ``path``."""
+    """Return why only the user may change ``path``."""
     return _WHY_CHECKOUT if installed.checkout and under(path, installed.checkout) else _WHY
 
 
 class Change(NamedTuple):
-    """A change of our code by a command."""
+    """A change of toolcrib's code by a command."""
 
     level: Level
     why: str
 
 
 def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str) -> Change | None:
-    """Return how a command's change of ``path`` counts: of our code, or of a folder above it that goes with all that is in it."""
+    """Return how a command's change of ``path`` affects toolcrib's code: directly, or through a parent folder with all its
+    contents.
+    """
     if act.place:
         return None
     if holds(installed, path):
@@ -85,7 +85,7 @@ def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str)
     if touch.mode in ("delete", "permission"):
         whole = act.name in ("mv", "gmv") or any(text[:1] == "-" and ("r" in text or "R" in text) for text in act.words())
         return Change("block", _WHY) if whole else None
-    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # a project's folder, with an environment in it
+    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # a project's folder with an environment in it
         return None
     return Change("ask-once", "may write into toolcrib's own installed code, or the Python that runs it")
 
@@ -94,8 +94,8 @@ def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str)
 
 
 class Packages:
-    """A look for commands that change the packages of the interpreter that runs toolcrib. ``real`` gives what an absolute path
-    leads to besides itself.
+    """Finds commands that change the packages of toolcrib's interpreter. ``real`` returns the targets of an absolute path's
+    links.
     """
 
     def __init__(self, act: Act, ours: Ours, real: Callable[[str], Sequence[str]]) -> None:
@@ -122,7 +122,7 @@ class Packages:
         )
 
     def _is_named(self, view: ActView, options: str) -> bool:
-        """Return whether an option or VIRTUAL_ENV names the interpreter, or the folder of its environment."""
+        """Return whether an option or VIRTUAL_ENV names the interpreter, or its environment's folder."""
         named = [*view.values(frozenset(options.split())), *filter(None, [self._act.environment.get("VIRTUAL_ENV")])]
         programs = self._ours.installed.programs
         return any(
@@ -153,7 +153,7 @@ class Packages:
 
 
 def overwrites(act: Act, view: ActView, installed: Installed) -> bool:
-    """Return whether git, or ``patch``, writes into the checkout that toolcrib runs from, in files that it does not name."""
+    """Return whether git, or ``patch``, writes into toolcrib's checkout, in files that it does not name."""
     if not installed.checkout or act.place or act.name not in ("git", "patch"):
         return False
     operands = [value.text for value in view.operands(frozenset({"-C", "-c", "--git-dir", "--work-tree"}))]
@@ -164,7 +164,7 @@ def overwrites(act: Act, view: ActView, installed: Installed) -> bool:
 
 
 def is_typed_at(act: Act, installed: Installed) -> bool:
-    """Return whether a multiplexer types into the session that toolcrib itself runs in: it could answer a prompt there."""
+    """Return whether a multiplexer types into toolcrib's own session, where it could answer a prompt."""
     if not installed.sessions or act.name not in READERS:
         return False
     for target in driven(act.name, act.argv).targets:
@@ -176,7 +176,7 @@ def is_typed_at(act: Act, installed: Installed) -> bool:
 
 
 def findings(act: Act, view: ActView, ours: Ours, real: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, Level, str]]:
-    """Yield (key, level, why) of what a command does to our code without naming its files."""
+    """Yield (key, level, why) for a command's effects on toolcrib's code without naming its files."""
     if not act.name.rpartition("/")[2].startswith(_CONCERNED):
         return
     if is_typed_at(act, ours.installed):

@@ -1,7 +1,7 @@
-"""Findings under a sandbox and snapshots: which of them these layers hold, so that a person need not be asked.
+"""Findings under a sandbox and snapshots: which of them these layers contain, so that the user need not be asked.
 
-A sandbox stops what it does not let a command write. A snapshot undoes what a command changed. A person is still asked about what
-leaves the machine, what reaches out of the sandbox, and what neither layer is known to hold. Pure: no file is looked at.
+A sandbox stops writes that it does not allow. A snapshot undoes a command's changes. The user is still asked about data that
+leaves the machine, effects outside the sandbox, and anything not known to be contained. Pure: no file is read.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from tools.judge.folders import under
 from tools.judge.meaning.value import HOLE
 
 By: TypeAlias = Literal["sandbox", "undo", "person", "rule"]
-"""``sandbox`` stops it, ``undo`` takes it back, a ``person`` is asked, a ``rule`` refuses it."""
+"""``sandbox`` stops it, ``undo`` reverts it, a ``person`` is asked, a ``rule`` refuses it."""
 
 _KERNEL = ("/proc", "/sys", "/dev")
-"""Folders whose entries are no files: writing one changes the machine, and no snapshot holds that."""
+"""Folders whose entries are not files: writing one changes the machine, and no snapshot contains that."""
 _RUNS_LATER = ("persist.",)
-"""Beginnings of keys of what may run outside of the sandbox before anyone undoes it: only the sandbox holds it."""
+"""Key prefixes of effects that may run outside the sandbox before an undo: only the sandbox contains them."""
 _GUARDED = "persist.git-hooks"
-"""Key of what git runs by itself. The sandbox puts it back after the command, so what may only happen is not asked about."""
+"""Key of files that git runs by itself. The sandbox reverts them after the command, so a mere possibility is not asked about."""
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
-"""Keys of what git does to its own folder, to files that it tracks and to files that it does not ignore."""
+"""Keys of git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
-"""Beginnings of keys of what may leave without a network: by toolcrib itself, or by a server's socket."""
+"""Key prefixes of data that may leave without a network: through toolcrib itself, or a server's socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A sandbox and the snapshots around a call. Folders are absolute, their links resolved; see toolcrib.Containment.
+    """A sandbox and the snapshots around a call. Folders are absolute, with links resolved; see toolcrib.Containment.
 
-    ``covers`` returns whether snapshots undo every change of a path and of all that is below it; None: there are no snapshots.
-    ``reaches_all_covered``: this is so for each of ``writable``. ``reaches_all_but_ignored``: it is, but for folders in them
-    that git ignores and a tool makes again.
+    ``covers`` returns whether snapshots undo every change at and below a path; None: there are no snapshots.
+    ``reaches_all_covered``: this is so for each of ``writable``. ``reaches_all_but_ignored``: it is so, except for rebuildable
+    folders in them that git ignores.
     """
 
     writable: Sequence[str]
@@ -50,22 +50,22 @@ class Layers:
 
 
 class Handling(NamedTuple):
-    """What becomes of a finding. ``why`` is for people: "stopped by the sandbox: /etc/hosts is read-only there"."""
+    """The handling of a finding. ``why`` is for users: "stopped by the sandbox: /etc/hosts is read-only there"."""
 
     by: By
     why: str
 
 
 def remaining(findings: Sequence[Finding], layers: Layers) -> list[Finding]:
-    """Return the findings that no layer holds: a person is asked about them, or a rule refuses them."""
+    """Return the findings that no layer contains: the user is asked about them, or a rule refuses them."""
     return [finding for finding in findings if handling(finding, layers).by in ("person", "rule")]
 
 
 def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
-    """Return what holds a finding of a call that runs in these layers. ``home`` is written ``~`` in the words for people.
+    """Return how a finding of a call in these layers is handled. ``home`` is shown as ``~`` to users.
 
-    With the network ``hosts`` all remote findings are asked: an allowed host gets what a command sends. A host that is not
-    allowed is a finding of its own, ``net.host@HOST``, and fetching from it is no other.
+    With the network ``hosts`` all remote findings are asked about, because an allowed host receives the command's data. A host
+    that is not allowed has its own finding, ``net.host@HOST``, and fetching from it has no other.
     """
     if finding.level == "block":
         return Handling("rule", "refused, whatever holds")
@@ -84,14 +84,14 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
 
 
 def _places(finding: Finding) -> Iterator[str]:
-    """Yield the paths that a finding touches, and where they lead; UNKNOWN_PATH for what is not known."""
+    """Yield the paths that a finding touches, and their links' targets; UNKNOWN_PATH for unknown ones."""
     leads = dict(finding.leads)
     for path in finding.paths or (UNKNOWN_PATH,):
         yield path if path == UNKNOWN_PATH else leads.get(path, path)
 
 
 def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling:
-    """Return what holds a change of one path, and of all that is below it."""
+    """Return how a change at and below one path is handled."""
     later = finding.key.startswith(_RUNS_LATER)
     if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
         spared = layers.reaches_all_but_ignored and _spares_ignored(finding)
@@ -115,7 +115,7 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
 
 
 def _spares_ignored(finding: Finding) -> bool:
-    """Return whether a command leaves alone what git ignores. A submodule may run any command; ``git.clean@`` deletes it."""
+    """Return whether a command leaves git's ignored files alone. A submodule may run any command; ``git.clean@`` deletes them."""
     key, _, detail = finding.key.partition("@")
     return (
         key in _GIT and finding.argv[:1] == ("git",) and "submodule" not in finding.argv and not (key == "git.clean" and detail)
@@ -130,7 +130,7 @@ _STOPPED = {
 
 
 def _kind(path: str, layers: Layers) -> str:
-    """Return what the sandbox makes of a path, by the nearest folder that it says something about."""
+    """Return how the sandbox treats a path, by the nearest folder in its lists."""
     kinds = {
         "writable": layers.writable,
         "ephemeral": layers.ephemeral,

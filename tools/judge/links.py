@@ -1,4 +1,4 @@
-"""Links: what a path leads to, by what the command itself linked before, and by what is there already."""
+"""Links: the targets of a path, by the command's own earlier links and by existing ones."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from tools.judge.folders import above, under
 from tools.judge.meaning.value import HOLE
 
 _MOST = 8
-"""Links behind links that are followed."""
+"""Maximum number of links to follow in a chain."""
 
 _NO_FILES = ("/dev/", "/proc/")
 _PATTERN = ("*", "?", "[", "{", HOLE)
 
 
 class Links:
-    """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: unknown.
+    """The links that a command meets. ``look`` returns the target of an absolute path that may not exist, with all links
+    followed; None: unknown.
 
-    ``made`` are the links that the command itself makes: where they are, and where they lead. ``unsure`` are folders in which it
-    may make others; ``moved`` are the paths that it moves or copies to, and where from; ``arrived`` all at which files turn up;
-    ``late`` tells whether an absolute path may become a link by an earlier command that still runs.
+    ``made``: the links that the command creates, with their targets. ``unsure``: folders where it may create others. ``moved``:
+    the paths that it moves or copies to, with their sources. ``arrived``: all paths where files may appear. ``late`` returns
+    whether an absolute path may become a link through an earlier command that still runs.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Links:
             self._made.setdefault(_normal(at), []).append(_normal(target))
 
     def are_sure(self, path: str) -> bool:
-        """Return whether the folders that an absolute path goes through are the same when the command gets there."""
+        """Return whether the parent folders of an absolute path are the same when the command uses it."""
         if not (self._late or self._made or self._unsure):
             return True
         around = above(path)
@@ -51,20 +52,20 @@ class Links:
         return not any(around != folder and under(around, folder) for folder in self._unsure)
 
     def leads_to_itself(self, path: str) -> bool:
-        """Return whether the command does nothing to what an absolute path is, but write there."""
+        """Return whether the command does not change an absolute path except by writing to it."""
         if self._through(path) != [path] or any(under(path, folder) for folder in self._unsure):
             return False
         return not any(HOLE in at or under(path, at) for at in self._arrived)
 
     def moved(self, path: str) -> Sequence[str]:
-        """Return where an absolute path leads by what the command itself linked, moved or copied before."""
+        """Return the targets of an absolute path by the command's own earlier links, moves and copies."""
         found = self._through(path)[1:] if self._made else []
         if self._moved and (before := self._before(path)) != path and (there := self._there(before)) != before:
-            found.append(there)  # a link, or something behind one, that is under another name by now
+            found.append(there)  # a link, or a path behind one, that has another name now
         return found
 
     def real(self, path: str) -> Sequence[str]:
-        """Return the paths that an absolute path or pattern may lead to besides itself."""
+        """Return the other paths that an absolute path or pattern may lead to."""
         if (self._look is None and not self._made and not self._moved) or path[:1] != "/" or path.startswith(_NO_FILES):
             return ()
         found: list[str] = []
@@ -75,7 +76,7 @@ class Links:
         return found
 
     def _through(self, path: str) -> list[str]:
-        """Return ``path`` and where it may lead by links that the command makes."""
+        """Return ``path`` and its possible targets by links that the command creates."""
         found = [path]
         for one in found:
             at = one

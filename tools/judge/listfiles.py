@@ -1,4 +1,4 @@
-"""Lists of files that programs take from a file or from their input: ``tar -T list``, ``rsync --files-from=-``, ``cpio``."""
+"""Lists of files that programs read from a file or their input: ``tar -T list``, ``rsync --files-from=-``, ``cpio``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
 _WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {"zip": frozenset({"-@"}), "git": frozenset({"--stdin-paths", "--stdin"}), "borg": frozenset({"--paths-from-stdin"})}
 )
-"""Words by which a program takes a list from its input."""
+"""Words that make a program read a list from its input."""
 _INPUT = frozenset({"cpio", "pax", "afio"})
-"""Programs that take one without being told to."""
+"""Programs that always read one."""
 _AT = frozenset({"7z", "7za", "7zz", "rar", "zip"})
-"""Programs to which ``@list`` and ``-i@list`` name a list."""
+"""Programs that read a list named by ``@list`` and ``-i@list``."""
 _MOST = 2_000
 
 
@@ -50,7 +50,7 @@ def lists_of(act: Act) -> Sequence[Value]:
 
 
 def listed_in(act: Act, home: str, inspect_path: Callable[[str], Seen]) -> Iterator[Value]:
-    """Yield the paths that the command's lists name, as far as they are known."""
+    """Yield the known paths in the command's lists."""
     for one in lists_of(act):
         texts = [act.read().text] if one.text == "-" else []
         if one.text != "-" and HOLE not in one.text:

@@ -1,4 +1,4 @@
-"""Read a schedule: one of the English forms of a table, an ISO time or a cron expression."""
+"""Parse a schedule: one of the English forms of a table, an ISO time or a cron expression."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _seconds_of(duration: str) -> int:
 
 
 def _minutes_of(times: str) -> list[int]:
-    """Return times as minutes of the day, the earliest first."""
+    """Return times as minutes of the day, earliest first."""
     found = _ONE_TIME.findall(times)
     if len({bool(half) for _, _, half in found}) > 1:
         raise ScheduleError(f"schedule: {times!r} is ambiguous. Write am or pm after every time, or after none")
@@ -61,14 +61,14 @@ def _minute_of(hour: int, minute: int, half: str) -> int:
 
 
 def _on_days(days: str, times: str, zone: str) -> Schedule:
-    """Return the schedule of these times on the days that the last three fields of a cron expression name."""
+    """Return the schedule of these times on the days in the last three fields of a cron expression."""
     hours: dict[int, list[str]] = {}
     for minute in _minutes_of(times):
         hours.setdefault(minute % 60, []).append(str(minute // 60))
     return Schedule("cron", zone, cron=tuple(checked_cron(f"{minute} {','.join(at)} {days}") for minute, at in hours.items()))
 
 
-# -- what the forms mean: each function is given the match, the zone's name and the time that counts as now --------------
+# -- the forms: each function gets the match, the zone's name and the current time -----------------------------------------
 
 
 def _in(found: re.Match[str], zone: str, now: float) -> Schedule:
@@ -145,14 +145,15 @@ _FORMS: Sequence[tuple[str, Regex[str], Callable[[re.Match[str], str, float], Sc
     ),
     ("0 9 * * 1-5", Regex(rf"[0-9*,/-]+ [0-9*,/-]+(?: [0-9a-z*,/#?-]+)+|{'|'.join(_ALIASES)}"), _cron),
 )
-"""Every form: an example of it, its pattern, and the function that returns what it means."""
+"""Every form: an example of it, its pattern, and the function that returns its schedule."""
 EXAMPLES = tuple(example for example, _, _ in _FORMS)
 
 
 def read(text: str, zone: str = "", *, now: float, usual: str = "") -> Schedule:
-    """Return the schedule that a text names. Its zone is ``zone``, an IANA name, or the zone that the text ends with, else the
-    ``usual`` one, else this machine's. ``now`` (Unix seconds) decides what "tomorrow" is. Raises ScheduleError, which lists the
-    forms.
+    """Return the schedule in a text. Raises ScheduleError, which lists the forms.
+
+    Its zone is ``zone``, an IANA name, or the zone at the end of the text, else the ``usual`` one, else this machine's. ``now``
+    (Unix seconds) is the base of words such as "tomorrow".
     """
     words = " ".join(text.split())
     if len(words) > _MOST_CHARS:

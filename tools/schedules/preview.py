@@ -1,4 +1,4 @@
-"""Preview of a job that they are to agree to: its schedule in words, its zone, its next times, where it tells."""
+"""Preview of a job that a user must approve: its schedule in words, its zone, its next times, and where its answers go."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolcrib.contract.effects import SchedulesJob
 from tools.schedules.schedule import Schedule, time_words
 
 MANY = 5
-"""Times that are shown."""
+"""Number of times to show."""
 UNATTENDED = {"deny": "what would ask is refused", "park": "what would ask waits for whoever may agree"}
 MISSED = {"once": "missed times are caught up once", "skip": "missed times are skipped"}
 
 
 def preview(job: SchedulesJob, now: float | None = None) -> str:
-    """Return a job's facts, a line each, as they are now. What others wrote in it has no line break."""
+    """Return a job's current facts, one per line. Foreign text in them has no line breaks."""
     now = time.time() if now is None else now
     schedule = Schedule.from_json(json.loads(job.schedule))
     unattended = UNATTENDED.get(job.unattended, f"the rule set {job.unattended} decides what would ask; the rest is refused")

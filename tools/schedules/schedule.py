@@ -1,8 +1,8 @@
-"""A schedule, and its times. Times are Unix seconds; local ones are those of its zone.
+"""A schedule and its times. Times are Unix seconds; local ones are those of its zone.
 
-Each local time that a schedule names comes once: where the clocks are set forward and skip it, at the moment of the change; where
-they are set back, the first time. An interval ("every 2 hours") is elapsed time, which no change of the clocks touches: where the
-machine's own clock is set back, ``moved`` has it go on from there.
+Each local time of a schedule occurs once: if the clocks are set forward and skip it, at the moment of the change; if they are set
+back, the first time. An interval ("every 2 hours") is elapsed time, independent of such changes. If the machine's own clock is
+set back, ``moved`` continues the interval from there.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from tools.schedules.zones import ScheduleError, instant_of, repeats_by, wall_of
 Kind: TypeAlias = Literal["in", "once", "every", "days", "cron"]
 _FIELDS = 5
 _LONGEST = 100 * 366
-"""Days ahead that a schedule may begin, and the longest distance between two of its times."""
+"""Maximum number of days until a schedule begins, and between two of its times."""
 _DAY_MINUTES = 24 * 60
 _LEAP_YEARS = 9 * 366
-"""Days within which every date comes, and each beside each other."""
+"""Number of days within which every date occurs, and every pair of adjacent dates."""
 NEVER = "that time never comes"
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``in``: once, ``seconds`` after it begins. ``once``: at ``at``, which is ``seconds`` after it began where there are some.
-    ``every``: each ``seconds`` from ``at`` on, where it began. ``days``: each ``days`` from the day ``at`` (its ordinal) on, at
-    the ``minutes`` of the day. ``cron``: whenever one of ``cron``, expressions of five fields, fits. Make one by
-    ``tools.schedules.parse.read``.
+    """A schedule, made by ``tools.schedules.parse.read``.
+
+    ``in``: once, ``seconds`` after it begins. ``once``: at ``at``, which is ``seconds`` after its begin, if there are any.
+    ``every``: each ``seconds`` from ``at`` on, its begin. ``days``: each ``days`` from the day ``at`` (its ordinal) on, at the
+    ``minutes`` of the day. ``cron``: when one of the expressions ``cron``, of five fields each, matches.
     """
 
     kind: Kind
@@ -46,13 +47,13 @@ class Schedule:
     cron: tuple[str, ...] = ()
 
     def begun(self, now: float) -> Schedule:
-        """Return it as it is once it begins: until then what is relative is relative."""
+        """Return the schedule with relative times fixed, for one that begins now."""
         if self.kind == "in":
             return replace(self, kind="once", at=float(math.floor(now)) + self.seconds)
         return replace(self, at=float(math.floor(now))) if self.kind == "every" and not self.at else self
 
     def after(self, now: float) -> float | None:
-        """Return its first time after ``now``; None where there is none. For one that has begun."""
+        """Return its first time after ``now``, None if there is none. For a schedule that has begun."""
         match self.kind:
             case "once":
                 return self.at if self.at > now else None
@@ -65,8 +66,10 @@ class Schedule:
                 return min(found, default=None)
 
     def moved(self, now: float, next_at: float, back: float) -> Schedule | None:
-        """Return elapsed time as it goes on after the clock was set back to ``now``, by ``back`` seconds. 0, not known: as if it
-        began now, where ``next_at`` lies further ahead than its seconds. None for a schedule that needs no such move.
+        """Return the schedule after the clock was set back to ``now``, by ``back`` seconds, with elapsed time kept.
+
+        With ``back`` 0 (unknown) it begins again now, if ``next_at`` is further ahead than its seconds. Return None for a
+        schedule that needs no change.
         """
         if self.kind not in ("every", "once") or not self.seconds or (not back and next_at <= now + self.seconds + 1.0):
             return None
@@ -95,8 +98,9 @@ class Schedule:
         return found
 
     def shortest(self, now: float) -> float:
-        """Return the shortest distance between two of its times, whenever they come, in seconds; infinite for what comes once.
-        Changes of the clocks, a few hours in a year, count for nothing.
+        """Return the shortest time between any two of its times, in seconds; infinity if it occurs once.
+
+        Clock changes, a few hours in a year, are ignored.
         """
         match self.kind:
             case "every":
@@ -113,7 +117,7 @@ class Schedule:
 
     @property
     def is_quick(self) -> bool:
-        """True if several of its times may lie in one minute: they differ by their seconds."""
+        """True if several of its times may be in one minute, so that they differ in their seconds."""
         return self.kind == "every" and self.seconds < 60
 
     def _days_from(self, now: float) -> Iterator[float]:
@@ -126,7 +130,7 @@ class Schedule:
                 yield instant_of(midnight + timedelta(minutes=minute), zone)
 
     def words(self) -> str:
-        """Describe it for people, without its zone."""
+        """Describe it for users, without its zone."""
         match self.kind:
             case "in":
                 return f"once, {lasting(self.seconds)} after it is agreed to"
@@ -149,7 +153,7 @@ class Schedule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schedule:
-        """Read what ``to_json`` wrote. Raises ScheduleError for what is none."""
+        """Return the schedule that ``to_json`` wrote. Raises ScheduleError for invalid data."""
         try:
             return cls(
                 cast(Kind, data["kind"]),
@@ -165,7 +169,7 @@ class Schedule:
 
 
 def checked_cron(expression: str) -> str:
-    """Return a cron expression, its blanks set right. Raises ScheduleError with what is wrong with it."""
+    """Return a cron expression with normalised blanks. Raises ScheduleError with the error in it."""
     from cronsim import CronSimError
 
     fields = expression.split()
@@ -183,7 +187,7 @@ def checked_cron(expression: str) -> str:
 
 
 def _simulated(expression: str, wall: datetime, *, reverse: bool = False) -> Iterator[datetime]:
-    """Return the local times that an expression fits, after ``wall`` or before it, as if no clock were ever changed."""
+    """Yield the local times that match an expression, after or before ``wall``, ignoring clock changes."""
     from cronsim import CronSim
 
     return CronSim(expression, wall, reverse)
@@ -205,7 +209,7 @@ def _cron_latest(expression: str, zone_name: str, now: float, since: float) -> f
 
 
 def _minutes_of(expression: str) -> Iterator[int]:
-    """Yield the minutes of a day that an expression fits."""
+    """Yield the minutes of a day that match an expression."""
     minute, hour, *_ = expression.split()
     for wall in _simulated(f"{minute} {hour} * * *", datetime(2024, 1, 1) - timedelta(minutes=1)):
         if wall.date() != date(2024, 1, 1):
@@ -214,7 +218,7 @@ def _minutes_of(expression: str) -> Iterator[int]:
 
 
 def _days_apart(expressions: Sequence[str], now: float) -> int:
-    """Return how many days at least lie between two that fit, of the next years with a leap day among them."""
+    """Return the minimum number of days between two matching days, over the next years including a leap day."""
     begins = datetime.fromtimestamp(now, UTC).replace(tzinfo=None)
     ends = begins + timedelta(days=_LEAP_YEARS)
     walls = (_simulated(f"0 0 {' '.join(one.split()[2:])}", begins) for one in expressions)
@@ -246,7 +250,7 @@ _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), (
 
 
 def lasting(seconds: float) -> str:
-    """Word a duration: ``2 hours 30 minutes``."""
+    """Return a duration as text: ``2 hours 30 minutes``."""
     left, parts = round(seconds), []
     for unit, size in _UNITS:
         many, left = divmod(left, size)
@@ -260,11 +264,11 @@ def _day_words(wall: datetime) -> str:
 
 
 def time_words(at: float, zone_name: str, *, exact: bool = False) -> str:
-    """Word an instant in a zone: ``Wed 25 Nov 2026 09:00 CET``; with its seconds where it is to be ``exact``."""
+    """Return an instant in a zone as text: ``Wed 25 Nov 2026 09:00 CET``; with seconds if ``exact``."""
     from datetime import UTC
 
     try:
         there = datetime.fromtimestamp(at, zone_of(zone_name))
-    except ScheduleError:  # data that was there has gone
+    except ScheduleError:  # the zone's data no longer exists
         there = datetime.fromtimestamp(at, UTC)
     return f"{there:%a %d %b %Y %H:%M:%S %Z}" if exact else f"{there:%a %d %b %Y %H:%M %Z}"

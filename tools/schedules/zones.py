@@ -1,4 +1,4 @@
-"""Time zones by their IANA names, and the instants of local times, each one, also where the clocks are changed."""
+"""Time zones by their IANA names, and the instants of local times, including times of clock changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FOLDER = "zoneinfo/"
 
 
 class ScheduleError(InvalidArguments):
-    """A schedule or a zone that can't be understood; the text says what can be."""
+    """An invalid schedule or zone. The text lists the valid forms."""
 
 
 @functools.lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name, such as Europe/Berlin, in letters of any case. Raises ScheduleError for any other."""
+    """Return the zone with an IANA name, such as Europe/Berlin, in any case. Raises ScheduleError for any other."""
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
@@ -45,7 +45,7 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
 
 def local_zone() -> str:
-    """Return the IANA name of this machine's zone; UTC where it has none that is known."""
+    """Return the IANA name of this machine's zone; UTC if it has no known one."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if not named and _LOCALTIME.is_symlink():
         named = str(_LOCALTIME.resolve()).partition(_FOLDER)[2]
@@ -61,8 +61,9 @@ def wall_of(at: float, zone: ZoneInfo) -> datetime:
 
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> float:
-    """Return the instant of a local time in Unix seconds: of one that comes twice the first, of one that is skipped the moment
-    when the clocks are changed. A later local time never has an earlier instant.
+    """Return the instant of a local time in Unix seconds. A later local time never has an earlier instant.
+
+    For a time that occurs twice it is the first one, for a skipped time the moment of the clock change.
     """
     before = wall.replace(tzinfo=zone, fold=0).utcoffset() or timedelta(0)
     after = wall.replace(tzinfo=zone, fold=1).utcoffset() or timedelta(0)
@@ -78,7 +79,7 @@ def instant_of(wall: datetime, zone: ZoneInfo) -> float:
 
 
 def repeats_by(at: float, zone: ZoneInfo) -> timedelta:
-    """Return by how much the clocks were set back, where the local time of an instant is there for the second time; else 0."""
+    """Return by how much the clocks were set back if an instant's local time occurs for the second time, else 0."""
     wall = datetime.fromtimestamp(at, zone)
     if not wall.fold:
         return timedelta(0)

@@ -34,7 +34,7 @@ class UndoStore:
     max_file: int = 20 * 1024 * 1024
     required: bool = False
     seconds: float = math.inf
-    """Seconds for which a change is remembered."""
+    """Seconds that a change is remembered."""
     _tidied: list[float] = field(default_factory=lambda: [-math.inf], repr=False)
 
     async def tidy(self) -> None:
@@ -205,9 +205,7 @@ class _Keeping:
             _log.warning("a change that was not made stays in the journal: %s", error)
 
     async def _is_as_before(self, change: FileChange) -> bool:
-        """Return True if the change was not made, or was reverted. False if the environment cannot tell, which leaves it to an
-        undo.
-        """
+        """Return True if the change was not made, or was reverted. False if this is unknown, which leaves it to an undo."""
         before = change.before
         try:
             info = await self._environment.stat(change.path)

@@ -142,7 +142,7 @@ def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
     left, to = target.left, target.to
     if found is None or left is None or to is None:
         return False
-    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # the mode and owner of a new file may be unknown
+    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # a new file may get unknown ones
     return as_left and not (to.mode in (None, found.mode) and to.owner in (None, found.owner))
 
 
@@ -209,8 +209,7 @@ async def carry_out(
     """Carry out a plan for the files that are still as planned. Replaced contents are kept for a redo.
 
     ``revives``: the changes that a redo puts in effect again. ``beside`` runs in the same step. Raises EnvironmentFailed,
-    StoreFailed,
-    and ToolcribError if another session keeps a file locked; finished parts are recorded.
+    StoreFailed, and ToolcribError if another session keeps a file locked; finished parts are recorded.
     """
     try:
         async with held(store.slots, [item.path for item in items], LOCK_SECONDS):

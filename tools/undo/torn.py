@@ -1,4 +1,4 @@
-"""Files that were overwritten in place by a process that was killed: half old, half new, with both contents beside them."""
+"""Files left half written by a process that was killed while overwriting them in place, with both contents beside them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tools.undo.contents import digest_of
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """Contents of a file before and after the changes that an undo is about. ``before`` is None where they were more than the
-    one that was cut off, so that the content before the first of them is elsewhere.
+    """Contents of a file before and after the changes of an undo. ``before`` is None if there were several changes.
+
+    Then the content before the first of them is stored elsewhere.
     """
 
     before: bytes | None
@@ -33,8 +34,9 @@ class _Pair:
 
 
 async def find_torn(environment: Environment, target: UndoTarget, data: bytes) -> Torn | None:
-    """Return the contents between which the file is, if its changes or an undo of them were cut off while it was overwritten;
-    None where anything else has happened to it. ``data`` is in the file now. Raises EnvironmentFailed.
+    """Return both contents if the file was left half written by one of its changes, or by an undo of them; else None.
+
+    ``data``: the file's current content. Raises EnvironmentFailed.
     """
     if target.broken or target.left is None:
         return None
@@ -49,13 +51,13 @@ async def find_torn(environment: Environment, target: UndoTarget, data: bytes) -
 
 
 async def tidy(environment: Environment, target: UndoTarget) -> None:
-    """Remove what a killed process left beside a file that is whole again. Raises EnvironmentFailed."""
+    """Remove what a killed process left beside a file that is complete again. Raises EnvironmentFailed."""
     async for pair in _pairs(environment, target):
         if any(_is_of(each, state) for each in (pair.new, pair.old) for state in (target.left, target.to)):
             for path in (pair.path, f"{pair.path}{OLD}"):
                 try:
                     await environment.delete_file(path)
-                except OSError:  # somebody else did, or it may not be: it harms nobody
+                except OSError:  # already removed, or not removable, which does no harm
                     continue
 
 
@@ -63,7 +65,7 @@ async def _pairs(environment: Environment, target: UndoTarget) -> AsyncIterator[
     folder, name = posixpath.split(target.path)
     try:
         listed = {posixpath.basename(each.path): each for each in await environment.list_dir(folder)}
-    except OSError:  # a folder that may not be read
+    except OSError:  # an unreadable folder
         return
     most = max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None)
     for new in beside_of(name, listed):
@@ -72,19 +74,19 @@ async def _pairs(environment: Environment, target: UndoTarget) -> AsyncIterator[
         path = posixpath.join(folder, new)
         try:
             yield _Pair(path, await environment.read_file(path), await environment.read_file(f"{path}{OLD}"))
-        except OSError:  # gone, or not to be read
+        except OSError:  # gone, or unreadable
             continue
 
 
 def _is_of(data: bytes, state: FileState | None) -> bool:
-    """Return True if this is the content; of one that was too big to be kept only the size is known."""
+    """Return True if this is the content of ``state``. If that was too big to be kept, only the size is compared."""
     return state is not None and len(data) == state.size and state.digest in ("", digest_of(data))
 
 
 def _is_between(data: bytes, pair: _Pair) -> bool:
-    """Return True if the new content ends somewhere in ``data`` and the old one goes on there, after which are zeros where room
-    was made; or nothing does, as where the file was emptied first. Before all that may stand the beginning of the old content,
-    which was being put back.
+    """Return True if ``data`` starts with a part of the new content and continues with the old one or ends there.
+
+    Zeros may follow, where space was allocated. A beginning of the old content, which was being restored, may come first.
     """
     at = _agree(data, pair.old, 0)
     at = _agree(data, pair.new, at)
@@ -92,7 +94,7 @@ def _is_between(data: bytes, pair: _Pair) -> bool:
 
 
 def _agree(one: bytes, other: bytes, begin: int) -> int:
-    """Return the index up to which both are the same, from ``begin`` on."""
+    """Return the end of the part that is equal in both, from ``begin`` on."""
     low, high = begin, max(begin, min(len(one), len(other)))
     while low < high:
         middle = (low + high + 1) // 2

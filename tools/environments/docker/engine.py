@@ -1,4 +1,4 @@
-"""Reasons why an engine does not answer, and advice on what to do."""
+"""Reasons why an engine does not answer, and advice."""
 
 from __future__ import annotations
 

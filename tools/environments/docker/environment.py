@@ -17,7 +17,7 @@ __all__ = ["DockerEnvironment", "open_docker"]
 
 
 class DockerEnvironment(RemoteEnvironment):
-    """A container as an environment. See RemoteEnvironment for how commands run, and Options for what the container may do.
+    """A container as an environment. See RemoteEnvironment for how commands run, and Options for the container's rights.
 
     ``where`` is ``docker:NAME``. The container is created at first use. If it is removed or replaced, or the engine restarts, the
     running call fails and reports it. The next call starts the container again or creates another, and reports that.
@@ -52,7 +52,7 @@ class DockerEnvironment(RemoteEnvironment):
         return found if not here or (name := self._own.leads_to(here)) == here else name
 
     def _here(self, path: str) -> str:
-        """Return the path on this machine of what is mounted at ``path``, or ""."""
+        """Return this machine's path of the folder mounted at ``path``, or ""."""
         over = [mount for mount in self._mounts if path == mount.target or path.startswith(f"{mount.target}/")]
         mount = max(over, key=lambda each: len(each.target), default=None)
         return "" if mount is None else f"{mount.source}{path[len(mount.target) :]}"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _NEVER = "0001-"
-"""Beginning of the timestamps with which the engine means "never"."""
+"""Beginning of the engine's timestamps that mean "never"."""
 # A file that a restart deletes marks the last use: in /dev/shm, or in /tmp.
 _SEEN = """
 for d in /dev/shm /tmp; do

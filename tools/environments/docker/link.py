@@ -193,7 +193,7 @@ class DockerLink:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """Cancel all waits for the engine after a short grace, in which a healthy engine answers."""
+        """Cancel all waits for the engine after a short grace: a healthy engine answers within it."""
         self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
@@ -335,8 +335,7 @@ class DockerLink:
         """Remove the container, unless it is kept.
 
         If the engine is away or fails, ``removals`` retries. After this process ends, the watchdog does it and also ends what
-        runs in a
-        kept container; the next start of toolcrib does it last.
+        runs in a kept container; the next start of toolcrib does it last.
         """
         import docker
         import requests

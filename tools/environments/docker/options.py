@@ -27,9 +27,8 @@ class Options:
     """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
 
     ``network``: ``none`` or the name of a network of the engine. ``user``: ``UID:GID`` or a name in the image; by default the
-    current
-    user, who then owns the files that commands write to the project. ``keep``: ``remove`` the container at the end, or ``reuse``
-    it in the next session with the same ``session`` name and options. ``host``: the engine's address.
+    current user, who then owns the files that commands write to the project. ``keep``: ``remove`` the container at the end, or
+    ``reuse`` it in the next session with the same ``session`` name and options. ``host``: the engine's address.
     """
 
     image: str
@@ -99,7 +98,7 @@ class Options:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def create(self) -> dict[str, Any]:
-        """Return the keyword arguments with which docker-py creates the container."""
+        """Return the keyword arguments of docker-py that create the container."""
         memory = self.memory
         return {
             "image": self.image,

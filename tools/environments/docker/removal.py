@@ -13,7 +13,7 @@ from tools.environments.docker.watch import watchdog
 _FIRST, _LATER = 0.5, 15.0
 """Seconds between two attempts, at first and later."""
 _SOUGHT = 60.0
-"""Seconds for which an engine may still create a container after the wait for its answer ended."""
+"""Seconds in total that an engine may still need to create a container after the wait for it ended."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """Watchdog process that removes this process's containers when this process is killed.
 
-If the watchdog is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and
-remote/left.
+If the watchdog is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and remote/left.
 """
 
 from __future__ import annotations

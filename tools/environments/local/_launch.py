@@ -4,7 +4,7 @@ Its arguments are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in `
 ``SETTINGS`` are the fields of ``LaunchPlan`` as NAME=VALUE, separated by commas. It prints the first process's number on its
 standard output and stays that process's parent. If the sandbox cannot be made, it prints the reason on its standard error.
 
-Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, the first of which is the
+Other arguments change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts; the first one is the
 folder that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths
 empty.
 """
@@ -77,8 +77,7 @@ class LaunchPlan:
     ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
     ``network``: 1 for this machine's network. ``processes`` and ``memory`` (bytes) are limits, 0 for none. ``person``: 1 if the
     command is the user's own shell, which ends with the program that started it. ``filter``: the program of the seccomp filter,
-    in
-    hexadecimal digits, "" for none.
+    in hexadecimal digits, "" for none.
     """
 
     def __init__(self, settings: str, mounts: list[str]) -> None:
@@ -240,7 +239,7 @@ def _build(plan: LaunchPlan) -> None:
 
 
 def _put(kind: str, path: str, tree: int) -> None:
-    """Mount ``tree`` at ``path``; -1 stands for what the sandbox has at ``path`` already."""
+    """Mount ``tree`` at ``path``; -1 stands for the sandbox's current content of ``path``."""
     tree = clone(path) if tree < 0 else tree
     set_attributes(
         tree, "", _ATTR_RDONLY if kind == "hide" else _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0)

@@ -75,8 +75,7 @@ class SandboxedEnvironment(_WithOutside):
     never run without one. ``kind`` is its name in results.
 
     File operations see what commands see: masked paths are empty, and read-only files cannot be written (OSError, EROFS). The
-    sandbox
-    has its own /tmp, which is deleted with it.
+    sandbox has its own /tmp, which is deleted with it.
     """
 
     def __init__(
@@ -354,8 +353,7 @@ class LandlockedEnvironment(_WithOutside):
     """An environment on this machine whose commands cannot reach ``masked`` paths or change ``closed`` ones, by Landlock.
 
     It is for machines without user namespaces. It restricts neither file tools nor connections to sockets. ``network``,
-    ``hosts``,
-    ``processes`` and ``memory_mb`` need namespaces and are ignored.
+    ``hosts``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
     """
 
     def __init__(

@@ -44,8 +44,7 @@ class Facts:
     def give(self, fd: int) -> list[str]:
         """Apply the metadata and return what could not be set.
 
-        The owner is set first, because a change of owner clears setuid bits. An ACL changes the mode, so the mode comes after
-        it.
+        The owner is set first, because a change of owner clears setuid bits. An ACL changes the mode, so the mode comes after it.
         """
         old, lost = self.old, []
         if old is not None:
@@ -88,8 +87,7 @@ def write_in_place(parent: int, name: str, fd: int, data: bytes, facts: Facts) -
     """Overwrite the open file ``name`` of the folder ``parent``, and return the metadata that was lost. Raises OSError.
 
     Space is allocated first. If writing fails, the old content and modification time are restored. Both contents are stored
-    beside
-    the file meanwhile, because a killed process leaves it half written.
+    beside the file meanwhile, because a killed process leaves it half written.
     """
     found = os.fstat(fd)
     before = read_all(fd)

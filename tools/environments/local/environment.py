@@ -81,17 +81,14 @@ class LocalEnvironment:
     """The local environment without a sandbox. Safe to use from several threads and event loops at once.
 
     ``cwd`` is the start folder (default: this process's current folder). ``pass_env`` names extra variables that commands may
-    see,
-    ``env`` sets variables. Hard links to ``own`` files are followed like symbolic links.
+    see, ``env`` sets variables. Hard links to ``own`` files are followed like symbolic links.
 
     One persistent bash reads the commands: folder, variables, functions, aliases, options (except ``set -e``, which ends with its
     command), traps, umask and positional parameters carry over. A concurrent call runs in a copy of that shell, and its changes
-    do
-    not carry over; nor does the folder of a request with its own ``cwd``. If a command ends the shell (``exit``, ``set -e``), a
-    new
-    shell continues with its state. If a command kills or replaces it (``kill -9 $$``, ``exec``), the earlier state is restored
-    and
-    the outcome's ``notice`` reports that. Without bash each command gets its own shell, and only the folder carries over.
+    do not carry over; nor does the folder of a request with its own ``cwd``. If a command ends the shell (``exit``, ``set -e``),
+    a new shell continues with its state. If a command kills or replaces it (``kill -9 $$``, ``exec``), the earlier state is
+    restored and the outcome's ``notice`` reports that. Without bash each command gets its own shell, and only the folder carries
+    over.
 
     If the folder is gone, one call fails, reports that, and moves the session to the nearest existing parent folder: a command
     only runs in the folder that was judged. Background processes live until ``close``, or until the environment is dropped.

@@ -32,7 +32,7 @@ def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
 
 
 def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
-    """Resolve ``path`` below another root, to which absolute link targets are relative too.
+    """Resolve ``path`` below another root. Absolute link targets are relative to that root too.
 
     ``inside``: return the path as this process sees it, with the root in front.
     """
@@ -169,7 +169,7 @@ def attributes_of(path: str, root: str = "/") -> dict[str, bytes | None]:
 
 
 def give_attributes(path: str, wanted: Mapping[str, bytes], root: str = "/") -> list[str]:
-    """Set extended attributes on a regular file. Return descriptions of those that could not be set. Raises OSError."""
+    """Set extended attributes on a regular file. Return descriptions of the failed ones. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
         try:

@@ -22,7 +22,7 @@ from tools.environments.local.programs import program
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
-"""Age in nanoseconds from which a folder's timestamp reveals every change: clocks of file systems are coarse."""
+"""Minimum age in nanoseconds of a timestamp that reveals every change: clocks of file systems are coarse."""
 _MANY = 1_000
 """Maximum number of folders for which every check walks the whole tree."""
 _SHARE = 30
@@ -34,13 +34,10 @@ class GitGuard:
     """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
     Call ``note`` before a command unless an earlier one still runs, because its changes are not the user's. Call ``put_back``
-    after
-    each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which the sandbox pins, gets
-    a private copy
-    there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link to the copy over the configuration and
-    reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is not merged.
-    ``inner``
-    is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
+    after each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which the sandbox
+    pins, gets a private copy there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link to the copy
+    over the configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads
+    what is not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
     """
 
     def __init__(self, folders: Sequence[str], copies: str = "", inner: str = "") -> None:
@@ -55,8 +52,8 @@ class GitGuard:
         self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
-        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link lies beside the
-        copy.
+        """Return pairs of a configuration and its private copy, for each link that is not mounted. The link lies beside
+        the copy.
         """
         return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
 
@@ -210,7 +207,7 @@ class _Copy:
 
 
 class _Noted:
-    """A git folder as it was noted. Without ``folder`` it is a new one, in which nothing is accepted."""
+    """A git folder as it was noted. Without ``folder`` it is a new one, and nothing in it is accepted."""
 
     def __init__(self, folder: int | None = None) -> None:
         self.texts: dict[str, bytes | None] = dict.fromkeys((*_CONFIGS, "commondir"))

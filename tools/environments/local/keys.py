@@ -13,7 +13,7 @@ _MIXED = (
     *("~/.npmrc", "~/.yarnrc.yml", "~/.config/pip/pip.conf", "~/.pip/pip.conf", "~/.m2/settings.xml", "~/.bundle/config"),
     *("~/.gradle/gradle.properties", "~/.config/composer/auth.json", "~/.nuget/NuGet/NuGet.Config", "~/.condarc"),
 )
-"""Settings that builds need, and in which programs store passwords too."""
+"""Settings that builds need, although programs store passwords in them too."""
 _LOGINS = (
     (Regex(r"(?im)^(.*(?:auth|password|passwd|token|secret)\w*[\"']?\s*[=:][ \t]*).+$"), r"\1"),
     (Regex(r"(?i)(<(?:password|passphrase|token|secret)>)[^<]*"), r"\1"),
@@ -27,7 +27,7 @@ _SIZE = 262_144
 
 
 def keys_elsewhere(masked: Sequence[str]) -> list[str]:
-    """Return the files of keys to which links in the ``masked`` folders lead, and those that ssh's and git's settings name.
+    """Return files of keys: targets of links in the ``masked`` folders, and files in the settings of ssh and git.
 
     They are existing absolute paths in the home folder, with links resolved.
     """

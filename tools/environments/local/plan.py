@@ -60,12 +60,10 @@ class SandboxPlan:
     """The requested sandbox. Paths are absolute, with links resolved.
 
     ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only
-    everywhere.
-    ``links`` lead to masked paths. ``caches``: folders of which the sandbox changes a private copy; ``private`` is the folder of
-    the
-    copies. ``blanked``: files of which the sandbox sees a copy without passwords.
+    everywhere. ``links`` lead to masked paths. ``caches``: folders with a private copy that the sandbox changes; ``private`` is
+    the folder of the copies. ``blanked``: files that the sandbox sees without passwords.
 
-    ``network``: use this machine's network. ``hosts``: use a separate network, in which a guard outside allows hosts.
+    ``network``: use this machine's network. ``hosts``: use a separate network and a guard outside that allows hosts.
     ``memory`` is in bytes; 0 means no limit.
     """
 
@@ -104,7 +102,7 @@ class SandboxPlan:
         return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
     def sockets(self) -> list[str]:
-        """Return the paths of sockets of this machine's network to which commands could connect.
+        """Return the paths of this machine's sockets that commands could connect to.
 
         With ``network``, sockets in writable folders are left out, because they may be the sandbox's own.
         """
@@ -258,7 +256,7 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
 
 
 def masks(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return these paths with links resolved, without those that lie inside others."""
+    """Return these paths with links resolved, without paths inside others."""
     return tuple(outermost(os.path.realpath(Path(path).expanduser()) for path in paths))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 def search_path(path: str, writable: Sequence[str]) -> str:
     """Return a PATH without relative folders and folders inside ``writable``, where a session's commands may put programs.
 
-    An example is the virtual environment of the project in which toolcrib was started.
+    An example is the virtual environment of the project where toolcrib was started.
     """
     parts = [part for part in path.split(os.pathsep) if part.startswith("/")]
     return os.pathsep.join(part for part in parts if not is_in_any(part, writable))

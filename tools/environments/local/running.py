@@ -30,7 +30,7 @@ _LOOK = 0.01
 class RunningCommand:
     """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
-    It takes over ``pipes``: read ends by stream name. Afterwards ``pipes`` holds those that background processes still hold open;
+    It takes over ``pipes``: read ends by stream name. Afterwards ``pipes`` has only pipes that background processes hold open;
     the others are closed.
     """
 

@@ -244,7 +244,7 @@ class Sandbox:
             self._lock.release()
 
     def why_ended(self) -> str:
-        """Return the limit for which the sandbox was ended since the last call, or ""."""
+        """Return why the sandbox was ended since the last call (a limit), or ""."""
         why, self._why_ended = self._why_ended, ""
         return why
 

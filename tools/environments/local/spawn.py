@@ -23,7 +23,7 @@ _HIGH = 200
 
 @dataclass(frozen=True, slots=True)
 class ShellProgram:
-    """A shell by its path; ``is_bash`` selects how it reports the folder in which a command ended."""
+    """A shell by its path; ``is_bash`` selects how it reports a command's final folder."""
 
     path: str
     is_bash: bool

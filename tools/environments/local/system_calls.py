@@ -1,7 +1,7 @@
 """System calls that the kernel refuses to all processes in a sandbox, by seccomp.
 
 No build needs these calls, and they reach past namespaces or into parts of the kernel with frequent vulnerabilities. A filter
-sees the numbers in a call's arguments but not the memory to which they point. ``clone3`` and ``openat2`` are therefore reported
+sees the numbers in a call's arguments but not the memory behind pointers. ``clone3`` and ``openat2`` are therefore reported
 as missing, and programs use ``clone`` and ``openat``. User namespaces and mounts are refused, so bubblewrap, Bazel and Chromium
 cannot make sandboxes of their own.
 """
@@ -17,7 +17,7 @@ _X32 = 1 << 30
 """Call numbers from here on belong to x32, or to no call."""
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _NEW_USER, _CREATES = 0x10000000, 0x400040
-"""CLONE_NEWUSER; and O_CREAT or O_TMPFILE, with which an opened file gets a mode."""
+"""CLONE_NEWUSER; and O_CREAT or O_TMPFILE, which give an opened file a mode."""
 _USER_ID, _GROUP_ID, _DEVICE = 0o4000, 0o2000, 0o020000
 _INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, which type into a terminal."""
@@ -127,7 +127,7 @@ def _of_call(number: int, lines: list[bytes]) -> list[bytes]:
 
 
 def _argument(index: int) -> bytes:
-    """Load the lower half of an argument. The kernel ignores the upper half of those that are compared."""
+    """Load the lower half of an argument. The kernel ignores the upper half of the compared ones."""
     return _line(_LOAD, 16 + 8 * index)
 
 

@@ -130,8 +130,7 @@ class RemoteCommand:
         """Return True if the shell has run all its input and reported nothing: no report can follow.
 
         A line may still be on its way to the shell, so the shell is watched for a while. Before the command has started, that
-        line may
-        be long, and the answer is False.
+        line may be long, and the answer is False.
         """
         before = b""
         for _ in range(_LOOKS if self.exchange.begun else 0):
@@ -298,9 +297,8 @@ class RemoteCommand:
         """Signal processes. ``last``: only those born before that tick, or shortly after it. ``shells``: the shell's signal.
 
         The shell's group is stopped meanwhile: a shell that waits for a process that then ends by itself forgets its own
-        interrupt. If
-        such a process has just ended or started, the shell runs on briefly; or, if it may be signalled again, it is signalled
-        now.
+        interrupt. If such a process has just ended or started, the shell runs on briefly; or, if it may be signalled again, it is
+        signalled now.
         """
         shell = self.shell_pid if not self.exchange.done else 0
         still = bool(shell) and number != signal.SIGKILL

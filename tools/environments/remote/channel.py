@@ -32,15 +32,13 @@ class Channel(Protocol):
     """A process on the far side, its stdin, and its separate stdout and stderr.
 
     Used by one thread at a time, though not always the same one. No method blocks. After ChannelEnded or ChannelBroken was
-    raised,
-    only ``close`` is called.
+    raised, only ``close`` is called.
     """
 
     def fileno(self) -> int:
         """Return a local descriptor that is readable (level-triggered, as in ``select``) while ``read`` has data or an error.
 
-        Data in the channel's own buffer is the exception: callers read until None. The descriptor stays the same until
-        ``close``.
+        Data in the channel's own buffer is the exception: callers read until None. The descriptor stays the same until ``close``.
         """
         ...
 
@@ -48,8 +46,7 @@ class Channel(Protocol):
         """Return the next chunk (at most some 64 KiB, never empty), in order within its stream, or None if none is available.
 
         Raises ChannelEnded when everything was read and the far side has closed, ChannelBroken if the connection was lost. Unread
-        data
-        must slow the far side down (flow control): the channel never buffers without bound.
+        data must slow the far side down (flow control): the channel never buffers without bound.
         """
         ...
 
@@ -90,11 +87,9 @@ class Link(Protocol):
     def open(self, argv: Sequence[str]) -> Channel:
         """Start ``argv`` on the far side, without a terminal, as the leader of its own session (setsid), in any folder.
 
-        Its variables are those that the container or account gives every process, never this process's own. Connects or creates
-        the
-        container if needed: on the first call, and again after a loss. Tries once, within a bounded time. Raises
-        EnvironmentFailed with
-        the cause and the fix.
+        Its variables are the container's or account's, never this process's own. Connects or creates the container if needed: on
+        the first call, and again after a loss. Tries once, within a bounded time. Raises EnvironmentFailed with the cause and the
+        fix.
         """
         ...
 

@@ -57,7 +57,7 @@ class Keepers:
         self.ended: list[str] = []
         """Number and name of each process that a killed toolcrib had left running and that was ended."""
         self.halted: tuple[int, set[int]] | None = None
-        """Sessions in which something was to end while nothing ran there, and the epoch of their container."""
+        """Sessions whose processes could not be ended while nothing ran there, and the epoch of their container."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []

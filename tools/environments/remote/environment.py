@@ -39,8 +39,7 @@ class RemoteEnvironment(RemoteState):
     ``cwd`` is the start folder; ``env`` is added to the variables that every process gets there. As in LocalEnvironment, one
     persistent bash reads the commands, and copies of it serve concurrent calls. Differences: output of background processes may
     appear in that of a running command, and is lost between commands. If the connection is lost, the call fails with the known
-    facts
-    and is not repeated; the next call gets a new shell.
+    facts and is not repeated; the next call gets a new shell.
     """
 
     def __init__(self, link: Link, cwd: str, *, env: Mapping[str, str] | None = None) -> None:

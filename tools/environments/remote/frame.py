@@ -17,12 +17,12 @@ from tools.environments.shell import driver
 from tools.environments.shell.driver import quote
 
 OUT, ERR = 50, 51
-"""Descriptors above those that people use and below those of bash's coprocesses.
+"""Descriptors above the usual ones of scripts and below those of bash's coprocesses.
 
 A shell that may not open as many files ends: see ``OPEN_FILES``.
 """
 OPEN_FILES = ERR + 1
-"""Lowest limit of open files with which a shell can continue."""
+"""Lowest limit of open files that lets a shell continue."""
 STREAMS = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\n"
 HELLO = f"{STREAMS}trap : INT TERM HUP QUIT; cd /\n"
 """The keeper's first lines."""
@@ -64,7 +64,7 @@ def idle(pid: int) -> str:
 
 
 def beyond(pid: int) -> str:
-    """Return a script that prints something if that shell has more than its state tells, or if that is unknown.
+    """Return a script that prints something if that shell has more than its reported state, or if that is unknown.
 
     That is files that it opened, or limits that differ from its keeper's.
     """
@@ -99,8 +99,7 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
     """Return the text that starts a shell. ``bare``: without the inherited variables, because ``restore`` sets them.
 
     As a job the shell gets its own process group, so that ``kill 0`` in it spares the keeper. Then job control is switched off,
-    or the
-    keeper would continue when the shell is only stopped.
+    or the keeper would continue when the shell is only stopped.
     """
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n{driver.FRESH}\n"
     state = f"\\builtin eval {quote(restore)}\n"
@@ -175,8 +174,7 @@ def finish_shell(keeper: int, nonce: str, folder: str, *, brief: bool) -> str:
     """Return the text that ends a command and writes the shell's state to ``s``, below the nonce of that command.
 
     ``brief``: without the state. The keeper's own state is not written. If the shell is not in the folder whose name it knows, or
-    its
-    files were replaced, no folder is reported.
+    its files were replaced, no folder is reported.
     """
     sure = f". -ef \\$PWD && {whole(folder)}"
     if brief:

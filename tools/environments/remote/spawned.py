@@ -44,7 +44,7 @@ class RemoteBackgroundProcess:
         self._chunks: collections.deque[tuple[str, bytes]] = collections.deque()
         self._code: int | None = None
         self._fault: ChannelLost | None = None
-        """The loss of the channel, where nobody said how the process ended."""
+        """The loss of the channel, if the exit code of the process is unknown."""
         self._closed_input = False
         self.exchange = Exchange(
             lambda data: self._chunks.append(("stdout", data)), lambda data: self._chunks.append(("stderr", data))

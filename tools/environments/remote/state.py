@@ -138,7 +138,7 @@ class RemoteState(RemoteFiles):
     # -- another shell ---------------------------------------------------------------------------------------------
 
     async def _revive(self, shell: RemoteShell, call: RemoteCommand, own: bool) -> None:
-        """Replace a shell that died before a command, of which nothing ran. Raises EnvironmentFailed."""
+        """Replace a shell that died before a command ran. Raises EnvironmentFailed."""
         why = "The shell waited for files of its own that were replaced, and was ended." if call.waited else _DIED
         try:
             if own and not await shell.testament(self._keepers.beside):

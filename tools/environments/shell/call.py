@@ -30,7 +30,7 @@ _AT_ONCE = 0.003
 _GLANCE = 0.0002
 """... and after any other, because nothing else in the loop runs meanwhile."""
 _TELLING = 0.3
-"""Seconds for which ending a command waits until its shell has started it."""
+"""Seconds that ending a command waits until its shell has started it."""
 _WATCH = 0.25
 """Seconds between checks that the shell still answers."""
 
@@ -39,8 +39,7 @@ class ShellCommand:
     """A running command. It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
 
     ``begun``: its start; earlier processes in the shell's session are not its own. ``traps``: returns True if an interrupt may
-    make
-    the command do something. ``lost``: the shell ran it and then did not answer.
+    make the command do something. ``lost``: the shell ran it and then did not answer.
     """
 
     def __init__(

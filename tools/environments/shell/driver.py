@@ -2,7 +2,7 @@
 ``break`` would end the driver.
 
 Bash runs as if it read a script from a FIFO, not interactively. ``exit``, ``set -e``, fatal errors and signals end it as they end
-any script; its EXIT trap then reports its state, with which a new shell continues. Names that a user may have redefined are
+any script; its EXIT trap then reports its state for a new shell. Names that a user may have redefined are
 called through ``\\builtin``. If a command redefines that too, the shell no longer answers, which is detected.
 """
 
@@ -50,7 +50,7 @@ def report(mark: str, to: str | None = None) -> str:
 
 
 def arm(inner: str) -> str:
-    """Return the EXIT trap with which an ending shell reports its state."""
+    """Return the EXIT trap that reports the state of an ending shell."""
     return f"\\builtin trap -- '{last_words(inner)}' EXIT\n"
 
 
@@ -62,8 +62,7 @@ def last_words(inner: str) -> str:
 def at_exit(inner: str, mark: str) -> str:
     """Return the text that reports the shell's traps, folder and state when it exits.
 
-    No signal may interrupt it, because bash would repeat what it had begun to write. A fork that ends before it executes a
-    program
+    No signal may interrupt it, because bash would repeat a partial write. A fork that ends before it executes a program
     runs this text too.
     """
     to = f">{inner}/s"
@@ -80,7 +79,7 @@ If there is no room for those any more (``ulimit -n``), the previous command get
 commands would not run, and would look like failed ones.
 """
 FRESH = "\\builtin unset -v OLDPWD;\\builtin declare -x OLDPWD"
-"""Makes OLDPWD what it is in a new bash, although the shell enters its first folder from another one."""
+"""Gives OLDPWD the value of a new bash, although the shell enters its first folder from another one."""
 
 
 def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
@@ -137,7 +136,7 @@ def may_trap(command: str) -> bool:
 
 
 def running(inner: str, mark: str) -> str:
-    """Return the text with which the shell reports that its input is open."""
+    """Return the text that reports that the shell's input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
 
 

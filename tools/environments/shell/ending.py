@@ -22,8 +22,7 @@ class Ending:
     """The end of one command. ``begun``: its start. ``traps``: its text may set traps, so a signal may start work.
 
     Without traps, the shell and its subshells get SIGTERM instead of SIGINT: a shell that waits for a program obeys SIGINT only
-    if
-    the program dies of it too. They never get both, because a second signal keeps an ending shell from reporting its state.
+    if the program dies of it too. They never get both, because a second signal keeps an ending shell from reporting its state.
     """
 
     def __init__(self, process: ShellProcess, begun: _groups.Moment, *, traps: bool) -> None:

@@ -138,7 +138,7 @@ class Folder:
     def release(self) -> None:
         """Unblock a shell that waits for a reader or for room in a FIFO that replaced one of these. The data is lost."""
         for name in _FIFOS:
-            with contextlib.suppress(OSError):  # removed, or not a FIFO, for which the shell does not wait
+            with contextlib.suppress(OSError):  # removed, or not a FIFO: the shell does not wait then
                 found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
                 which = _identity(found)
                 if which not in (self._own[name], *self._others) and stat.S_ISFIFO(found.st_mode):

@@ -1,4 +1,4 @@
-"""Pipes to which a background process still writes after its command ended."""
+"""Pipes that a background process still writes to after its command ended."""
 
 from __future__ import annotations
 

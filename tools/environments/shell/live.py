@@ -24,7 +24,7 @@ _MOST = 3600
 """Maximum number of descriptors in any case: each shell is a process, and restoring one takes 10 ms."""
 _LEAST = 28
 _WAIT = 30.0
-"""Seconds for which a call waits for room."""
+"""Seconds that a call waits for room."""
 _FIRST, _OTHERS = 0.1, 2.0
 """Seconds between attempts of the call that has waited longest, and of others."""
 
@@ -38,7 +38,7 @@ class Resting(Protocol):
         ...
 
     def is_idle(self) -> bool:
-        """Return True if it has a shell in which none of its commands runs. Callable from any thread."""
+        """Return True if it has an idle shell. Callable from any thread."""
         ...
 
     async def rest_shell(self, sessions: Sessions) -> bool:
@@ -94,8 +94,8 @@ class LiveShells:
     async def take(self, need: int, wanted: Callable[[], bool]) -> bool:
         """Wait for room for a shell, and return True. ``give`` returns the room.
 
-        Return False if the call is no longer wanted; ``look_again`` makes it check. Raises EnvironmentFailed if all shells
-        stay busy.
+        Return False if the call is no longer wanted; ``look_again`` makes it check. Raises EnvironmentFailed if all shells stay
+        busy.
         """
         with self._lock:
             if not self._waiting and need <= self._free:
@@ -145,7 +145,7 @@ class LiveShells:
             one.wake()
 
     def look_again(self) -> None:
-        """Wake the waiting calls, some of which may no longer be wanted."""
+        """Wake the waiting calls: some may no longer be wanted."""
         with self._lock:
             waiting = list(self._waiting)
         for one in waiting:

@@ -306,7 +306,7 @@ class ShellPool:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """True if the pool has a shell in which none of its commands runs."""
+        """True if the pool has an idle shell."""
         return not self._inside and not self._closed and self._shell is not None
 
     async def release_idle(self) -> bool:

@@ -34,8 +34,7 @@ class Shell:
     """One bash. Starting it blocks for some milliseconds. One call at a time.
 
     ``restore`` is the text that restores its state, ``cwd`` its start folder; ``apart``: its state has a DEBUG trap. ``last``:
-    text
-    that sets an EXIT trap. ``closed`` is called after this process's side is closed.
+    text that sets an EXIT trap. ``closed`` is called after this process's side is closed.
 
     ``snapshot`` is the last complete report, and ``whole`` is True if it is current: a killed shell could not report again.
     ``is_quick``: its last command ended almost at once.
@@ -118,8 +117,7 @@ class Shell:
         """Start a command, whose exit code becomes ``status``. Raises EnvironmentFailed if the shell cannot get it.
 
         ``brief``: the command changes nothing, so its state need not be reported. With ``stdin`` None, the caller writes the
-        input to the
-        returned descriptor, and may close it when ``running`` is True.
+        input to the returned descriptor, and may close it when ``running`` is True.
         """
         if self._in_report:
             self.collect()
@@ -171,8 +169,7 @@ class Shell:
         count.
 
         This polls and yields the processor. Waking an idle processor takes longer than the shortest commands, above all on a
-        virtual
-        machine.
+        virtual machine.
         """
         while time.perf_counter() < give_up:
             if self._poll.poll(0):

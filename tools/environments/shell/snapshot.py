@@ -60,8 +60,8 @@ class ShellSnapshot:
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> ShellSnapshot | None:
-        """Parse a snapshot. Return None if it is incomplete. ``inner``: the shell's folder. ``traps``: those reported before
-        it.
+        """Parse a snapshot. Return None if it is incomplete. ``inner``: the shell's folder. ``traps``: those reported
+        before it.
         """
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 9:
@@ -146,8 +146,7 @@ class ShellSnapshot:
 
     def _bodies(self) -> dict[str, str]:
         # Each definition begins with a line ``name () ``. In a body such lines are indented or part of a string. A here-document
-        # with one at
-        # the start of a line only splits its function in two: extra names, but none missing.
+        # with one at the start of a line only splits its function in two: extra names, but none missing.
         starts = list(_pattern(_FUNCTION).finditer(self._functions))
         ends = [*(match.start() for match in starts[1:]), len(self._functions)][: len(starts)]
         return {match[1]: self._functions[match.start() : end].rstrip("\n") for match, end in zip(starts, ends, strict=True)}
@@ -182,9 +181,8 @@ class ShellSnapshot:
     def restore(self) -> str:
         """Return shell text that restores the state.
 
-        Options that change how text is read come first, those that change what runs come last. EXIT traps belong to the shell
-        that set
-        them: see ``exit_trap``.
+        Options that change how text is read come first, options that change what runs come last. EXIT traps belong to the shell
+        that set them: see ``exit_trap``.
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [

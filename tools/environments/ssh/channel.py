@@ -26,8 +26,7 @@ class _Wake:
     """A descriptor that is readable while there may be data.
 
     Paramiko's own can lose one of two simultaneous events, and writes to a descriptor that may have been reused. ``set``
-    announces
-    data soon, ``now`` makes the descriptor readable at once.
+    announces data soon, ``now`` makes the descriptor readable at once.
     """
 
     def __init__(self, fed: Callable[[Callable[[], None]], None]) -> None:
@@ -135,7 +134,7 @@ class SshChannel:
             if not (channel.recv_stderr_ready() if err else channel.recv_ready()):
                 continue
             try:
-                with sending(channel):  # reading tells the other side that there is room again
+                with sending(channel):  # reading announces to the other side that there is room
                     return ("stderr", channel.recv_stderr(_ALL)) if err else ("stdout", channel.recv(_ALL))
             except (paramiko.SSHException, EOFError, OSError) as error:
                 raise ChannelBroken(self._why()) from error

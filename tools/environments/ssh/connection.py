@@ -33,8 +33,8 @@ SILENT = "the connection was lost: nothing was heard for some seconds (the link 
 
 
 class Connection:
-    """A connection. ``transports`` has one for each hop, the host's own last. ``lost`` is called once, with the reason of a
-    loss.
+    """A connection. ``transports`` has one for each hop, the host's own last. ``lost`` is called once, with the reason of
+    a loss.
     """
 
     def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
@@ -66,8 +66,7 @@ class Connection:
         """Open a channel. Return None if the server allows no more on this connection.
 
         Raises EnvironmentFailed; ``alive`` is then False if the connection was lost. One caller at a time, so that the guard gets
-        a
-        channel before they run out.
+        a channel before they run out.
         """
         with self._opening:
             return self._open(argv)

@@ -30,7 +30,7 @@ A server with many new connections drops some before it greets them (MaxStartups
 """
 _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
-"""Messages with which a busy server drops a new connection, if it sends any."""
+"""Messages of a busy server that drops a new connection, if it sends any."""
 _AT_ONCE = 4
 """Maximum number of simultaneous connection attempts to one server, for the same reason."""
 _turns: dict[tuple[str, int], threading.BoundedSemaphore] = {}

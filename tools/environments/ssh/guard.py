@@ -88,7 +88,7 @@ exec 9<&-  # or it, which ends only after the next has begun, would be taken for
 
 _LOOK = 0.01
 _PATIENCE = 5.0
-"""Seconds for which a new process waits to be seen by the guard; then it starts without."""
+"""Seconds that a new process waits to be seen by the guard; then it starts without."""
 
 
 class ConnectionGuard:

@@ -24,8 +24,7 @@ def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None,
     """Return the command line to start in a terminal. The options are those of ``open_ssh``.
 
     ``env`` is not passed, because all users of the host could read it in the list of processes. If ``cwd`` cannot be entered, the
-    shell reports it and starts in the login folder. Raises EnvironmentFailed for invalid options or an invalid
-    ``~/.ssh/config``.
+    shell reports it and starts in the login folder. Raises EnvironmentFailed for invalid options or an invalid ``~/.ssh/config``.
     """
     hops = resolve(Wish(**wish))
     there = ["-t", "--", hops[-1].host, _go_to(cwd)] if cwd and cwd != "~" else ["-t", "--", hops[-1].host]

@@ -30,7 +30,7 @@ _END = 5.0
 _LONG = 3
 """Maximum length of a wait that counts in full, as a multiple of its limit, for a machine under load."""
 _RTO_MAX_MS = 44
-"""Number of TCP_RTO_MAX_MS, for which Python has no name: the longest pause between retries, on Linux 6.15 and newer."""
+"""Number of TCP_RTO_MAX_MS, which has no name in Python: the longest pause between retries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17
 """Bytes to read from a socket at once: paramiko asks for 16, and then for the rest of a packet."""
 _MANY = 8
@@ -109,8 +109,7 @@ class Transport(paramiko.Transport):
         """Within this context, drop this thread's messages on a channel that has been closed.
 
         Paramiko checks first and sends later. If the other side closes the channel in between, the confirmation goes out first.
-        sshd ends
-        the whole connection for a message on a channel that both sides have closed.
+        sshd ends the whole connection for a message on a channel that both sides have closed.
         """
         before = getattr(self._sender, "channel", None)
         self._sender.channel = channel
@@ -131,8 +130,7 @@ class Transport(paramiko.Transport):
         """Send a message, or queue it during a key exchange if this is the transport's own thread.
 
         Nothing else may be sent meanwhile, and that thread performs the exchange. Paramiko's own method would make it wait for
-        itself, and
-        then close the connection.
+        itself, and then close the connection.
         """
         if threading.current_thread() is self and (self._later or not self.clear_to_send.is_set()):
             self._later.append(data)
@@ -253,8 +251,7 @@ class Heard:
     """The connection through a jump host. As a channel, it cannot detect a silent peer as a socket can.
 
     ``knock`` asks the host through the same jump host. Silence is the sum of the waiting times: a machine that slept, or had no
-    time
-    for this thread, has not listened.
+    time for this thread, has not listened.
     """
 
     def __init__(self, channel: paramiko.Channel, knock: Callable[[], Knock]) -> None:
@@ -269,7 +266,7 @@ class Heard:
             self.before_waiting()
         begun = time.monotonic()
         try:
-            with sending(self._channel):  # reading tells the other side that there is room again
+            with sending(self._channel):  # reading announces to the other side that there is room
                 data = self._channel.recv(size)
         except TimeoutError:
             self._silent += min(time.monotonic() - begun, _LONG * self._wait)

@@ -1,34 +1,35 @@
 """An abstract interpreter of bash that executes nothing: it finds the effects that a shell command would have.
 
-``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. Where
-they are not, it lists more rather than less, with a HOLE in it, or reports a Fault.
+``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. If they are
+unknown, it lists more rather than less, with a HOLE in it, or reports a Fault.
 
 Something new is a row, in the module of its topic (``tables`` lists which modules fill which table, and what a row is):
 
 - a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``file_reads``
-- a program that runs another one: ``WRAPPERS`` in ``wrappers``; where no row can say it, a function: ``SPECIALS`` in ``specials``
-  (lists of arguments: in ``feeding``; containers: in ``containers``, and what they are given of the host: ``mounts``)
+- a program that runs another one: ``WRAPPERS`` in ``wrappers``; if no row fits, a function: ``SPECIALS`` in ``specials``
+  (lists of arguments: in ``feeding``; containers: in ``containers``, and their parts of the host: ``mounts``)
 - options of a program: tools/judge/programs.py; a program that no table describes: ``tails``
 - a program that runs build files: ``RECIPES`` in ``recipes``; one that compiles sources: ``sources``
 - a filter, whose output follows from its input: ``FILTERS`` in ``filters``; other output: ``OUTPUTS`` in ``output``; files that
-  a program leaves: ``EFFECTS`` in ``effects``, or ``CHANGES`` in ``changes`` where nobody can say what
-- an interpreter of another language: ``INTERPRETERS`` in ``interpreters``, and its reader: a module of tools/judge/languages
+  a program leaves: ``EFFECTS`` in ``effects``, or ``CHANGES`` in ``changes`` if they are unknown
+- an interpreter of another language: ``INTERPRETERS`` in ``interpreters``, and its parser: a module of tools/judge/languages
 
-What is where:
+The modules:
 
-- given and found: ``state``, ``act``; texts that are known in part: ``value``
+- input and output: ``state``, ``act``; partly known texts: ``value``
 - the walk: ``start``, ``run`` (over the tree), ``base`` (texts, the list of acts), ``simple`` (simple commands), ``flow``
   (if, case, loops, functions), ``conditions``, ``streams`` (redirects); ``shellstate`` is the shell at one moment of it
 - words: ``expand``, ``braces``, ``parameters`` with ``transforms`` and ``patterns``, ``arithmetic``
 - variables: ``variables`` reads, ``assigning`` sets
-- programs: ``external``, ``code`` (what they evaluate), ``ending`` (what they leave and print)
-- files: ``journal`` (what the line did to them), ``filestate`` (reads and writes), ``effects`` (of programs), ``changes`` (in
-  ways that nobody follows), ``unknown_programs`` (programs that nobody knows)
+- programs: ``external``, ``code`` (evaluated text), ``ending`` (their files and output)
+- files: ``journal`` (the line's changes), ``filestate`` (reads and writes), ``effects`` (of programs), ``changes`` (in unknown
+  ways), ``unknown_programs``
 
-Each imports only what stands below it; what stands above is reached through the ``Walker`` that every function is given. Its
-class, in ``walk``, says what a walk knows: ``limits`` and ``found`` are the whole walk's; what holds for a part of the text is
-its ``context``, which ``with it.inside() as inner:`` changes for that part and brings back whole.
-Whether bash executes anything that is not listed is what tests/fuzz/shell_meaning.py looks for.
+Each imports only modules below it; modules above are reached through the ``Walker`` that every function gets. Its class, in
+``walk``, describes the facts of a walk: ``limits`` and ``found`` are the whole walk's; facts of a part of the text are its
+``context``, which ``with it.inside() as inner:`` changes for that part and restores afterwards.
+
+tests/fuzz/shell_meaning.py checks whether bash executes anything that is not listed.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ _DEFAULT = Budget()
 def interpret(
     text: str, now: ShellNow, files: Snapshot, budget: Budget = _DEFAULT, programs: Container[str] = frozenset()
 ) -> Meaning:
-    """Never raises: what could not be looked into stands in ``faults``, what was found until then in ``acts``.
+    """Interpret a command. Never raises: unreadable parts are in ``faults``, and everything found before them in ``acts``.
 
-    ``programs``: names that the rules know. The arguments of a program which nobody knows are followed from there on.
+    ``programs``: names that the rules know. The arguments of an unknown program are followed from there on.
     """
     # The rest of the package loads with the first command.
     from tools.judge.meaning.start import interpreted

@@ -26,11 +26,11 @@ _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^="
 
 
 class _Unknown(Exception):
-    """Raised where the result is unknown, or the text is no arithmetic."""
+    """The result is unknown, or the text is not arithmetic."""
 
 
 def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | None:
-    """Return the number; None where it is unknown. Assignments in it are done, commands in it are interpreted."""
+    """Return the number, None if unknown. Assignments in it are made, commands in it are interpreted."""
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None
@@ -54,7 +54,7 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
 
 
 def command(it: Walker, state: State, text: Value) -> int | None:
-    """Evaluate as ``evaluate`` does for a command that calculates: where that fails, it is the command that has failed."""
+    """Evaluate like ``evaluate``, for a command that calculates: if that fails, the command itself has failed."""
     doubts = it.context.doubts
     failed = doubts.failed
     number = evaluate(it, state, text)
@@ -65,7 +65,7 @@ def command(it: Walker, state: State, text: Value) -> int | None:
 
 
 def _forget(it: Walker, state: State, raw: str) -> None:
-    """Names that it may have assigned to are unknown from here."""
+    """Mark the names that the text may have assigned as unknown from here on."""
     for match in re.finditer(r"([A-Za-z_]\w*)\s*(?:\[[^]]*\])?\s*(?:[-+*/%&^|]?=(?!=)|<<=|>>=|\+\+|--)", raw, re.ASCII):
         it.assign_name(state, match[1], unknown())
     for match in re.finditer(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", raw, re.ASCII):
@@ -73,7 +73,7 @@ def _forget(it: Walker, state: State, raw: str) -> None:
 
 
 def split_slice(text: str) -> tuple[str, str, str]:
-    """``offset:length`` at the first colon that belongs to no ``? :``."""
+    """Split ``offset:length`` at the first colon that belongs to no ``? :``."""
     depth = questions = 0
     for at, char in enumerate(text):
         if char in "([":

@@ -1,4 +1,4 @@
-"""Variables are set: ``name=value`` in all its forms, and what the shell runs because of it."""
+"""Set variables: ``name=value`` in all its forms, and what the shell runs because of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tools.judge.shell.tree import Assignment, Compound, Plain, Word
 _LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
 """Variables whose text bash expands when it shows them."""
 _NUMBERS = frozenset({"OPTIND", "RANDOM", "SRANDOM", "HISTCMD", "BASHPID"})
-"""Numeric variables of every shell: an assignment to them is calculated."""
+"""Numeric variables of every shell: a value assigned to them is evaluated as arithmetic."""
 _CHANGING = frozenset("ilu?")
 _KEYED = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 
 
 def assign(it: Walker, state: State, one: Assignment, expanded: Callable[[], object] | None = None) -> None:
-    """``name=value`` in all its forms; ``expanded`` is called between the expansion and the assignment."""
+    """Assign ``name=value`` in all its forms; ``expanded`` is called between the expansion and the assignment."""
     compound = next((part for part in one.value.parts if isinstance(part, Compound)), None)
     if compound is not None:
         name = _target(state, one.name)
@@ -37,7 +37,7 @@ def assign(it: Walker, state: State, one: Assignment, expanded: Callable[[], obj
 
 
 def _target(state: State, name: str) -> str:
-    """Return the name that ``name`` stands for, by way of references."""
+    """Return the name that ``name`` refers to, through references."""
     for _ in range(8):
         var = state.vars.get(name)
         if var is None or "n" not in var.flags or var.value is None:
@@ -50,7 +50,7 @@ def _array(it: Walker, state: State, old: Var, one: Assignment, compound: Compou
     known: dict[str, Value] = {}
     if one.append:
         known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
-        if old.open:  # where the new ones begin is unknown
+        if old.open:  # the index of the first new one is unknown
             known[str(_after(known))] = Elastic(HOLE, Taint.UNKNOWN)
     if "A" in old.flags:
         found, more = _keyed(it, state, compound)
@@ -64,7 +64,9 @@ def _after(items: Mapping[str, Value]) -> int:
 
 
 def _keyed(it: Walker, state: State, compound: Compound) -> tuple[dict[str, Value], bool]:
-    """An associative array's elements, and whether there may be others: ``[key]=value``, or keys and values by turns."""
+    """Return an associative array's elements, and whether there may be others: ``[key]=value``, or alternating keys and
+    values.
+    """
     found: dict[str, Value] = {}
     words: list[Value] = []
     more = False
@@ -83,7 +85,7 @@ def _keyed(it: Walker, state: State, compound: Compound) -> tuple[dict[str, Valu
 
 
 def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict[str, Value], bool]:
-    """An indexed array's elements, from number ``at`` on, and whether there may be others."""
+    """Return an indexed array's elements, from number ``at`` on, and whether there may be others."""
     found: dict[str, Value] = {}
     more = False
     for key, word in compound.items:
@@ -109,7 +111,7 @@ def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict
 
 
 def _no_index(key: Word, word: Word) -> Word | None:
-    """Return the word of ``[1]={a,b}``: with braces around alternatives it is no index, but the elements' beginning."""
+    """Return the word of ``[1]={a,b}``: with braces around alternatives it is not an index, but the beginning of elements."""
     if not braces.has_braces(word.parts) and not braces.has_braces(key.parts):
         return None
     parts = [Plain("["), *key.parts, Plain("]="), *word.parts]
@@ -120,7 +122,7 @@ def _no_index(key: Word, word: Word) -> Word | None:
 
 
 def store(it: Walker, state: State, name: str, value: Value, key: str | None = None, *, append: bool = False) -> None:
-    """Sets a variable, or one element of it (``key`` HOLE: one that is not known)."""
+    """Set a variable, or one element of it (``key`` HOLE: an unknown one)."""
     if "[" in name:
         it.embedded(state, value._replace(text=name))
         name, _, key = name.rstrip("]").partition("[")
@@ -139,7 +141,7 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
         return
     value = _by_flags(it, state, old, value, key, append=append)
     if value.taint & Taint.OUTSIDE and name in it.now.variables:
-        value = changed(value)  # where this is not reached, it holds what the session gave it
+        value = changed(value)  # if this is not reached, it keeps the session's value
     if key is not None or old.items is not None:
         _element(state, name, old, value, key)
         _named(it, state, name, "0" if key is None else key, value)
@@ -207,7 +209,7 @@ def _element(state: State, name: str, old: Var, value: Value, key: str | None) -
         state.put(name, Var(None, items or {"0": unknown(value.taint)}, old.flags, open=True))
         return
     key = "0" if key is None else key
-    if old.open and "A" not in old.flags and key.isdigit():  # of the others it is not known which are before it
+    if old.open and "A" not in old.flags and key.isdigit():  # it is unknown which of the others come before it
         others = unknown(joined(items.values()).taint)
         items = {key: value, str(int(key) + 1): others} if key == "0" else {"0": others, key: value, str(int(key) + 1): others}
     items[key] = value
@@ -215,7 +217,7 @@ def _element(state: State, name: str, old: Var, value: Value, key: str | None) -
 
 
 def _named(it: Walker, state: State, array: str, name: str, value: Value) -> None:
-    """Arrays whose elements are the shell's aliases, and where it found programs."""
+    """Apply an assignment to an array of the shell's aliases, found programs or folders."""
     if array == "BASH_ALIASES":
         state.aliases = {**state.aliases, name: (value.text, it.context.epoch, it.context.line)}
     elif array == "BASH_CMDS":
@@ -225,7 +227,7 @@ def _named(it: Walker, state: State, array: str, name: str, value: Value) -> Non
 
 
 def _takes_effect(it: Walker, state: State, name: str, value: Value) -> None:
-    """Variables whose text the shell itself runs."""
+    """Run the text of a variable that the shell itself runs."""
     if name == "PROMPT_COMMAND":
         it.text(value.text, state.copy())
     elif name in _LATE:

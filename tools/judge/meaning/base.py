@@ -1,4 +1,4 @@
-"""The interpreter's bookkeeping: contexts, the texts it reads, the acts it found."""
+"""The interpreter's bookkeeping: contexts, the texts that it reads, the acts that it found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
 
 
 _LOGICAL = frozenset({"cd", "pushd", "popd"})
-"""Commands to which ``..`` is the folder above in what they are given, links or not."""
+"""Commands that read ``..`` in their argument as the parent folder, even behind links."""
 
 
 def asks_for_last(text: str) -> bool:
@@ -31,7 +31,7 @@ def asks_for_last(text: str) -> bool:
 
 
 class _Inside:
-    """A context manager: the interpreter has a copy of its Context, and then the one from before."""
+    """A context manager: the interpreter uses a copy of its Context, and then the previous one again."""
 
     __slots__ = ("it", "outer")
 
@@ -154,7 +154,7 @@ class Base(Walker):
                 inner.depth += 1
                 expand.single(self, state.copy(), word)
 
-    # what is found
+    # results
 
     def act(
         self,
@@ -185,7 +185,7 @@ class Base(Walker):
             argv, redirects, cwds = outside
         variables = state.env if environment is None else environment
         words, files, codes = tuple(argv), tuple(redirects), tuple(code)
-        # What tells an act from others is all but its place in the text.
+        # An act is identified by everything except its place in the text.
         key: tuple[object, ...]
         key = (name, words, files, cwds, state.stdin, context.fed, context.wrappers, context.place, codes, context.taint)
         if variables or context.background or context.language != "shell":

@@ -20,7 +20,7 @@ _Words = list[list[Part]]
 
 
 class TooMany(Exception):
-    """Raised for more words than would be listed."""
+    """There are more words than can be listed."""
 
 
 def has_braces(parts: Sequence[Part]) -> bool:
@@ -28,7 +28,7 @@ def has_braces(parts: Sequence[Part]) -> bool:
 
 
 def expand(parts: Sequence[Part]) -> _Words:
-    """The words that one word becomes; raises TooMany."""
+    """Return the words that one word becomes. Raises TooMany."""
     tokens: list[_Token] = []
     for part in parts:
         if type(part) is Plain:
@@ -39,12 +39,12 @@ def expand(parts: Sequence[Part]) -> _Words:
 
 
 def _plain(word: list[Part]) -> list[Part]:
-    """Neighbouring plain texts as one, so that a tilde or a pattern is seen whole."""
+    """Join neighbouring plain texts, so that a tilde or a pattern is seen as a whole."""
     out: list[Part] = []
     for part in word:
         last = out[-1] if out else None
         if type(part) is Plain and type(last) is Parameter and last.bare and last.name.isidentifier():
-            # $x{a,b} is $xa $xb, as ${x}{a,b} is not.
+            # $x{a,b} is $xa $xb, but ${x}{a,b} is not.
             end = _NAME.match(part.text).end()  # type: ignore[union-attr]  # it matches any text
             out[-1] = Parameter(last.name + part.text[:end], bare=True)
             if part.text[end:]:
@@ -91,7 +91,7 @@ class _Reader:
         return words
 
     def group(self, at: int, end: int) -> _Words | None:
-        """The alternatives between two braces; None where they are no group."""
+        """Return the alternatives between two braces; None if they are not a group."""
         commas: list[int] = []
         scan = at
         while scan < end:
@@ -118,7 +118,7 @@ class _Reader:
             return None
         numbers = first.lstrip("-").isdigit()
         low, high = (int(first), int(last)) if numbers else (ord(first), ord(last))
-        if abs(high - low) // step >= MAX_WORDS:  # more than are listed: the two ends, and any number between them
+        if abs(high - low) // step >= MAX_WORDS:  # more than are listed: use both ends, and any number between them
             return [[Plain(first)], [Plain(last)], [Plain(HOLE)]]
         values = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
         padded = any(len(text.lstrip("-")) > 1 and text.lstrip("-")[0] == "0" for text in (first, last))

@@ -1,4 +1,4 @@
-"""The shell's own commands, as far as they change what comes after them or run text."""
+"""The shell's own commands, if they change later commands or run text."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _hash(call: BuiltinCall) -> list[State]:
 
 
 def _history_again(call: BuiltinCall) -> list[State]:
-    """``fc -s``, ``fc -e EDITOR``: runs a line of the history, whatever stands there."""
+    """Run a line of the history, which may be anything: ``fc -s``, ``fc -e EDITOR``."""
     options = [value.text for value in call.argv[1:] if value.text[:1] == "-" and not value.text[1:].isdigit()]
     if options and any("l" in text for text in options[:1]):
         return _nothing(call)
@@ -181,7 +181,7 @@ def _getopts(call: BuiltinCall) -> list[State]:
     return call.end(None)
 
 
-# -- that run something --------------------------------------------------------------------------------------------
+# -- builtins that run something -----------------------------------------------------------------------------------
 
 
 def _eval(call: BuiltinCall) -> list[State]:
@@ -194,7 +194,7 @@ def _source(call: BuiltinCall) -> list[State]:
     if not words:
         return call.end(2)
     if "/" not in words[0].text and words[0].known and not words[0].pattern:
-        for file in external.placed(call.it, call.state, words[0].text):  # PATH comes before the folder that it is in
+        for file in external.placed(call.it, call.state, words[0].text):  # PATH comes before the current folder
             code.sourced(call.it, call.state.copy(), Value(file), words[1:], [call.argv[0], Value(file)], call.redirects)
     return code.sourced(call.it, call.state, words[0], words[1:], call.argv, call.redirects)
 
@@ -222,7 +222,7 @@ def _command(call: BuiltinCall) -> list[State]:
 
 
 def _found(value: Value) -> Value:
-    """Return the path at which ``command -v`` finds a program."""
+    """Return the path that ``command -v`` finds for a program."""
     plain = "/" in value.text or not value.known or value.text in tables.BUILTINS.rows
     return tainted(value if plain else Value(f"/usr/bin/{value.text}"), value.taint | Taint.MAYBE)
 
@@ -256,7 +256,7 @@ def _compgen(call: BuiltinCall) -> list[State]:
 
 
 def _wait(call: BuiltinCall) -> list[State]:
-    """``wait -p NAME``: it is assigned, so that a subscript in it is calculated."""
+    """Evaluate the names of ``wait -p NAME``, because a subscript in one is calculated."""
     for value in call.argv[1:]:
         call.it.embedded(call.state, value)
     call.record_act()

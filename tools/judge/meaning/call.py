@@ -1,4 +1,4 @@
-"""A call of a builtin, with all that the builtin's function needs."""
+"""A call of a builtin, with everything that the builtin's function needs."""
 
 from __future__ import annotations
 

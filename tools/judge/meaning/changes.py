@@ -1,4 +1,4 @@
-"""Programs that change files in ways nobody follows: version control, patches, archives, editors."""
+"""Programs that change files in unknown ways: version control, patches, archives, editors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[:2] == ["worktree", "add"]:
         given = _plain(words[2:], names("-b -B --reason"))
         _made(it, state, given[0] if given else HOLE, maker)
-    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # what bisect runs was given on purpose
+    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # the user gave bisect that command on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
         for root in roots(it, state, folder):
@@ -93,7 +93,7 @@ def _clone_target(words: Sequence[str], valued: frozenset[str]) -> str:
 
 
 def _made(it: Walker, state: State, folder: str, maker: str) -> None:
-    """Note a folder that is made or filled from elsewhere."""
+    """Record a folder that is created or filled from elsewhere."""
     for path in filestate.absolute(it, state, folder):
         if HOLE in path:
             path = path.partition(HOLE)[0].rpartition("/")[0] or path
@@ -108,7 +108,7 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
 
 
 def roots(it: Walker, state: State, folder: str) -> list[str]:
-    """Return the working trees that a command in ``folder`` may change: from where its ``.git`` lies."""
+    """Return the working trees that a command in ``folder`` may change, from the location of its ``.git``."""
     found: list[str] = []
     for start in filestate.absolute(it, state, folder):
         root = at = start
@@ -140,7 +140,7 @@ _HG_CHANGES = names(
 
 
 def _forge(it: Walker, state: State, argv: Values) -> None:
-    """``gh repo clone``, ``gh pr checkout``, ``glab mr checkout``"""
+    """Record the effects of ``gh repo clone``, ``gh pr checkout`` and ``glab mr checkout``."""
     words = [value.text for value in argv[1:] if value.text[:1] != "-"]
     if words[1:2] == ["clone"]:
         _made(it, state, _clone_target(words[1:], frozenset()), " ".join([argv[0].text, *words[:2]]))
@@ -152,7 +152,7 @@ def _forge(it: Walker, state: State, argv: Values) -> None:
 
 
 def options(argv: Values, short: str, *longs: str) -> list[Value]:
-    """The values of an option, however it is written: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``, ``--out x``."""
+    """Return the values of an option in any form: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``, ``--out x``."""
     wanted = frozenset({*([f"-{short}"] if short else []), *longs})
     words = [value.text for value in argv]
     given = values(words, path_of(words[0].rpartition("/")[2]), wanted)
@@ -178,7 +178,7 @@ def operands(argv: Values, valued: frozenset[str] = frozenset()) -> list[Value]:
 
 
 def mark(it: Walker, state: State, path: Value, maker: str, taint: Taint = Taint.NONE) -> None:
-    """Note that ``maker`` changed a file; where it came from stays known."""
+    """Record that ``maker`` changed a file. Its known origins are kept."""
     for name in filestate.absolute(it, state, path.text):
         name = journal.through(state.files, name)
         it.found.arrived[name] = None
@@ -195,11 +195,11 @@ def _patch(it: Walker, state: State, argv: Values) -> None:
 
 _UNPACKERS = names("tar unzip 7z 7za unrar cpio pax ar")
 _KEPT = Taint.REMOTE | Taint.PROGRAM
-"""Origins of an archive that all have which is in it."""
+"""Origins of an archive that apply to all of its files."""
 
 
 def _anywhere(it: Walker) -> None:
-    """Note that it unpacks by whole paths: the archive says where."""
+    """Record that it unpacks by absolute paths, which only the archive defines."""
     it.found.unsure["/"] = None
 
 
@@ -257,7 +257,7 @@ def extracted(it: Walker, state: State, folders: Values, maker: str, taint: Tain
 
 
 def _python(it: Walker, state: State, argv: Values) -> None:
-    """``python -m zipfile -e a.zip FOLDER``"""
+    """Record the effects of ``python -m zipfile -e a.zip FOLDER``."""
     words = [value.text for value in argv[1:]]
     if words[:1] == ["-m"] and words[1:2] in (["zipfile"], ["tarfile"]) and words[2:3] in (["-e"], ["--extract"]):
         source = filestate.content(it, state, argv[4]) if len(argv) > 4 else None
@@ -285,7 +285,7 @@ def _taint_of(it: Walker, state: State, paths: Values) -> Taint:
 
 
 def _all(valued: str = "", *, when: str = "") -> Callable[[Walker, State, Values], None]:
-    """Programs that change every file they are given; ``when``: with such an option only."""
+    """Return the effects of programs that change every file in their arguments; ``when``: only with such an option."""
     told = re.compile(when) if when else None
     skipped = frozenset(valued.split())
 

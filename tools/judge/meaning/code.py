@@ -22,7 +22,7 @@ _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _POSIX = frozenset({"sh", "dash", "ash"})
 _SPREADS = Taint.REMOTE | Taint.DECODED
 _CARRIED = _SPREADS | Taint.FOUND | Taint.SECRET
-"""Taints of a text that its commands carry on."""
+"""Taints of a text that its commands inherit."""
 
 
 def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Code]:
@@ -32,7 +32,7 @@ def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Cod
 
 
 def here(it: Walker, state: State, text: Value, source: Source, argv: Values, targets: Targets, path: str = "") -> list[State]:
-    """Read by this very shell: ``eval``, ``source``."""
+    """Run text in this very shell: ``eval``, ``source``."""
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
     if not text.text.replace(HOLE, "").strip():
         if text.text:
@@ -50,7 +50,7 @@ def here(it: Walker, state: State, text: Value, source: Source, argv: Values, ta
 
 
 def new_shell(it: Walker, state: State, zero_and_args: Values) -> State:
-    """The shell that a new process starts with: of the variables only the exported ones."""
+    """Return the shell of a new process: it gets only the exported variables."""
     child = state.copy()
     passed = ((name, var) for name, var in state.vars.items() if var.items is None)
     child.vars = {name: var if "x" in var.flags else Var() for name, var in passed}
@@ -75,7 +75,7 @@ def shell_text(
     zero_and_args: Values = (),
     path: str = "",
 ) -> list[State]:
-    """Read by a new shell."""
+    """Run text in a new shell."""
     it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
     if not text.text.replace(HOLE, "").strip():
         if text.text and state.capture:
@@ -105,7 +105,7 @@ def shell_text(
 
 
 def unfollowed(it: Walker, state: State, path: Value) -> str:
-    """Return what may change the file ``path`` before it runs, in a way that nobody followed; "" where nothing does."""
+    """Return what may change the file ``path`` before it runs in an unknown way, or ""."""
     if path.text in ("-", "/dev/stdin"):
         return ""
     if maker := filestate.changed(it, state, path):
@@ -123,7 +123,7 @@ def unfollowed(it: Walker, state: State, path: Value) -> str:
 def unread(
     it: Walker, state: State, path: Value, argv: Values, targets: Targets, maker: str, language: str = "shell"
 ) -> list[State]:
-    """Run a file that ``maker`` may have changed: what it does is unknown."""
+    """Run a file that ``maker`` may have changed: its effects are unknown."""
     found = filestate.content(it, state, path)
     text = unknown(found.taint if found is not None else Taint.NONE)
     it.act(state, argv, targets, code=[Code(language, text, "file", path.text, maker)])
@@ -134,7 +134,7 @@ def unread(
 
 
 def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
-    """``source`` and ``.``"""
+    """Run ``source`` and ``.``."""
     if maker := unfollowed(it, state, path):
         state.wild |= Taint.UNKNOWN
         return unread(it, state, path, argv, targets, maker)
@@ -160,7 +160,7 @@ def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, t
 
 
 def script_file(it: Walker, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
-    """A shell runs the file ``path``; ``args`` are $0 and the rest."""
+    """Run the file ``path`` in a shell; ``args`` are $0 and the rest."""
     if maker := unfollowed(it, state, path):
         return unread(it, state, path, argv, targets, maker)
     for file in owned.matching(it, state, path):
@@ -176,7 +176,7 @@ def script_file(it: Walker, state: State, path: Value, args: Values, argv: Value
 
 
 def shell_program(it: Walker, state: State, name: str, argv: Values, targets: Targets) -> list[State]:
-    """``bash`` and its kin, with whatever they are given."""
+    """Run ``bash`` or another shell with its arguments."""
     at = 1
     text_wanted = from_stdin = no_run = False
     while at < len(argv):
@@ -212,7 +212,7 @@ def shell_program(it: Walker, state: State, name: str, argv: Values, targets: Ta
 
 
 def script(it: Walker, state: State, text: Value, head: str, argv: Values, targets: Targets, name: str) -> list[State]:
-    """A readable file that is started by its path; ``head``: what stands behind its ``#!``."""
+    """Run a readable file that is started by its path; ``head``: the text after its ``#!``."""
     words = _started_by(head)
     program = words[0].rpartition("/")[2] if words else "sh"
     if program in interpreters.SHELLS and all(word[:2] == "--" or (word[:1] in "-+" and "c" not in word) for word in words[1:]):
@@ -226,7 +226,7 @@ def script(it: Walker, state: State, text: Value, head: str, argv: Values, targe
 
 
 def _started_by(head: str) -> list[str]:
-    """Return the words behind a script's ``#!``, without ``env`` and its options."""
+    """Return the words after a script's ``#!``, without ``env`` and its options."""
     words = head.split()
     if words and words[0].endswith("/env"):
         words = split_words(head)[1:]
@@ -238,7 +238,7 @@ def _started_by(head: str) -> list[str]:
 def interpreter(
     it: Walker, state: State, name: str, spec: interpreters.InterpreterOptions, argv: Values, targets: Targets
 ) -> list[State]:
-    """The act of an interpreter, and what its code does."""
+    """Record the act of an interpreter, and run its code."""
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
     files = [*found.files, *(Value(one) for path in found.files for one in owned.matching(it, state, path))]
@@ -264,7 +264,7 @@ def interpreter(
 
 
 def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, path: Value) -> Value:
-    """Return the file that is meant: node adds endings, python a name in a folder."""
+    """Return the file that the path names: node adds endings, python a file in a folder."""
     if spec.language == "python" and path.known and not path.text.endswith(".py"):
         main = path._replace(text=f"{path.text.rstrip('/')}/__main__.py", shown="")
         if owned.content(it, state, main.text) is not None:
@@ -278,7 +278,7 @@ def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, 
 
 
 def evaluated(it: Walker, state: State, name: str, pieces: Sequence[Code]) -> None:
-    """Report what the pieces do, as the program ``name`` would run them."""
+    """Report the effects of the pieces, as the program ``name`` would run them."""
     sink = CodeSink(it, state, name)
     for piece in pieces:
         if not _understood(it, piece, (), sink) or piece.text.taint & _SPREADS:
@@ -313,7 +313,7 @@ def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
 
 
 class CodeSink:
-    """A sink that adds the effects which a reader of another language reports to the interpreter's acts."""
+    """A sink that adds the effects reported by another language's parser to the interpreter's acts."""
 
     def __init__(self, it: Walker, state: State, name: str) -> None:
         self.it = it

@@ -15,12 +15,12 @@ _UNARY = frozenset("abcdefghknoprstuvwxzGLNORS")
 
 
 def calculated(it: Walker, state: State, word: Word) -> tuple[int | None, list[State]]:
-    """Return the number that ``(( ))`` gives, and the states in which an expansion in it fails."""
+    """Return the number of ``(( ))``, and the states of failed expansions in it."""
     return failed_expansions.attempted(it, lambda: arithmetic.command(it, state, expand.single(it, state, word)))
 
 
 def truth(it: Walker, state: State, values: Sequence[Value]) -> bool | None:
-    """``test``'s answer for its arguments."""
+    """Return the answer of ``test`` for its arguments."""
     count = len(values)
     if count == 0:
         return False
@@ -94,7 +94,7 @@ def conditional(it: Walker, command: Conditional, state: State) -> list[State]:
 
 
 class _Reader:
-    """A reader of the words of ``[[ ]]``; it expands every one, since all may hold commands."""
+    """A parser of the words of ``[[ ]]``. It expands every word, because any may hold commands."""
 
     def __init__(self, it: Walker, state: State, words: Sequence[Word]) -> None:
         self.it = it

@@ -1,4 +1,4 @@
-"""Settings of network programs in files of the session's own: ``ssh -F c``, ``curl -K c``, ``WGETRC=c wget``."""
+"""Settings of network programs in files of the session: ``ssh -F c``, ``curl -K c``, ``WGETRC=c wget``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SOCKETS = Regex(
 _INCLUDES = Regex(r"\s*Include\s*[ \t=]\s*(.+)", re.IGNORECASE)
 _LINE = Regex(r'\s*(-{0,2}[^\s=:#"]+)(?:\s*[=:]\s*|\s+|$)(?:"((?:[^"\\]|\\.)*)"|(\S*))')
 _MOST = 8
-"""Files that one program is followed into."""
+"""Maximum number of files to follow for one program."""
 
 
 def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The commands that ssh and its kin connect through, and the sockets that they connect to."""
+    """Return the commands that ssh and its kin connect through, and the sockets that they connect to."""
     options = read([value.text for value in argv], path_of(argv[0].text.rpartition("/")[2])).options
     files = [given.value for given in options if given.name == "-F" and given.value]
     for given in options:
@@ -45,7 +45,7 @@ def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with the options that files hold."""
+    """Return the command with the options in its files."""
     words = [value.text for value in argv]
     named = [given for given in read(words, "curl").options if given.name in ("-K", "--config") and given.value]
     files = [given.value or "" for given in named]
@@ -56,7 +56,7 @@ def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _wget(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with the settings that files and ``-e`` hold."""
+    """Return the command with the settings in its files and ``-e``."""
     words = [value.text for value in argv]
     options = read(words, "wget").options
     named = [given for given in options if given.name == "--config" and given.value]
@@ -73,7 +73,7 @@ def _wget(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _with(argv: Values, named: Sequence[GivenOption], alone: str, more: list[Value]) -> list[Inner]:
-    """``argv`` without the options in ``named``, with ``more`` for them; with ``alone`` it reads no settings besides."""
+    """Return ``argv`` with ``more`` in place of the options in ``named``. With ``alone`` it reads no other settings."""
     if not more:
         return []
     left = {0, *(at for given in named for at in (given.at, given.value_at))}

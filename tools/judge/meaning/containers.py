@@ -1,4 +1,4 @@
-"""``docker run`` and its like: whether what runs inside reaches anything outside."""
+"""``docker run`` and similar commands: whether the inner program reaches anything outside."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ _IMAGES_OWN = frozenset(
     {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
 )
 _RUN_SCRIPTS = frozenset({"python", "python3"})
-"""A service's own scripts cannot be looked into; what its compose file mounts is not known either."""
+"""A service's own scripts cannot be read, and the mounts in its compose file are unknown."""
 
 
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
-    """The command that a container is started with, where it is given data of others that it may write to: a volume, folders of
-    the host.
+    """Return a container's command if it may write to outside data: a volume, folders of the host.
 
-    Without them, what it does is gone with it; which folders of the host are worth a question is for the rules about mounts.
+    Otherwise its effects end with the container. The rules about mounts decide which folders of the host need a question.
     """
     words = [value.text for value in argv]
     reading = read(words, path_of(words[0].rpartition("/")[2]))
@@ -59,7 +58,7 @@ def _is_volume(name: str, value: str) -> bool:
 
 
 def _mount(name: str, value: str) -> tuple[str, Value] | None:
-    """A folder of the host that may be written to: its name inside, and the host's."""
+    """Return a writable folder of the host: its name inside, and the host's name."""
     if value.endswith(_READ_ONLY):
         return None
     if name in ("-v", "--volume"):

@@ -1,4 +1,4 @@
-"""Debuggers' command lines: what they start is judged, whether it stands in a file, comes by a pipe or is an argument."""
+"""Debuggers' command lines: judge the programs they start, from a file, a pipe or an argument."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHELL = Regex(
 )
 _MAKE = Regex(r"make\b.*")
 _RUN = Regex(r"(?:r|run|start|starti|set\s+args|process\s+launch\s.*?--|settings\s+set\s+target\.run-args)\s+(?P<text>.*)")
-"""A debugger gives a program's arguments to a shell."""
+"""A debugger passes a program's arguments to a shell."""
 _PYTHON = Regex(r"(?:py(?:thon)?|script(?:\s+(?:-l\s*\w+|--))?)(?:\s+(?P<text>.*))?")
 _SOURCE = Regex(r"(?:command\s+)?so(?:u(?:r(?:ce?)?)?)?\s+(?:-[vs]\s+)*(?P<text>\S+)|command\s+script\s+import\s+(?P<module>\S+)")
 _CALLS = Regex(r"\b(?:system|popen|execlp?)\s*\(\s*\"((?:[^\"\\]|\\.)*)\"")
 
 
 def _lines(it: Walker, state: State, text: Value, left: list[int]) -> Iterator[Inner]:
-    """Yield what the lines of a script start; ``left`` counts the files that may still be read."""
+    """Yield the commands that the lines of a script start; ``left`` counts the files that may still be read."""
     lines = iter(text.text.splitlines()[:_MOST_LINES])
     for line in lines:
         line = line.strip()
@@ -69,7 +69,7 @@ def _file(it: Walker, state: State, path: Value, left: list[int]) -> Iterator[In
 
 
 def _debugger(scripts: str, lines: str) -> Callable[[Walker, State, Values], list[Inner]]:
-    """``scripts`` and ``lines``: options whose values are files of commands, and commands."""
+    """Return the reader of a debugger. ``scripts`` and ``lines``: options with files of commands, and with commands."""
     files, commands = names(scripts), names(lines)
 
     def runs(it: Walker, state: State, argv: Values) -> list[Inner]:

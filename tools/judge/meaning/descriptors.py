@@ -1,4 +1,4 @@
-"""The rest to read in open descriptors: those with the same Value, one object, read from the same place in it."""
+"""The unread rest of open descriptors. Descriptors with the same Value object share their position in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.judge.meaning.value import Value, any_of, unknown
 
 
 def read_on(state: State, given: Value, rest: Value) -> None:
-    """Leave ``rest`` of what was ``given``, to every descriptor that reads it."""
+    """Leave ``rest`` of the input ``given``, for every descriptor that reads it."""
     if state.stdin is given:
         state.stdin = rest
     if any(value is given for value in state.fds.values()):
@@ -17,13 +17,13 @@ def read_on(state: State, given: Value, rest: Value) -> None:
 
 
 def read_in_part(state: State, given: Value | None) -> None:
-    """Something was read of what was ``given``; how much of it, nobody knows."""
+    """Record that an unknown part of the input ``given`` was read."""
     if given is not None:
         read_on(state, given, unknown(given.taint))
 
 
 def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[str, Value]) -> Value | None:
-    """Return what is left of ``value``, which was out of reach by its own descriptor from ``before`` to ``after``."""
+    """Return the rest of ``value``, whose own descriptor was replaced from ``before`` to ``after``."""
     if before is not after:
         for fd, old in before.items():
             if old is value and after.get(fd, old) is not old:
@@ -32,14 +32,14 @@ def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[
 
 
 def closed(before: Mapping[str, Value], after: Mapping[str, Value], opened: Iterable[str]) -> Mapping[str, Value]:
-    """Return the descriptors ``after`` a command for which some were ``opened``."""
+    """Return the descriptors ``after`` a command that had some of them ``opened``."""
     others = {fd: value for fd, value in after.items() if fd not in opened}
     hidden = {fd: value for fd in opened if (value := given_back(before.get(fd), before, others)) is not None}
     return {**others, **hidden}
 
 
 def read_elsewhere(state: State, ends: Sequence[State], *, stdin: bool) -> None:
-    """Processes of their own ended: where they read from a descriptor, nobody knows what they left in it.
+    """Record the end of separate processes: the rest of any descriptor that they read is unknown.
 
     ``stdin``: their standard input is the shell's, and no other process reads it meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Contents that programs write into files, as far as later commands may run or send them."""
+"""Contents that programs write into files, if later commands may run or send them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _COPY_VALUED = names("-t -m -o -g -S --mode --owner --group --suffix --target-di
 
 
 def _copy(it: Walker, state: State, argv: Values) -> None:
-    """cp, install, ln, mv"""
+    """Record the effects of cp, install, ln and mv."""
     words = [value.text for value in argv[1:]]
     given = operands(argv, _COPY_VALUED)
     into = options(argv, "t", "--target-directory")
@@ -81,7 +81,7 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
         last = source.text.rstrip("/").rpartition("/")[2]
         below = f"{target.text.rstrip('/')}/{last}"
         paths = (below,) if into or target.text.endswith("/") or _is_folder(it, state, target.text) else (target.text, below)
-        if last[:1] == "." and (source.pattern or last == "."):  # all that it holds, hidden files too
+        if last[:1] == "." and (source.pattern or last == "."):  # all of its files, including hidden ones
             it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))
         sure = all(_SURE.fullmatch(word) for word in words if word[:1] == "-")
         for path in paths:
@@ -91,11 +91,11 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
                 for place in places:
                     _placed(it, state, kind, source, place, name)
                 if not sure:
-                    changes.mark(it, state, Value(name), argv[0].text)  # it may spare what is there
+                    changes.mark(it, state, Value(name), argv[0].text)  # it may keep an existing file
 
 
 def _from_to(it: Walker, state: State, source: str, target: str) -> Iterator[tuple[str, Sequence[str]]]:
-    """Give each path that the target may be, with those that the source may be then: both begin in the same folder."""
+    """Yield each possible path of the target, with the matching paths of the source: both start in the same folder."""
     places, found = filestate.absolute(it, state, source), filestate.absolute(it, state, target)
     if len(places) == len(found) == len(state.cwds):
         yield from ((name, (place,)) for name, place in zip(found, places, strict=True))
@@ -107,7 +107,7 @@ _SURE = Regex(
     r"-(?:[abdflpRrsTvDHLPZ]*(?:[mogSt].*)?|-(?:archive|force|recursive|verbose|preserve|symbolic|relative|mode|owner|group"
     r"|target-directory|no-target-directory|no-dereference|dereference|symbolic-link|link|backup|parents)(?:=.*)?)"
 )
-"""Options with which cp, mv, ln and install certainly put the file in its place."""
+"""Options that still let cp, mv, ln and install certainly put the file in its place."""
 
 
 def _removed(it: Walker, state: State, argv: Values) -> None:
@@ -148,7 +148,7 @@ def _folder_made(it: Walker, state: State, argv: Values) -> None:
 
 
 def _placed(it: Walker, state: State, kind: str, source: Value, place: str, name: str) -> None:
-    """Note that the file ``name`` now is what ``place`` is, or leads there."""
+    """Record that the file ``name`` is now the file ``place``, or a link to it."""
     if kind == "move" and knows_moves(it.snapshot) and not it.snapshot.is_inside(place):
         filestate.last(it, name, Taint.BROUGHT)
     if it.context.background and kind != "copy":
@@ -174,14 +174,14 @@ def _linked(it: Walker, state: State, name: str, there: str) -> None:
         state.write(name, journal.link_to(there))
         it.found.links[name, there] = None
         if filestate.is_secret(there):
-            filestate.last(it, name, Taint.SECRET)  # a later call does not see where a hard link leads
+            filestate.last(it, name, Taint.SECRET)  # a later call cannot see a hard link's target
 
 
 def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, whole: bool) -> None:
     content = filestate.content(it, state, source if place[:1] != "/" else source._replace(text=place))
     entry = filestate.entry_of(it, state, place) if state.files else None
     if content is None and entry is None and not (filestate.is_program(place) or journal.holds(state.files, place)):
-        return  # a program may be there where nothing is known of the disk
+        return  # a program may be there if the disk is unknown
     taint = content.taint if content is not None else Taint.NONE
     it.found.copies[name] = place
     filestate.last(it, name, taint)
@@ -195,7 +195,7 @@ def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, w
 
 
 def _carried(it: Walker, state: State, place: str, name: str) -> None:
-    """Note the links that came along with a folder."""
+    """Record the links that were copied with a folder."""
     it.found.links[name, place] = None
     for key, one in state.files.items():
         if one.shown == journal.LINK and key.startswith(f"{name}/"):
@@ -209,7 +209,7 @@ def _remote_copy(it: Walker, state: State, argv: Values) -> None:
     *sources, target = given
     listed = any(value.text.startswith(("--files-from", "--recursive", "--archive")) for value in argv[1:])
     if ":" not in target.text.partition("/")[0] and (listed or any(one.text.endswith(("/", "/.")) for one in sources)):
-        it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))  # hidden files too
+        it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))  # includes hidden files
     for source in sources:
         if ":" in source.text.partition("/")[0]:
             last = source.text.rpartition("/")[2].rpartition(":")[2]
@@ -240,7 +240,7 @@ def _decoded(it: Walker, state: State, argv: Values) -> None:
 
 
 def _unpacked(it: Walker, state: State, argv: Values) -> None:
-    """``gunzip x.gz`` leaves x."""
+    """Record that ``gunzip x.gz`` leaves x."""
     for path in operands(argv):
         name, dot, _ = path.text.rpartition(".")
         if dot:
@@ -250,13 +250,13 @@ def _unpacked(it: Walker, state: State, argv: Values) -> None:
 
 
 def _pipe_made(it: Walker, state: State, argv: Values) -> None:
-    """Mark a FIFO: its readers get text that others will have written into it."""
+    """Mark a FIFO: its readers get text that others will write into it."""
     for path in operands(argv, frozenset({"-m", "--mode"})):
         filestate.mark(it, state, path.text, Taint.LOCAL)
 
 
 def _package_set(it: Walker, state: State, argv: Values) -> None:
-    """``npm pkg set scripts.test=...``"""
+    """Record the effects of ``npm pkg set scripts.test=...``."""
     words = [value.text for value in argv[1:] if value.text[:1] != "-"]
     if words[:2] not in (["pkg", "set"], ["set-script"]):
         return
@@ -280,7 +280,7 @@ _IN_PLACE = Regex(r"-[nErsuz]*i.*|--in-place.*")
 
 
 def _edited(it: Walker, state: State, argv: Values) -> None:
-    """``sed -i``: simple scripts are computed."""
+    """Record the effects of ``sed -i``. Simple scripts are computed."""
     if not any(_IN_PLACE.fullmatch(value.text) for value in argv[1:]):
         return
     scripted = any(value.text in ("-e", "-f", "--expression", "--file") for value in argv[1:])
@@ -303,7 +303,7 @@ def _edited(it: Walker, state: State, argv: Values) -> None:
 
 
 def _touched(it: Walker, state: State, argv: Values) -> None:
-    """An empty file runs nothing, but its name may be an option where a pattern matches it."""
+    """Record an empty file. It runs nothing, but a pattern may expand to its name as an option."""
     for at in read([value.text for value in argv], "touch").operands:
         value = argv[at]
         if value.known and posixpath.basename(value.text)[:1] == "-":

@@ -1,4 +1,4 @@
-"""Words become arguments, in bash's order: braces, tilde, parameters and substitutions, splitting, quote removal."""
+"""Expand words to arguments, in bash's order: braces, tilde, parameters and substitutions, splitting, quote removal."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SPECIAL = Regex("[{~*?[\ufffc]")
 _ACTIVE = Regex(r"[*?]|\[.*\]", re.DOTALL)
 _BLANKS = " \t\n"
 _WORD_COST = 64
-"""Characters that a word counts as besides its own: a list that grows in a loop must end at a limit too."""
+"""Number of characters that a word costs besides its own, so that a list that grows in a loop reaches a limit too."""
 _AFTER_COLON = Regex(r"(?<=:)~(?=[/:]|$)")
 
 
 def fields(it: Walker, state: State, words: Iterable[Word | Assignment]) -> list[Value]:
-    """The arguments that ``words`` become. An Assignment (of ``declare``) becomes ``name=value``, unsplit."""
+    """Return the arguments that ``words`` become. An Assignment (of ``declare``) becomes ``name=value``, unsplit."""
     out: list[Value] = []
     for word in words:
         if isinstance(word, Assignment):
@@ -61,7 +61,7 @@ def fields(it: Walker, state: State, words: Iterable[Word | Assignment]) -> list
 
 
 def fixed(parts: Sequence[Part]) -> Value | None:
-    """Return the argument that a word of these parts becomes in any state; None where that depends on it."""
+    """Return the argument that a word of these parts becomes in any state; None if it depends on the state."""
     part = parts[0] if len(parts) == 1 else None
     if isinstance(part, Quoted) or (isinstance(part, Plain) and not _SPECIAL.search(part.text)):
         return _constant(part.text)
@@ -82,7 +82,7 @@ def _field(it: Walker, state: State, parts: Sequence[Part], word: Word, out: lis
 
 
 def _assignments(it: Walker, state: State, item: Assignment) -> list[Value]:
-    """An argument of ``declare``: braces in it count, as in any argument."""
+    """Return the arguments for an argument of ``declare``: braces in it expand, as in any argument."""
     if not braces.has_braces(item.value.parts):
         return [assignment_text(it, state, item)]
     try:
@@ -93,7 +93,7 @@ def _assignments(it: Walker, state: State, item: Assignment) -> list[Value]:
     if len(expanded) == 1:
         return [assignment_text(it, state, item)]
     out: list[Value] = []
-    for parts in expanded:  # what braces gave counts as an assignment no more: it is split
+    for parts in expanded:  # the result of braces is not an assignment any more: it is split
         _field(it, state, [Plain(f"{item.name}{'+' if item.append else ''}="), *parts], item.value, out)
     return out
 
@@ -106,7 +106,7 @@ def assignment_text(it: Walker, state: State, item: Assignment) -> Value:
 
 
 def single(it: Walker, state: State, word: Word, *, assigned: bool = False) -> Value:
-    """A word where nothing is split: a value, a redirect's target, a heredoc's body."""
+    """Return a word that is not split: a value, a redirect's target, a heredoc's body."""
     parts = word.parts
     if len(parts) == 1:
         part = parts[0]
@@ -133,7 +133,7 @@ def single(it: Walker, state: State, word: Word, *, assigned: bool = False) -> V
 
 
 def compared(it: Walker, state: State, word: Word) -> Value:
-    """The subject of ``case`` and the words of ``[[``: with ``"$@"`` in it, bash splits such a word and joins it again."""
+    """Return the subject of ``case`` or a word of ``[[``: with ``"$@"`` in it, bash splits it and joins it again."""
     if any(isinstance(part, Double) and any(map(_is_list, part.parts)) for part in word.parts):
         return listed(fields(it, state, [word]), " ")
     return single(it, state, word)
@@ -144,7 +144,7 @@ def _is_list(part: Part) -> bool:
 
 
 def _whole(it: Walker, state: State, part: Part) -> Value:
-    """Expand a part of a word where the result is not split."""
+    """Expand a part of a word without splitting the result."""
     if isinstance(part, Double):
         return joined([_whole(it, state, inner) for inner in part.parts])
     if isinstance(part, Plain | Quoted):
@@ -164,7 +164,7 @@ def first_of_ifs(state: State) -> str:
 
 
 def pattern(it: Walker, state: State, word: Word) -> Value:
-    """A word as a pattern: what was quoted in it is escaped."""
+    """Return a word as a pattern, with quoted text escaped."""
     return joined([_pattern_part(it, state, part, quoted=False) for part in word.parts])
 
 
@@ -184,7 +184,7 @@ def _pattern_part(it: Walker, state: State, part: Part, *, quoted: bool) -> Valu
 
 
 def expansion(it: Walker, state: State, part: Part, *, quoted: bool) -> Value | ManyWords | Word:
-    """Expand ``$...``: to one value, several, or a word that is to be expanded in its place."""
+    """Expand ``$...`` to one value, several, or a word to expand in its place."""
     if isinstance(part, Parameter):
         return parameters.evaluate(it, state, part, quoted=quoted)
     if isinstance(part, CommandSub):
@@ -200,11 +200,11 @@ def expansion(it: Walker, state: State, part: Part, *, quoted: bool) -> Value | 
 
 
 def tilde(state: State, it: Walker, text: str, *, more: bool) -> str:
-    """``text`` begins with a tilde; ``more``: something follows it in the word."""
+    """Expand a text that begins with a tilde; ``more``: the word continues after it."""
     name, slash, rest = text[1:].partition("/")
     if more and not slash:
         return text
-    if HOLE in name:  # a text that is read again: what is unknown may be empty, or a user's name
+    if HOLE in name:  # a text that is read again: the unknown part may be empty, or a user's name
         return HOLE + slash + rest
     if not name:
         return home(it, state) + slash + rest
@@ -218,7 +218,7 @@ def tilde(state: State, it: Walker, text: str, *, more: bool) -> str:
 
 
 def separators(state: State) -> str | None:
-    """Return IFS; None where it is unknown."""
+    """Return IFS, None if unknown."""
     var = state.vars.get("IFS")
     if var is None:
         return _BLANKS
@@ -240,7 +240,7 @@ def splitter(ifs: str) -> re.Pattern[str]:
 
 
 class _Builder:
-    """Puts the arguments of one word together."""
+    """Builds the arguments of one word."""
 
     __slots__ = ("active", "elastic", "exists", "it", "loose", "out", "shown", "state", "taint", "texts")
 
@@ -269,7 +269,7 @@ class _Builder:
                 self.taint |= taint
 
     def rejoin(self) -> None:
-        """A list's last words may be none: what follows them then belongs to the word before."""
+        """Join the last words of a list, which may be absent, with the text after them."""
         joint = self.out[-self.loose :]
         del self.out[-self.loose :]
         self.loose = 0
@@ -291,7 +291,7 @@ class _Builder:
         self.loose = 0
 
     def many(self, values: Sequence[Value], *, quoted: bool) -> None:
-        """The words of a list: the first goes on with what stands before it, the last with what follows."""
+        """Add the words of a list: the first is joined to the text before, the last to the text after it."""
         sure = not self.exists
         trailing = 0
         for index, value in enumerate(values):
@@ -308,7 +308,7 @@ class _Builder:
         self.loose = trailing if 0 < trailing < len(values) else 0
 
     def parts(self, parts: Sequence[Part], *, split: bool) -> None:
-        """``split``: plain text is the outcome of an expansion (``${x:-a b}``)."""
+        """Add parts of a word. ``split``: plain text is the result of an expansion (``${x:-a b}``)."""
         bracket = ""
         for index, part in enumerate(parts):
             if isinstance(part, Plain):
@@ -364,7 +364,7 @@ class _Builder:
             self.exists = True
 
     def split(self, value: Value) -> None:
-        """Unquoted text that an expansion gave."""
+        """Add unquoted text of an expansion."""
         text = value.text
         if not text:
             return
@@ -391,7 +391,7 @@ class _Builder:
 
 
 def _flat(parts: Sequence[Part]) -> list[Part]:
-    """Quotes inside an operator's word inside double quotes: what is in them counts as quoted anyway."""
+    """Return the parts without quotes, for an operator's word inside double quotes: its text counts as quoted anyway."""
     out: list[Part] = []
     for part in parts:
         out += part.parts if isinstance(part, Double) else [part]

@@ -1,4 +1,4 @@
-"""Programs: wrappers are looked through, code and scripts are read, files they write are remembered."""
+"""Programs: resolve wrappers, read code and scripts, record the files they write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Values = Sequence[Value]
 Targets = Sequence[RedirectTarget]
 
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
-_OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
+_OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - compared, not used
 _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
 
 
@@ -54,7 +54,7 @@ def unknown_command(it: Walker, state: State, argv: Values, targets: Targets, cm
 
 
 def child(it: Walker, state: State, argv: Values, targets: Targets = ()) -> list[State]:
-    """A program that another one starts: no function, no builtin."""
+    """Run a program that another one starts: not a function or a builtin."""
     if not argv:
         state.status = None
         return [state]
@@ -109,11 +109,11 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
 
 
 _BEFORE_NAMES = frozenset("*?[-+@!")
-"""Beginnings of a pattern that may match a name with a dash in front."""
+"""First characters of a pattern that may match a name with a leading dash."""
 
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Follow a program with the session's own files that its patterns match, where it takes their names for options."""
+    """Follow a program with the session's own files that its patterns match, if it takes their names for options."""
     for value in argv[1:]:
         if value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text:
             break
@@ -130,11 +130,11 @@ def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> N
 
 
 _BOXES = ("busybox", "toybox", "coreutils")
-"""Programs that are whatever they are called by."""
+"""Programs that act by the name of their call."""
 
 
 def _identity(it: Walker, state: State, first: Value) -> Value | None:
-    """Return the program that the file ``first`` is by links and copies, however it is called; None where it is what it says."""
+    """Return the program that the file ``first`` is, by links and copies, whatever its name; None if the name is right."""
     found: set[str] = set()
     for name in filestate.absolute(it, state, first.text):
         if HOLE in name or name[:1] != "/" or (name.startswith(("/lib", *_SYSTEM)) and name not in state.files):
@@ -153,14 +153,14 @@ def _identity(it: Walker, state: State, first: Value) -> Value | None:
 
 
 def _is_another(name: str, there: str) -> bool:
-    """Return whether the program at ``there`` is another than the name says; ``python3.12`` is ``python``."""
+    """Return whether the program at ``there`` differs from its name; ``python3.12`` is ``python``."""
     own, base = name.rpartition("/")[2], there.rpartition("/")[2]
     plain = filestate.is_program(name) and base.startswith(own) and not base[len(own) :].strip("0123456789.-")
     return not plain and (there.startswith(_SYSTEM) or filestate.is_program(there))
 
 
 def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets: Targets) -> list[State] | None:
-    """Run a compiled program that was copied: what it is follows from where it came from, if that is known."""
+    """Run a compiled program that was copied: its original decides, if that is known."""
     for name in filestate.absolute(it, state, path.text):
         entry = journal.find(state.files, name) if state.files else None
         of_disk = entry is not None and entry.shown == journal.DISK
@@ -171,7 +171,7 @@ def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets
 
 
 def _is_known(it: Walker, path: str) -> bool:
-    """Return whether it is known what a compiled program is: one of the system's, or one that was built."""
+    """Return whether a compiled program is known: one of the system's, or one that was built."""
     for _ in range(_MOST_COPIES):
         if not path:
             break
@@ -185,7 +185,7 @@ _MOST_COPIES = 8
 
 
 def path_of(it: Walker, state: State) -> str:
-    """PATH as far as it is known; "" where nothing set it."""
+    """Return PATH as far as it is known; "" if it is not set."""
     var = state.vars.get("PATH")
     value = state.env.get("PATH") or (var.scalar() if var is not None else None)
     return value.text if value is not None else it.now.variables.get("PATH", "")
@@ -208,8 +208,9 @@ def placed(it: Walker, state: State, name: str) -> list[str]:
 
 
 def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Add the acts of a file named ``git`` which others could have put into a folder of PATH, besides those of git itself; and of
-    the session's own files there which git would start.
+    """Add the acts of a file named ``git``, for example, that others could have put into a folder of PATH, besides git's own.
+
+    The session's own files there that git would start are included.
     """
     for file in [*placed(it, state, argv[0].text), *launching.helpers(it, state, argv[0].text, path_of(it, state))]:
         if file not in it.context.shadowing:
@@ -240,7 +241,7 @@ def _wrapped(it: Walker, state: State, name: str, argv: Values, targets: Targets
 
 
 _RESETTING = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
-"""Programs that run a command in an environment other than their own."""
+"""Programs that run a command in another environment than their own."""
 
 
 def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
@@ -282,7 +283,7 @@ def _text(it: Walker, state: State, text: Value) -> list[State]:
 
 
 def _program_file(it: Walker, state: State, name: str, argv: Values, targets: Targets) -> list[State] | None:
-    """``./x``, ``bin/x``: a script, a program of another name, or None where nothing is known of it."""
+    """Run ``./x`` or ``bin/x``: a script, or a program with another name. Return None if it is unknown."""
     path = argv[0]
     names = filestate.absolute(it, state, path.text)
     if (len(names) == 1 and names[0].startswith(_SYSTEM) and names[0] not in state.files) or not names[0].startswith("/"):

@@ -1,4 +1,4 @@
-"""Expansions that fail: the command is not run, nor the list around it."""
+"""Expansions that fail: the command does not run, nor the list around it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Expanded = TypeVar("_Expanded")
 
 
 def after(it: Walker, doubts: Doubts) -> list[State]:
-    """Return the states after each failure: the list around it goes on (not every failure ends it) or ends; traps may run."""
+    """Return the states after each failure: the list around it continues (not every failure ends it) or ends; traps may run."""
     states: list[State] = []
     for kept in doubts.failed:
         kept.status = -1
@@ -28,7 +28,7 @@ def after(it: Walker, doubts: Doubts) -> list[State]:
 def attempted(
     it: Walker, expand: Callable[_Given, _Expanded], *given: _Given.args, **named: _Given.kwargs
 ) -> tuple[_Expanded, list[State]]:
-    """Expand words of a compound command, whose doubts are not those of the command around it; return the failures too."""
+    """Expand words of a compound command with doubts of its own; return the failures too."""
     context = it.context
     outer, context.doubts = context.doubts, Doubts()
     try:

@@ -13,7 +13,7 @@ from tools.judge.options import grammar, read
 Values = Sequence[Value]
 
 MOST = 64
-"""Arguments from a list that are followed one by one."""
+"""Number of arguments from a list that are followed one by one."""
 _EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
@@ -44,7 +44,7 @@ def find(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _ending(words: Sequence[str]) -> str:
-    """Return how all names end that ``find`` gives: ``.sh`` for ``-name '*.sh'``; "" where that is not plain."""
+    """Return the common ending of the names that ``find`` passes: ``.sh`` for ``-name '*.sh'``; "" if there is no plain one."""
     given = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-name"]
     plain = len(given) == 1 and given[0][:1] == "*" and not set(given[0][1:]) & set("*?[\\")
     return given[0][1:] if plain and not _EITHER & set(words) else ""
@@ -60,7 +60,7 @@ def filled(value: Value, mark: str, by: Value) -> Value:
 
 
 def list_of(argv: Values) -> Value | None:
-    """Return the file from which xargs or parallel takes its list; None where that is standard input."""
+    """Return the file that xargs or parallel reads its list from; None for standard input."""
     if argv[0].text.endswith("xargs"):
         return _asked(argv)[1].file
     texts = [value.text for value in argv]
@@ -102,7 +102,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(argv: Values) -> tuple[int, _Asked]:
-    """Return the index at which the fed command begins, and the options before it."""
+    """Return the index of the fed command, and the options before it."""
     reading = read([value.text for value in argv], "xargs")
     asked = _Asked()
     for name, at, value, value_at in reading.options:
@@ -120,7 +120,7 @@ def _asked(argv: Values) -> tuple[int, _Asked]:
 
 
 def _partly(source: Value) -> list[Value]:
-    """The words of a text with unknown parts."""
+    """Return the words of a text with unknown parts."""
     words = source.text.split() or [HOLE]
     return [Value(word, source.taint) for word in dict.fromkeys(words[:4])] if len(words) < 5 else [fed_value(source)]
 
@@ -148,7 +148,7 @@ def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
         lines = [Value(line, source.taint) for line in source.text.split("\n") if line]
         given = lines if len(lines) <= MOST else [*lines[: MOST - 1], fed_value(source)]
     if len(marks) == 1 and words[marks[0]].text == ":::" and not given:
-        return []  # nothing to run anything for
+        return []  # there is no argument to run anything for
     text = joined(command, " ")
     if command and any(given.name in _PIPES for given in reading.options):
         return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words
@@ -179,7 +179,7 @@ def fd(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 LISTS = frozenset({"xargs", "gxargs", "parallel"})
-"""Programs that may read their list from a file that an option names."""
+"""Programs that may read their list from a file in an option."""
 
 SPECIALS = {
     "find": find,

@@ -78,19 +78,19 @@ def _read_into(call: BuiltinCall, names: list[str], array: str, value: Value, st
         it.assign_name(state, "REPLY", value)
         return call.end(None if it.context.doubts.failed else status)
     parts = _fields(state, value.text, len(names))
-    if HOLE in value.text and parts:  # the unknown may be empty, and what separates it from the rest is then dropped
+    if HOLE in value.text and parts:  # the unknown part may be empty, and its separator is then dropped
         parts[-1] = _rstripped(parts[-1], expand.separators(state) or "")
     for at, name in enumerate(names):
         part = parts[at] if at < len(parts) else (HOLE if HOLE in value.text else "")
         if HOLE in value.text and HOLE not in part:
             part = part if HOLE not in "".join(parts[: at + 1]) else HOLE
-        # After one that is no number, for an integer variable, the rest is not set.
+        # After a value that is not a number, for an integer variable, the rest is not set.
         it.assign_name(state, name, unknown(value.taint) if it.context.doubts.failed else Value(part, value.taint))
     return call.end(None if it.context.doubts.failed else status)
 
 
 def _fields(state: State, text: str, count: int) -> list[str]:
-    """A line split by IFS into at most ``count`` (0: any number of) parts."""
+    """Return a line split by IFS into at most ``count`` (0: any number of) parts."""
     ifs = expand.separators(state)
     if ifs is None:
         return [HOLE] * max(1, count)

@@ -1,7 +1,6 @@
 """Snapshots around calls: the changes of each call, recorded as steps of the journal, and reverted by an undo.
 
-The journal says which changes are in effect; the snapshots have the entries for a restore. A step of a call finds its snapshots
-by
+The journal records the changes in effect; the snapshots have the entries for a restore. A step of a call finds its snapshots by
 the call's id and turn, a step of an undo by its own number.
 """
 
@@ -210,7 +209,7 @@ class CallRecorder:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRestore:
-    """The part of an undo that snapshots restore. ``changes``: those that it reverts."""
+    """The part of an undo that snapshots restore. ``changes``: the reverted changes."""
 
     recorder: CallRecorder
     items: Sequence[UndoItem]

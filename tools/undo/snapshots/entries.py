@@ -1,4 +1,4 @@
-"""Types of snapshots: an entry of a folder, a change between two snapshots, and what a restore did."""
+"""Types of snapshots: an entry of a folder, a change between two snapshots, and the results of a restore."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_", "security.capability")
 
 
 class SnapshotRefused(ToolcribError):
-    """No snapshots are taken of this project; the text says why."""
+    """No snapshots are taken of this project. The text gives the reason."""
 
 
 class StoreFull(SnapshotRefused):
-    """The store or its disk has no room for a snapshot."""
+    """The store or its disk has no space for a snapshot."""
 
 
 class SnapshotFailed(ToolcribError):
-    """A snapshot, or reading one, failed. Snapshots that were taken before are as they were."""
+    """A snapshot, or reading one, failed. Earlier snapshots are unaffected."""
 
 
 class FileEntry(NamedTuple):
-    """State of a path in a snapshot, and the facts by which a later scan sees that it did not change."""
+    """State of a path in a snapshot, with the facts that let a later scan detect a change."""
 
     kind: str
-    """folder, file, link, fifo, socket, device, or skipped: it exists, and nothing below it is kept."""
+    """folder, file, link, fifo, socket, device, or skipped: it exists, but nothing at or below it is kept."""
     mode: int
     """``st_mode``, with the type."""
     mtime_ns: int
@@ -48,7 +48,7 @@ class FileEntry(NamedTuple):
     dev: int
     ino: int
     ctime_ns: int
-    """0 if the content must be read again at the next scan."""
+    """0 if the next scan must read the content again."""
     links: int
 
     @property
@@ -58,12 +58,12 @@ class FileEntry(NamedTuple):
 
 
 def kind_of(mode: int) -> str:
-    """Return the kind that a ``st_mode`` names."""
+    """Return the kind that a ``st_mode`` stands for."""
     return _KINDS.get(stat.S_IFMT(mode), "device")
 
 
 def same_state(one: FileEntry | None, other: FileEntry | None) -> bool:
-    """Return whether two entries are equal in all that a restore brings back."""
+    """Return whether two entries are equal in everything that a restore writes."""
     if one is None or other is None:
         return one is other
     if one.kind == other.kind == SKIPPED:
@@ -81,7 +81,7 @@ def same_content(one: FileEntry | None, other: FileEntry | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSnapshot:
-    """A snapshot that was taken. ``id`` grows with time. ``at``: Unix seconds. ``changes``: number of paths that differ."""
+    """A taken snapshot. ``id`` grows with time. ``at``: Unix seconds. ``changes``: number of paths that differ."""
 
     id: int
     at: float
@@ -112,7 +112,7 @@ class ProjectChange:
 
     @property
     def is_minor(self) -> bool:
-        """True for a folder of which only the time differs, because something in it changed."""
+        """True for a folder that differs only in its time, because something in it changed."""
         return (
             self.kind == "attributes"
             and self.before is not None
@@ -122,8 +122,9 @@ class ProjectChange:
 
 
 class RestorePreview(NamedTuple):
-    """What a restore would do. ``after`` of each change is the present state; the paths in ``unchanged`` are as before already.
-    ``conflicts`` and ``failed`` have paths and reasons; only conflicts can be forced.
+    """The effect of a restore. ``after`` of each change is the current state; paths in ``unchanged`` are already as before.
+
+    ``conflicts`` and ``failed`` have paths and reasons. Only conflicts can be forced.
     """
 
     changes: Sequence[ProjectChange]
@@ -134,7 +135,7 @@ class RestorePreview(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """Outcome of a restore: paths that are as before, and with their reasons those that are not.
+    """Outcome of a restore: the restored paths, and the others with reasons.
 
     ``before`` and ``after`` are the snapshots around it: restoring ``changed(before, after)`` reverts the restore.
     """
@@ -169,7 +170,7 @@ def is_same(old: FileEntry, found: os.stat_result) -> bool:
 
 
 def is_below(path: str, folders: Collection[str]) -> bool:
-    """Return whether a path lies below one of some folders."""
+    """Return whether a path is inside one of the folders."""
     names = path.split("/")
     return any("/".join(names[:end]) in folders for end in range(1, len(names))) if folders else False
 

@@ -1,7 +1,7 @@
 """Contents in append-only pack files, found by their digests. One file for each content would take seven times as long.
 
-The index is a table of the store: a chunk counts once the transaction that indexes it is committed. Bytes behind the last
-indexed chunk of a pack are what a killed process left, and are cut off before the next chunk is appended.
+The index is a table of the store: a chunk counts when the transaction that indexes it is committed. Bytes after the last indexed
+chunk of a pack are left from a killed process, and are cut off before the next chunk is appended.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from tools.undo.snapshots.entries import SnapshotFailed, StoreFull
 
 CHUNK = 1 << 20
-"""Bytes of a chunk: a large file of which a part changes is not stored again as a whole."""
+"""Bytes of a chunk. A small change to a large file does not store all of it again."""
 DIGEST = 32
 _PACK = 32 << 20
 _BUFFER = 1 << 20
 _SPARE = 1 << 30
-"""Bytes of a large disk that are left free."""
+"""Bytes to leave free on a large disk."""
 
 
 def digests_of(content: bytes) -> Iterator[bytes]:
@@ -32,7 +32,7 @@ def digests_of(content: bytes) -> Iterator[bytes]:
 class Packs:
     """Contents of one store. The caller holds the store's lock, and a transaction around ``put`` and ``rewrite``.
 
-    They take ``max_bytes`` at most, and leave a part of the disk free: ``put`` and ``flush`` raise StoreFull.
+    They take at most ``max_bytes``, and leave a part of the disk free: ``put`` and ``flush`` raise StoreFull.
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, max_bytes: int) -> None:
@@ -55,7 +55,7 @@ class Packs:
         return digest
 
     def get(self, digest: bytes) -> bytes:
-        """Return a chunk. Raises SnapshotFailed if it is not kept any more or was damaged."""
+        """Return a chunk. Raises SnapshotFailed if it is no longer kept or is damaged."""
         place = self._place(digest)
         if place is not None:
             try:
@@ -69,7 +69,7 @@ class Packs:
         raise SnapshotFailed("the content is not kept any more, or the store was damaged")
 
     def flush(self) -> None:
-        """Write what is buffered, and index it in the caller's transaction. Raises OSError and sqlite3.Error."""
+        """Write the buffer, and index it in the caller's transaction. Raises OSError and sqlite3.Error."""
         self._write()
         rows = [(digest, *place) for digest, place in self._pending.items()]
         self._connection.executemany("INSERT INTO chunks (digest, pack, start, length) VALUES (?, ?, ?, ?)", sorted(rows))
@@ -81,7 +81,7 @@ class Packs:
         self._empty = None
 
     def drop(self) -> None:
-        """Forget what was put since the last commit, and close the packs."""
+        """Forget chunks since the last commit, and close the packs."""
         self._pending.clear()
         self._buffer.clear()
         self._empty = None
@@ -92,7 +92,7 @@ class Packs:
         self._reading.clear()
 
     def trim(self) -> None:
-        """Remove what no committed transaction indexed. Raises OSError and sqlite3.Error."""
+        """Remove everything that no committed transaction indexed. Raises OSError and sqlite3.Error."""
         ends = dict(self._connection.execute("SELECT pack, end FROM packs"))
         for path in self._folder.glob("*.pack"):
             end = ends.get(int(path.stem))
@@ -102,10 +102,10 @@ class Packs:
                 os.truncate(path, end)
 
     def rewrite(self, wanted: Collection[bytes], *, whole: bool) -> None:
-        """Remove all chunks from the index but the wanted ones. Call ``trim`` after the commit.
+        """Remove all chunks except the wanted ones from the index. The caller runs ``trim`` after the commit.
 
-        A pack of which less than half is wanted is copied, with ``whole`` each that has anything else, if the disk has room for
-        the copy. Raises OSError, sqlite3.Error and SnapshotFailed.
+        A pack with less than half of its chunks wanted (with ``whole``: any pack with unwanted chunks) is copied, if the disk has
+        space for the copy. Raises OSError, sqlite3.Error and SnapshotFailed.
         """
         live: dict[int, list[bytes]] = {}
         size: dict[int, int] = {}
@@ -131,7 +131,7 @@ class Packs:
         self._room = None
 
     def _is_empty(self) -> bool:
-        """Return whether no chunk was indexed when this transaction began: then digests need not be looked up."""
+        """Return whether no chunk was indexed when this transaction began, so that digests need not be looked up."""
         if self._empty is None:
             self._empty = self._connection.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
         return self._empty
@@ -165,7 +165,7 @@ class Packs:
             view = view[os.write(self._fd, view) :]
 
     def _open(self, *, fresh: bool) -> None:
-        """Open the last pack behind its last indexed chunk, or a new pack."""
+        """Open the last pack after its last indexed chunk, or a new pack."""
         if self._fd >= 0:
             self._write()
             os.close(self._fd)
@@ -180,7 +180,7 @@ class Packs:
         os.lseek(self._fd, self._end, os.SEEK_SET)
 
     def _left(self) -> int:
-        """Return how many bytes may be written to the packs."""
+        """Return how many more bytes the packs may take."""
         disk = shutil.disk_usage(self._folder)
         spare = min(_SPARE, disk.total // 50)
         return min(self._max_bytes - sum(path.stat().st_size for path in self._folder.glob("*.pack")), disk.free - spare)

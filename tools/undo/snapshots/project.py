@@ -1,4 +1,4 @@
-"""Snapshots of one project: the way in to the package."""
+"""Snapshots of one project: the entry point of the package."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PATIENCE = 3.0  # seconds, of the 10 that a gate has
+_PATIENCE = 3.0  # seconds, of a gate's 10
 
 
 class Project:
-    """Snapshots of one project folder. Open it with ``open``; it is safe for several sessions and threads.
+    """Snapshots of one project folder. Create it with ``open``. Safe for several sessions and threads.
 
-    Contents, modes, times, owners, links, extended attributes and hard links among the project's own files are kept, of
-    ``.git`` and of ignored files too. Not kept: folders that ``SkippedFolders`` names, other file systems inside the root,
-    files that can't be read, sockets and devices. The store may take twice ``max_mb``.
+    It keeps contents, modes, times, owners, links, extended attributes and hard links inside the project, also of ``.git`` and
+    ignored files; but no folders that ``SkippedFolders`` names, other file systems, unreadable files, sockets and devices.
+    The store may take twice ``max_mb``.
     """
 
     _projects: ClassVar[dict[tuple[str, str], tuple[Project, int]]] = {}
@@ -70,7 +70,7 @@ class Project:
         self._is_walk_due = False
         self._measured = False
         self._known = threading.Event()
-        """Set once ``covers`` can answer, or the first snapshot failed."""
+        """Set when ``covers`` can answer, or the first snapshot has failed."""
         self._scan: TreeScanner | None = None
         self._problem = ""
         self._taken = 0
@@ -78,15 +78,15 @@ class Project:
 
     @staticmethod
     def folder(root: str, store: str) -> Path:
-        """Return the folder of the snapshots of this root, which need not exist."""
+        """Return the folder of the snapshots of this root, which may not exist."""
         return Path(os.path.realpath(store), hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32])
 
     @classmethod
     def open(
         cls, root: str, store: str, *, skip: Sequence[str] = (), max_mb: int = MAX_MB, keep_days: float = KEEP_DAYS
     ) -> Project:
-        """Return the process's project of this root; ``close`` gives it back. ``store``: the folder of all projects' snapshots.
-        Raises SnapshotRefused for a root that is no project, and SnapshotFailed if the store can't be opened.
+        """Return the process's project of this root, for the caller to ``close``. ``store``: the folder of snapshots.
+        Raises SnapshotRefused for a root that is not a project, and SnapshotFailed if the store cannot be opened.
         """
         real, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - as the other paths here
         if not os.path.isdir(real):  # noqa: PTH112 - as the other paths here
@@ -107,7 +107,7 @@ class Project:
         return project
 
     def close(self) -> None:
-        """Give the project back. The last user stops its watch and closes its store."""
+        """End this use of the project. The last user stops the watch and closes the store."""
         key = next(key for key, (project, _) in self._projects.items() if project is self)
         with self._opening:
             users = self._projects[key][1] - 1
@@ -122,29 +122,29 @@ class Project:
             self._store.close()
 
     def begin(self, *, thorough: bool = False) -> None:
-        """Take the first snapshot in the background, and watch the project from then on. A failure shows at ``take``.
-        ``thorough``: take one also if there was one, as ``take`` does. A ``take`` that comes first walks instead.
+        """Take the first snapshot in the background, and watch the project from then on. A failure is raised by ``take``.
+        ``thorough``: take one even if there is one, as ``take`` does. An earlier ``take`` walks the tree instead.
         """
         self._is_walk_due = self._is_walk_due or thorough
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
     def measure(self) -> None:
-        """Begin, and block until ``covers`` can answer or the first snapshot failed, for a few seconds at most."""
+        """Begin, and block for at most a few seconds until ``covers`` can answer or the first snapshot failed."""
         if not self._known.is_set():
             self.begin()
             self._known.wait(_PATIENCE)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many paths the snapshot that is being taken has read, of how many that it found so far."""
+        """The number of paths that the running snapshot has read, and the number that it has found so far."""
         return (0, 0) if (scan := self._scan) is None else scan.progress
 
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
     ) -> ProjectSnapshot:
-        """Take a snapshot, after the first one. ``thorough``: walk the tree, so that writes by memory maps are noticed too.
-        If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotFailed, and SnapshotRefused if the
-        project is too large or the disk too full.
+        """Take a snapshot, after the first one. ``thorough``: walk the tree, which also finds writes through memory maps.
+        If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotFailed, and SnapshotRefused if
+        the project is too large or the disk too full.
         """
         wanted = ProjectSnapshot(0, time.time(), label, turn, call_id, session_id)
         taken: list[ProjectSnapshot] = []
@@ -160,52 +160,52 @@ class Project:
         try:
             return await in_daemon_thread(work)
         except asyncio.CancelledError:
-            given_up.set()  # before the next line: ``work`` looks in the other order
+            given_up.set()  # before the next line: ``work`` checks in the other order
             if taken:
                 self.void(taken[0])
             raise
 
     def void(self, taken: ProjectSnapshot) -> None:
-        """Note, in the background, that the call which a snapshot was taken for does not run."""
+        """Record, in the background, that the call of a snapshot does not run."""
         threading.Thread(target=self._void, args=(taken,), name="toolcrib-snapshot", daemon=True).start()
 
     async def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
-        """Return the snapshots of a session that are kept, oldest first. Raises SnapshotFailed."""
+        """Return the kept snapshots of a session, oldest first. Raises SnapshotFailed."""
         since = time.time() - self._keep_days * 86_400
         return await in_daemon_thread(self._alone, lambda: self._store.snapshots(session_id, since))
 
     async def changed(self, before: ProjectSnapshot, after: ProjectSnapshot | None = None) -> list[ProjectChange]:
-        """Return the paths that differ between two snapshots; without ``after`` between one and now. Raises as ``take``."""
+        """Return the paths that differ between two snapshots, or without ``after`` between one and now. Raises like ``take``."""
         other = after or await self.take("now")
         found: list[ProjectChange] = await in_daemon_thread(self._alone, lambda: self._store.changed(before.id, other.id))
         skipped = {one.path for one in found if one.before is not None and one.before.why_skipped}
         return [one for one in found if not is_below(one.path, skipped) and not (one.path in skipped and one.after)]
 
     async def content(self, entry: FileEntry) -> bytes:
-        """Return the content of a file, or the target of a link. Raises SnapshotFailed if it is not kept any more."""
+        """Return the content of a file, or the target of a link. Raises SnapshotFailed if it is no longer kept."""
         if entry.kind != FILE:
             return entry.content if entry.kind == LINK else b""
         return await in_daemon_thread(self._alone, lambda: b"".join(map(self._store.packs.get, digests_of(entry.content))))
 
     async def restore(self, changes: Sequence[ProjectChange], *, call_id: str = "", session_id: str = "") -> RestoreReport:
-        """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
-        A restore that was interrupted can be repeated with the same changes. Raises as ``take``.
+        """Restore paths to their state ``before``. A path that differs from its state ``after`` is left alone, as a conflict.
+        An interrupted restore can be repeated. Raises like ``take``.
         """
         return await in_daemon_thread(self._restore, changes, call_id, session_id)
 
     async def preview(self, changes: Sequence[ProjectChange], *, force: bool = False) -> RestorePreview:
-        """Return what ``restore`` would do now. Raises as ``take``.
+        """Return what ``restore`` would do now. Raises like ``take``.
 
-        ``force``: it would overwrite paths that are not as they were ``after``.
+        ``force``: it would overwrite paths that differ from their state ``after``.
         """
         return await in_daemon_thread(self._preview, changes, force)
 
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
-        """Return whether a change at this absolute path would be undone by a restore.
+        """Return whether a restore would undo a change at this absolute path.
 
-        False until the project was measured, after a snapshot that failed, for what is outside or left out, for folders with
-        such paths, special files and files with a hard link elsewhere. Caches count as covered, since their tools delete them
-        too; large folders that a tool makes again do unless ``rebuildable`` is False.
+        False until the project was measured, after a failed snapshot, for paths outside or left out, folders with such
+        paths, special files and files with a hard link elsewhere. Caches count as covered, because their tools delete
+        them too; large rebuildable folders do unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
@@ -245,7 +245,7 @@ class Project:
         return all(why in but for one, why in self._left_out().items() if not path or one.startswith(f"{path}/"))
 
     def _left_out(self) -> dict[str, str]:
-        """Return paths that are left out, with the reasons, also those that the scan which runs now has found."""
+        """Return paths that are left out, with the reasons, including paths that the running scan has found."""
         known, scan = self._tree.entries, self._scan
         found = {path: known.get(path) for path in tuple(self._tree.skipped)} | ({} if scan is None else dict(scan.delta))
         return {path: why for path, entry in found.items() if entry is not None and (why := entry.why_skipped)}
@@ -256,12 +256,12 @@ class Project:
         return kind in (FILE, LINK) and path not in self._left_out() and path.rpartition("/")[2] != TEMPORARY
 
     def drop_compiled(self, since: float) -> None:
-        """Delete the modules that Python compiled in the project since a Unix time. It makes them again.
+        """Delete the modules that Python compiled in the project since a Unix time. Python recreates them.
 
-        Python may run such a module although its source says something else, and snapshots don't keep it.
+        It may run one although the source differs, and snapshots do not keep it.
         """
         for path in [path for path in self._tree.skipped if path.rpartition("/")[2] == "__pycache__"]:
-            with contextlib.suppress(OSError):  # it is gone by now
+            with contextlib.suppress(OSError):  # it no longer exists
                 fd = open_folder(self.root, path)
                 try:
                     delete_compiled(fd, since)
@@ -271,12 +271,12 @@ class Project:
     # -- in a thread ---------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        with contextlib.suppress(SnapshotRefused, SnapshotFailed):  # ``covers`` says no, and ``take`` raises it
+        with contextlib.suppress(SnapshotRefused, SnapshotFailed):  # ``covers`` returns False, and ``take`` raises the error
             if self._is_walk_due or not self._walked:
                 self._take(ProjectSnapshot(0, time.time(), "first" if not self._taken else "idle"), False)
 
     def _void(self, taken: ProjectSnapshot) -> None:
-        with contextlib.suppress(SnapshotFailed):  # then an undo of the call finds what changed since, and shows it
+        with contextlib.suppress(SnapshotFailed):  # then an undo of the call also shows later changes
             self._alone(lambda: self._store.void(taken.id))
 
     def _alone(self, work: Callable[[], T]) -> T:
@@ -307,14 +307,14 @@ class Project:
             return taken
 
     def _added(self, wanted: ProjectSnapshot, thorough: bool) -> ProjectSnapshot:
-        """Scan and commit; if the store or its disk is full, delete the older half of the snapshots and try again."""
+        """Scan and commit. If the store or its disk is full, delete the older half of the snapshots and retry."""
         while True:
             try:
                 return self._add(wanted, thorough=thorough)
             except StoreFull:
                 if not self._store.halve():
                     raise
-                thorough = True  # the names of what changed were read
+                thorough = True  # the names of the changes were consumed
 
     def _add(self, wanted: ProjectSnapshot, *, thorough: bool, known: Mapping[str, FileEntry] | None = None) -> ProjectSnapshot:
         """Scan and commit. ``known``: entries of files that a restore has just written."""
@@ -358,7 +358,7 @@ class Project:
         )
 
     def _clear_up(self) -> None:
-        """Remove what a restore that was interrupted left behind: its temporary file, and the modes and times of its folders."""
+        """Clean up after an interrupted restore: remove its temporary file, and restore the modes and times of its folders."""
         folders = self._store.restoring()
         for folder, mode, mtime_ns in sorted(folders, key=lambda row: -row[0].count("/")):
             with contextlib.suppress(OSError):

@@ -1,8 +1,7 @@
 """Write entries of a snapshot back into a project folder.
 
-A file is written under a temporary name in its folder and renamed, so a restore that is killed leaves each file whole: as it
-was, or as it should be. One with a hard link elsewhere is written in place. Everything happens below descriptors of folders that
-are opened without following links.
+A file is written under a temporary name in its folder and renamed, so a killed restore leaves each file either in its old or in
+its new state. A file with a hard link elsewhere is written in place. Folders are opened by descriptors without following links.
 """
 
 from __future__ import annotations
@@ -32,14 +31,18 @@ from tools.undo.snapshots.packs import Packs, digests_of
 from tools.undo.snapshots.scan import ProjectTree, entry_of, open_folder
 
 TEMPORARY = ".toolcrib-restore.tmp"
-"""Name of the file that a restore writes before it renames it. The store records in which folders it may be left behind."""
+"""Name of the file that a restore writes before renaming it. The store records the folders that may hold one."""
 
 
 class ProjectRestorer:
-    """One restore. ``run`` does it and fills ``restored``, ``conflicts``, ``failed``, and ``written`` with the new entries."""
+    """One restore. ``run`` performs it and fills ``restored``, ``conflicts``, ``failed``, and ``written`` with the new
+    entries.
+    """
 
     def __init__(self, root: str, tree: ProjectTree, packs: Packs, opened: Collection[str] = ()) -> None:
-        """``opened``: folders that were closed since the changes, so nothing in them changed later; see `open_again`."""
+        """``opened``: folders that were made unreadable since the changes, so nothing in them changed later; see
+        ``open_again``.
+        """
         self._opened = opened
         self._root = root
         self._tree = tree
@@ -56,8 +59,9 @@ class ProjectRestorer:
         self.written: dict[str, FileEntry] = {}
 
     def choose(self, changes: Sequence[ProjectChange], *, force: bool = False) -> list[ProjectChange]:
-        """Return the changes that can be reverted; with ``force`` also those of paths that were changed later. The tree has the
-        present state.
+        """Return the changes that can be reverted; with ``force`` also those of paths that changed later.
+
+        The tree has the current state.
         """
         chosen = []
         for change in changes:
@@ -132,9 +136,9 @@ class ProjectRestorer:
         os.mkdir(name, 0o700, dir_fd=folder)
 
     def _write(self, change: ProjectChange) -> None:
-        """Bring back a file, link or FIFO, or only its mode, times and attributes."""
+        """Restore a file, link or FIFO, or only its mode, times and attributes."""
         entry, present = change.before, None if _replaces_folder(change) else change.after
-        assert entry is not None  # noqa: S101 - run() asks
+        assert entry is not None  # noqa: S101 - run() checked it
         folder, name = self._folder_of(change.path)
         if (
             present is not None
@@ -155,10 +159,10 @@ class ProjectRestorer:
         if present is not None and entry.kind == present.kind == FILE and self._has_name_elsewhere(present):
             inode = (present.dev, present.ino)
             if self._poured.get(inode) == entry.content:
-                return  # by another of its names
+                return  # done under another of its names
             self._check(folder, name, present)
             self._poured[inode] = entry.content
-            with _opened(name, folder, os.O_WRONLY) as file:  # what was written under this name is undone under the other one too
+            with _opened(name, folder, os.O_WRONLY) as file:  # also restores the file under its other name
                 self._pour(file, entry)
                 os.ftruncate(file, os.lseek(file, 0, os.SEEK_CUR))
                 _dress(file, entry)
@@ -197,11 +201,13 @@ class ProjectRestorer:
                 view = view[os.write(file, view) :]
 
     def _has_name_elsewhere(self, present: FileEntry) -> bool:
-        """Return whether a file has a hard link that is not in the snapshot, such as one outside the project."""
+        """Return whether a file has a hard link outside the snapshot, such as outside the project."""
         return present.links > 1 and len(self._tree.inodes.get((present.dev, present.ino), ())) < present.links
 
     def _link(self, folder: int, entry: FileEntry) -> bool:
-        """Make the temporary name a hard link of another name that the file had, if that one is as it was."""
+        """Make the temporary name a hard link to another name of the file, if that one is unchanged. Return whether it
+        succeeded.
+        """
         inode = (entry.dev, entry.ino)
         if self._inodes is None:
             self._inodes = {(one.dev, one.ino): path for path, one in self._tree.entries.items() if one.kind == FILE}
@@ -222,7 +228,7 @@ class ProjectRestorer:
         return True
 
     def _check(self, folder: int, name: str, present: FileEntry | None) -> None:
-        """Raise a conflict if a name is not as the last snapshot saw it."""
+        """Raise a conflict if a name is not in the state of the last snapshot."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -236,12 +242,12 @@ class ProjectRestorer:
                 raise _ConflictError("it was replaced meanwhile")
             return
         facts = (found.st_ino, found.st_size, found.st_mtime_ns)
-        alone = present.links < 2 and present.ctime_ns  # a link that is made or removed changes ctime of the other names
+        alone = present.links < 2 and present.ctime_ns  # creating or removing a link changes the ctime of the other names
         if facts != (present.ino, present.size, present.mtime_ns) or (alone and found.st_ctime_ns != present.ctime_ns):
             raise _ConflictError("it was changed meanwhile")
 
     def _folder_of(self, path: str) -> tuple[int, str]:
-        """Return the open folder of a path, writable, and its name there."""
+        """Return the open folder of a path, made writable, and the path's name in it."""
         above, _, name = path.rpartition("/")
         if not path:
             raise SnapshotFailed("the project's folder itself can't be removed or replaced")
@@ -260,7 +266,7 @@ class ProjectRestorer:
         self._open = ("", -1)
 
     def _finish_folders(self, left: dict[str, ProjectChange], deep: Sequence[ProjectChange]) -> None:
-        """Bring back modes and times of the folders that were changed or worked in, the deepest first."""
+        """Restore modes and times of folders that were changed or used, the deepest first."""
         wanted = {
             path: entry for path in self._touched if (entry := self._tree.entries.get(path)) is not None and entry.kind == FOLDER
         }
@@ -293,9 +299,9 @@ class _ConflictError(Exception):
 
 
 def _is_expected(present: FileEntry | None, change: ProjectChange) -> bool:
-    """Return whether a path is as the change left it, or as a restore that was interrupted left it."""
+    """Return whether a path is as the change, or an interrupted restore, left it."""
     if present is None and change.before is not None and change.after is not None:
-        return change.before.kind != change.after.kind  # one was removed, and the other not yet made
+        return change.before.kind != change.after.kind  # one was removed, and the other not yet created
     if present is not None and change.before is not None and present.kind == change.before.kind == FOLDER:
         known = [one.mode | 0o700 for one in (change.before, change.after) if one is not None and one.kind == FOLDER]
         return not _is_folder(change.after) or present.mode | 0o700 in known
@@ -307,7 +313,7 @@ def _is_folder(entry: FileEntry | None) -> bool:
 
 
 def _replaces_folder(change: ProjectChange) -> bool:
-    """Return whether a folder stands where something else was."""
+    """Return whether a folder is in the place of something else."""
     return _is_folder(change.after) and not _is_folder(change.before)
 
 
@@ -349,13 +355,13 @@ def _give_attributes(fd: int, attributes: bytes) -> None:
 
 
 def open_again(root: str, tree: ProjectTree, changes: Sequence[ProjectChange]) -> set[str]:
-    """Make the folders readable that the changes closed, so that a scan sees what is in them, and return their paths."""
+    """Make folders readable that the changes made unreadable, so that a scan sees inside. Return their paths."""
     found = set()
     for change in changes:
         old, now = change.before, tree.entries.get(change.path)
         if old is None or now is None or now.kind != SKIPPED or old.kind != FOLDER or old.ino != now.ino:
             continue
-        with contextlib.suppress(OSError):  # the restore says so
+        with contextlib.suppress(OSError):  # the restore reports it
             above, _, name = change.path.rpartition("/")
             parent = open_folder(root, above)
             try:

@@ -32,7 +32,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 MOST_DEEP = 200
 MOST_PATHS = 500_000
 _RACY_NS = 2_000_000_000
-"""A file that was changed so shortly before it was read may change again without a new time of change: it is read again."""
+"""Maximum age of a change, in nanoseconds, after which a file may change again with the same timestamp: it is read again."""
 _TRIES = 5
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
@@ -64,7 +64,7 @@ class ProjectTree:
             self._enter(path, entry)
 
     def update(self, delta: Mapping[str, FileEntry | None]) -> None:
-        """Take over what a scan found."""
+        """Apply the results of a scan."""
         for path, entry in delta.items():
             old = self.entries.pop(path, None)
             if old is not None:
@@ -89,10 +89,10 @@ class ProjectTree:
 
 
 class TreeScanner:
-    """One scan. ``delta`` has what it found: new entries, None for paths that are gone. The tree itself is not changed.
+    """One scan. ``delta`` has its results: new entries, None for paths that are gone. The tree itself is not changed.
 
-    ``everything`` or ``named`` finds what changed and refuses a project that is too large, then ``read`` reads the files. Both
-    ask ``stopped`` at each folder.
+    ``everything`` or ``named`` finds the changes and refuses a project that is too large, then ``read`` reads the files. Both
+    call ``stopped`` for each folder.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class TreeScanner:
         self._dev = -1
         self._unread: dict[str, os.stat_result] = {}
         self._linked: set[tuple[int, int]] = set()
-        """Files with several names, of which inotify reports only the one that was written to."""
+        """Files with several names: inotify reports only the name that was written to."""
         self.delta: dict[str, FileEntry | None] = {}
         skips.forget()
 
     def everything(self) -> None:
-        """Look at every path. If the root itself is gone, all of it is. Raises OSError, SnapshotRefused and SnapshotFailed."""
+        """Check every path. If the root itself is gone, all of it is. Raises OSError, SnapshotRefused and SnapshotFailed."""
         try:
             fd = open_folder(self._root, "")
         except FileNotFoundError:
@@ -135,7 +135,7 @@ class TreeScanner:
             os.close(fd)
 
     def named(self, changed: Mapping[str, set[str]]) -> None:
-        """Look at these names of these folders. Raises as ``everything``."""
+        """Check these names of these folders. Raises like ``everything``."""
         self._dev = self._tree.entries[""].dev
         for path in sorted(changed, key=lambda one: one.count("/") + bool(one)):
             entry = self.seen(path)
@@ -153,13 +153,13 @@ class TreeScanner:
                     self._look(fd, path, name, path.count("/") + 1, deep=False)
             finally:
                 os.close(fd)
-        if self._linked:  # no event tells that a file which had one name has two now
+        if self._linked:  # no event reports that a file got a second name
             for path in [path for path, one in self._tree.entries.items() if (one.dev, one.ino) in self._linked]:
                 if self.seen(path) is not None:
                     self._look_at(path)
 
     def linked(self) -> None:
-        """Look at the files that have another name which is not watched: no event reports a write through that."""
+        """Check files that have another name outside the watch, because no event reports a write through that name."""
         for paths in self._tree.inodes.values():
             if paths and self._tree.entries[min(paths)].links > len(paths):
                 for path in sorted(paths):
@@ -171,7 +171,7 @@ class TreeScanner:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many paths are done, of how many that were found."""
+        """The number of finished paths, and of all found paths."""
         return len(self.delta), len(self.delta) + len(self._unread)
 
     def _folder(self, fd: int, path: str, depth: int) -> None:
@@ -195,7 +195,7 @@ class TreeScanner:
         self._note(path, found, lambda: _entry(FOLDER, found, b"", attributes_of_open(fd)))
 
     def _look(self, fd: int, folder: str, name: str, depth: int, *, deep: bool) -> None:
-        """Scan one name of an open folder. ``deep``: also what is in a folder that did not change itself."""
+        """Scan one name of an open folder. ``deep``: also the contents of an unchanged folder."""
         path = below(folder, name)
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -206,7 +206,7 @@ class TreeScanner:
         old = self.seen(path)
         kind = kind_of(found.st_mode)
         if kind == FOLDER:
-            deep = deep or found.st_mode & 0o500 != 0o500  # closed: what a command did in it before can't be seen
+            deep = deep or found.st_mode & 0o500 != 0o500  # unreadable: earlier changes in it are invisible
             if deep or not is_kept(old, found) or self._watch is None or not self._watch.has(path):
                 self._enter(fd, path, name, found, depth)
             return
@@ -223,7 +223,7 @@ class TreeScanner:
             self._note(path, found, lambda: _entry(kind, found, b"%d" % found.st_rdev, b""))
 
     def _enter(self, fd: int, path: str, name: str, found: os.stat_result, depth: int) -> None:
-        """Scan a folder by its name, or note why it is left out."""
+        """Scan a folder by its name, or record why it is left out."""
         try:
             inner = os.open(name, _FOLDER, dir_fd=fd)
         except OSError as error:
@@ -251,7 +251,7 @@ class TreeScanner:
         self.delta[path] = _entry(SKIPPED, found, reason.encode("utf-8", "replace"), b"")
 
     def _look_at(self, path: str) -> None:
-        """Scan a path that is no folder."""
+        """Scan a path that is not a folder."""
         folder, _, name = path.rpartition("/")
         try:
             fd = open_folder(self._root, folder)
@@ -267,7 +267,7 @@ class TreeScanner:
             self._linked.add((old.dev, old.ino))
 
     def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry] | None) -> None:
-        """Note a path's entry, or that the file must be read, if its facts differ from those that are known."""
+        """Record a path's entry, or that the file must be read, if its metadata differs from the known one."""
         old = self.seen(path)
         if old is not None and old.ctime_ns == found.st_ctime_ns and is_same(old, found):
             return
@@ -289,14 +289,14 @@ class TreeScanner:
             self.delta[path] = made()
 
     def _empty(self, path: str) -> None:
-        """Note that nothing is below a path, which may have been a folder."""
+        """Record that nothing is below a path, which may have been a folder."""
         if self._watch is not None:
             self._watch.remove(path)
         for name in self._tree.names.get(path, ()):
             self._gone(below(path, name))
 
     def _gone(self, path: str) -> None:
-        """Note that a path, and all below it, is not there."""
+        """Record that a path, with all below it, does not exist."""
         self._empty(path)
         self._unread.pop(path, None)
         self._may_be_linked(self._tree.entries.get(path))
@@ -310,7 +310,7 @@ class TreeScanner:
             self.delta.pop(path, None)
 
     def read(self) -> None:
-        """Read the files that changed. Raises OSError and SnapshotFailed."""
+        """Read the changed files. Raises OSError and SnapshotFailed."""
         opened, fd = "", -1
         try:
             for path, found in self._unread.items():
@@ -324,14 +324,14 @@ class TreeScanner:
                     try:
                         opened, fd = folder, open_folder(self._root, folder)
                     except OSError:
-                        continue  # it is gone by now, which the next scan will see
+                        continue  # it no longer exists, which the next scan will see
                 self.delta[path] = self._read(fd, name, found)
         finally:
             if fd >= 0:
                 os.close(fd)
 
     def _read(self, fd: int, name: str, found: os.stat_result) -> FileEntry | None:
-        """Read a file until it did not change meanwhile."""
+        """Read a file, and repeat that if it changes meanwhile."""
         for _ in range(_TRIES):
             try:
                 file = os.open(name, _FILE, dir_fd=fd)

@@ -1,4 +1,4 @@
-"""Folders that snapshots leave out: those that a tool makes again, and those that are somebody else's."""
+"""Folders that snapshots leave out: rebuildable ones, and those of others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ REBUILT = frozenset(
     ).split()
 )
 """Names of folders that build tools create. A large one is left out if it holds a CACHEDIR.TAG, or if git ignores it and one of
-``RECIPES`` says how to rebuild it. Any other folder may hold results that can't be rebuilt, so it is kept.
+``RECIPES`` can rebuild it. Any other folder may hold results that cannot be rebuilt, so it is kept.
 """
 _CACHES = frozenset("__pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .parcel-cache .turbo htmlcov".split())
-"""Names of rebuildable folders that are left out whatever their size, even if no file of the project rebuilds them."""
+"""Names of rebuildable folders that are left out at any size, even if no file of the project rebuilds them."""
 RECIPES = frozenset(
     (
         "package.json bower.json deno.json pyproject.toml setup.py setup.cfg requirements.txt Pipfile tox.ini noxfile.py"
@@ -28,7 +28,7 @@ RECIPES = frozenset(
         " main.tf Justfile justfile Taskfile.yml WORKSPACE MODULE.bazel dune-project composer.json Gemfile"
     ).split()
 )
-"""Files by which a tool makes such a folder again, in a folder above it up to the top of its repository."""
+"""Files that let a tool rebuild such a folder, in a parent folder up to the top of its repository."""
 CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool makes it again"
 SMALL_PATHS, SMALL_BYTES = 5_000, 100 << 20
 """Limits, in paths and in bytes, for all rebuildable folders of a project together. Folders within them are kept."""
@@ -37,7 +37,7 @@ _MOST = 65_536
 
 
 class _Above(NamedTuple):
-    """A folder above: the lines of its .gitignore, whether it is the top of a repository, and whether it has one of RECIPES."""
+    """A parent folder: the lines of its .gitignore, whether it is the top of a repository, and whether it has one of RECIPES."""
 
     lines: frozenset[str]
     top: bool
@@ -52,27 +52,28 @@ class _Size(NamedTuple):
 class SkippedFolders:
     """Decides which folders are left out.
 
-    A folder of a name in ``REBUILT`` is left out if it is a cache or large, and holds a CACHEDIR.TAG, or git ignores it and a
-    tool makes it again.
-    Git ignores it if it holds a ``.gitignore`` with the line ``*``, or if one between it and the top of its repository names it
-    without a pattern. Patterns are not interpreted and git is not run: a folder that git ignores for another reason is kept,
-    which costs room and nothing else.
+    A folder with a name in ``REBUILT`` is left out if it is a cache or large, and either holds a CACHEDIR.TAG, or git ignores it
+    and a tool can rebuild it. Git ignores it if it holds a ``.gitignore`` with the line ``*``, or if a ``.gitignore`` between it
+    and the top of its repository names it without a pattern. Patterns are not interpreted and git is not run: a folder that git
+    ignores for another reason is kept, which only costs space.
     """
 
     def __init__(self, names: Collection[str], paths: Sequence[str], opened: Callable[[str], int]) -> None:
-        """Take further folders by ``names`` or paths in the root, and absolute ``paths``. ``opened`` opens one of the root."""
+        """Leave out further folders by ``names`` or paths in the root, and absolute ``paths``. ``opened`` opens a folder of the
+        root.
+        """
         self._names = frozenset(name.strip("/") for name in names if not name.startswith("/"))
         self._paths = frozenset(os.path.realpath(path) for path in (*paths, *(name for name in names if name.startswith("/"))))
         self._opened = opened
         self._lines: dict[str, _Above] = {}
         self._small: dict[str, _Size] = {}
-        """Rebuildable folders that are kept, with what they held."""
+        """Rebuildable folders that are kept, with their sizes."""
 
     def reason(self, root: str, path: str, fd: int, *, is_kept: bool) -> str:
         """Return why the folder ``path``, opened as ``fd``, is left out; "" if it is kept.
 
-        ``is_kept``: it was kept until now, so it stays kept even if a tool makes it again: whoever writes a .gitignore can't
-        take it out of the snapshots.
+        ``is_kept``: it was kept before and stays kept even if rebuildable, so that a new .gitignore cannot remove it from the
+        snapshots.
         """
         name = path.rpartition("/")[2]
         if name in self._names or path in self._names:
@@ -88,20 +89,20 @@ class SkippedFolders:
         return ""
 
     def may_skip(self, path: str) -> bool:
-        """Return whether a folder that does not exist yet will be left out by its name or path once it does."""
+        """Return whether a folder that does not exist yet would be left out by its name or path."""
         return path.rpartition("/")[2] in self._names or path in self._names
 
     def _is_small(self, root: str, path: str, fd: int) -> bool:
         kept = {one: size for one, size in list(self._small.items()) if one != path and os.path.lexists(f"{root}/{one}")}
         if any(path.startswith(f"{other}/") for other in kept):
-            return True  # it was counted with that one
+            return True  # it was counted with that folder
         paths, size = (sum(each) for each in zip(*kept.values(), strict=True)) if kept else (0, 0)
         found = _size(fd, _Size(SMALL_PATHS - paths, SMALL_BYTES - size))
-        self._small = kept if found is None else kept | {path: found}  # a new one: other threads read it
+        self._small = kept if found is None else kept | {path: found}  # a new mapping, because other threads read it
         return found is not None
 
     def forget(self) -> None:
-        """Forget what the files .gitignore said: read them again at the next question."""
+        """Forget the .gitignore files. They are read again when needed."""
         self._lines.clear()
 
     def _has_recipe(self, path: str) -> bool:
@@ -161,10 +162,10 @@ def _head(fd: int, name: str) -> bytes:
 def _size(fd: int, most: _Size, deep: int = 64) -> _Size | None:
     """Return how many paths and bytes an open folder holds.
 
-    None if these are more than ``most``, if it lies more than ``deep`` folders deep, or if it can't be read.
+    None if it holds more than ``most``, is more than ``deep`` folders deep, or is unreadable.
     """
     left = most
-    with contextlib.suppress(FileNotFoundError), os.scandir(fd) as listed:  # a tool may be at work in it
+    with contextlib.suppress(FileNotFoundError), os.scandir(fd) as listed:  # a tool may be using it
         for item in listed:
             left = _Size(left.paths - 1, left.bytes - item.stat(follow_symlinks=False).st_size)
             if min(left) < 0 or not deep:

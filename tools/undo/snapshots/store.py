@@ -1,9 +1,9 @@
 """Store of one project's snapshots: an SQLite file with the entries, and packs with the contents.
 
-An entry has the snapshots at which it began (``born``) and ended (``died``), so a snapshot costs a row for each path that
-changed, and the difference of two snapshots is a query. A snapshot exists once its transaction is committed; a process that
-is killed before leaves the store as it was. SQLite's WAL with ``synchronous=NORMAL`` holds that for killed processes; after
-a power failure the last snapshots may be missing, and a content that was damaged is noticed by its digest.
+An entry names its first snapshot (``born``) and the one that ended it (``died``), so a snapshot costs a row for each changed
+path, and the difference of two snapshots is a query. A snapshot exists when its transaction is committed; a process that is
+killed before leaves the store unchanged. SQLite's WAL with ``synchronous=NORMAL`` guarantees that for killed processes. After a
+power failure the last snapshots may be missing, and a damaged content is detected by its digest.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ CREATE TABLE IF NOT EXISTS restoring (folder BLOB PRIMARY KEY, mode INTEGER, mti
 """
 _FIELDS = "kind, mode, mtime_ns, size, content, uid, gid, attributes, dev, ino, ctime_ns, links"
 _SNAPSHOT = "id, at, label, turn, call_id, session_id, changes"
-_INSERT = f"INSERT INTO entries (path, born, {_FIELDS}) VALUES (?, ?{', ?' * 12})"  # noqa: S608 - no value is in the text
+_INSERT = f"INSERT INTO entries (path, born, {_FIELDS}) VALUES (?, ?{', ?' * 12})"  # noqa: S608 - contains no value
 
 _PATIENCE = 30.0
-"""Seconds that another process may hold the store without writing to it; it may be looking at many files."""
+"""Seconds that another process may hold the store without writing to it, because it may be reading many files."""
 
 
 class SnapshotStore:
-    """Snapshots in ``folder``, which is made with mode 0700. Several processes may share it; each call needs ``locked``.
+    """Snapshots in ``folder``, which is created with mode 0700. Several processes may share it; each call needs ``locked``.
 
-    Contents take ``max_bytes`` at most.
+    Contents take at most ``max_bytes``.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents= gives a mode to the last one only
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents= applies the mode to the last one only
         folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -62,7 +62,7 @@ class SnapshotStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the store against other processes. Raises SnapshotFailed for what the disk or SQLite refuse."""
+        """Lock the store against other processes. Raises SnapshotFailed for errors of the disk or SQLite."""
         try:
             _lock(self._lock, self._folder)
             try:
@@ -77,7 +77,7 @@ class SnapshotStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what is done within, or roll it back if it raises."""
+        """Commit the work in the context, or roll it back if it raises."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -97,7 +97,7 @@ class SnapshotStore:
 
     def current(self) -> dict[str, FileEntry]:
         """Return the entries of the newest snapshot, by their paths."""
-        rows = self._db.execute(f"SELECT path, {_FIELDS} FROM entries WHERE died IS NULL")  # noqa: S608 - no value is in the text
+        rows = self._db.execute(f"SELECT path, {_FIELDS} FROM entries WHERE died IS NULL")  # noqa: S608 - contains no value
         return {os.fsdecode(row[0]): FileEntry(*row[1:]) for row in rows}
 
     def add(
@@ -147,20 +147,20 @@ class SnapshotStore:
         return None if row is None else FileEntry(*row)
 
     def snapshots(self, session_id: str, since: float) -> list[ProjectSnapshot]:
-        """Return the snapshots of a session that were taken since a time in Unix seconds, oldest first."""
-        query = f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? AND at >= ? ORDER BY id"  # noqa: S608 - no value is in the text
+        """Return the snapshots of a session taken since a time in Unix seconds, oldest first."""
+        query = f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? AND at >= ? ORDER BY id"  # noqa: S608 - contains no value
         rows = self._db.execute(query, (session_id, since))
         return [ProjectSnapshot(*row) for row in rows]
 
     def note_restoring(self, folders: Mapping[str, FileEntry | None]) -> None:
-        """Record the folders in which a restore will work, as they are before it; none: it is done."""
+        """Record the folders that a restore will use, in their state before it; no folders: it is done."""
         rows = [(os.fsencode(path), entry and entry.mode, entry and entry.mtime_ns) for path, entry in folders.items()]
         with self.transaction():
             self._db.execute("DELETE FROM restoring")
             self._db.executemany("INSERT INTO restoring (folder, mode, mtime_ns) VALUES (?, ?, ?)", rows)
 
     def restoring(self) -> list[tuple[str, int | None, int | None]]:
-        """Return the folders of a restore that was interrupted, with their modes and times before it, None for new ones."""
+        """Return the folders of an interrupted restore, with their modes and times before it, None for new ones."""
         rows = self._db.execute("SELECT folder, mode, mtime_ns FROM restoring")
         return [(os.fsdecode(path), mode, mtime_ns) for path, mode, mtime_ns in rows]
 
@@ -178,7 +178,7 @@ class SnapshotStore:
         self._delete(self._db.execute("SELECT coalesce(max(id), 0) FROM snapshots WHERE at < ?", old).fetchone()[0])
 
     def _delete(self, last: int) -> bool:
-        """Delete the snapshots up to ``last``, but for the newest one, and the contents that only they have.
+        """Delete the snapshots up to ``last``, except the newest, and the contents that only they have.
 
         Return whether there were any.
         """
@@ -205,8 +205,9 @@ class SnapshotStore:
 
 
 def _lock(fd: int, folder: Path) -> None:
-    """Lock a store against other processes. Raises SnapshotFailed if its holder keeps it and does nothing, such as one that was
-    stopped by Ctrl-Z.
+    """Lock a store against other processes.
+
+    Raises SnapshotFailed if its holder keeps it without activity, such as a process that was stopped by Ctrl-Z.
     """
     seen, give_up = None, 0.0
     while True:

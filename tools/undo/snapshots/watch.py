@@ -1,4 +1,4 @@
-"""Names of what changed in a tree of folders, by Linux' inotify."""
+"""Names of changed paths in a tree of folders, by Linux' inotify."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class FolderWatcher:
         return path in self._watches
 
     def remove(self, path: str) -> None:
-        """Stop watching a folder, which may be gone."""
+        """Stop watching a folder, which may no longer exist."""
         watch = self._watches.pop(path, None)
-        if watch is not None and self._paths.get(watch) == path:  # else the folder moved, and is watched under its new name
+        if watch is not None and self._paths.get(watch) == path:  # otherwise the folder moved, and is watched under its new name
             del self._paths[watch]
             if self._fd >= 0:
                 self._libc.inotify_rm_watch(self._fd, watch)
 
     def changed(self) -> dict[str, set[str]] | None:
-        """Return the names that changed since the last call, by their folders; None if it can't tell all of them."""
+        """Return the names that changed since the last call, by their folders; None if some may be missing."""
         found: dict[str, set[str]] = {}
         complete = self.works
         for watch, mask, name in self._events():
@@ -94,7 +94,7 @@ class FolderWatcher:
                 at += length
 
     def close(self) -> None:
-        """Stop watching all."""
+        """Stop watching all folders."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

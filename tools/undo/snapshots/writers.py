@@ -10,16 +10,16 @@ from pathlib import Path
 from tools.environments.session_mark import is_marked
 
 _MOST = 200
-"""Calls that are remembered."""
+"""Number of calls to remember."""
 _SLACK = 0.02
-"""Seconds by which the start of a process may seem to lie before its call: the kernel counts in hundredths of a second."""
+"""Seconds that a process's start may seem earlier than its call: the kernel counts in hundredths of a second."""
 
 
 class BackgroundWriters:
     """Finds the commands that left a process running in a folder.
 
-    A process belongs to the call during which it began, unless its parent is such a process too. Only processes that are marked
-    as a session's count, and not the shell that stays.
+    A process belongs to the call during which it started, unless its parent is such a process too. Only processes with a
+    session's mark count, and not the persistent shell.
     """
 
     def __init__(self, root: str) -> None:
@@ -28,29 +28,29 @@ class BackgroundWriters:
         self._ended: list[tuple[float, float, str]] = []
 
     def begin(self, number: int, command: str) -> None:
-        """Note that a call, which has this number, runs a command."""
+        """Record that the call with this number runs a command."""
         self._began[number] = (_now(), command)
 
     def end(self, number: int) -> None:
-        """Note that a call has ended."""
+        """Record that a call has ended."""
         began, command = self._began.pop(number)
         self._ended = [*self._ended[1 - _MOST :], (began, _now(), command)]
 
     def names(self) -> list[str]:
-        """Return the commands of which a process still runs; none if this system can't tell."""
+        """Return the commands with a running process; [] if this system cannot report it."""
         found = {pid: facts for pid in _numbers() if (facts := self._facts(pid)) is not None}
         commands = [self._command(began) for parent, began in found.values() if parent not in found]
         return list(dict.fromkeys(filter(None, commands)))
 
     def _facts(self, pid: int) -> tuple[int, float] | None:
-        """Return the parent and the start of a session's process that works in the folder, None for others."""
+        """Return the parent and start time of a session's process whose working folder is in the project, None for others."""
         try:
-            folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - it may be no path out here
+            folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - the path may not exist outside the sandbox
             if folder != self._root and not folder.startswith(f"{self._root}/"):
                 return None
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:  # it has ended, or is another user's
+        except OSError:  # it has ended, or belongs to another user
             return None
         is_shell = int(fields[3]) == pid and Path(os.fsdecode(line.partition(b"\0")[0])).name == "bash"
         if is_shell or not is_marked(pid):
@@ -62,7 +62,7 @@ class BackgroundWriters:
 
 
 def _now() -> float:
-    """Return the clock that the starts of processes are counted by."""
+    """Return the current time of the clock of processes' start times."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else 0.0
 
 

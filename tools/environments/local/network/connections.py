@@ -145,7 +145,7 @@ class Tunnel:
         self._rests: dict[socket.socket, bytes] = {}  # by the source: data that the target has not accepted yet
         self._has_ended: set[socket.socket] = set()
         self.used = time.monotonic()
-        """Time at which data was moved last."""
+        """Time of the last move of data."""
         for source, target in ((one, other), (other, one)):
             source.setblocking(False)
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -32,10 +32,9 @@ _workers = Workers("toolcrib-hosts", 4)
 class NetworkGuard:
     """The only way out of a sandbox whose network namespace has no route. The package's docstring shows its use.
 
-    ``allow`` are rules as in HostPolicy. Other hosts are refused, except those that ``find`` returns; ``find`` runs once, when a
+    ``allow`` are rules as in HostPolicy. Other hosts are refused, except the hosts from ``find``; ``find`` runs once, when a
     command first needs a host that no rule allows. Raises ValueError for a malformed rule. The guard starts on first use. Threads
-    may
-    share it.
+    may share it.
     """
 
     def __init__(self, allow: Sequence[str], find: Callable[[], Sequence[str]] | None = None) -> None:
@@ -122,8 +121,7 @@ class NetworkGuard:
     def environment(self) -> dict[str, str]:
         """Return the environment variables that direct commands to the proxy.
 
-        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is
-        installed.
+        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
         """
         proxy = f"http://127.0.0.1:{inner.PROXY_PORT}"
         values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
@@ -163,7 +161,7 @@ class NetworkGuard:
         return self._policy.denials(since)
 
     def notices(self) -> list[str]:
-        """Return the notices for the user since the last call, such as which port is forwarded."""
+        """Return the notices for the user since the last call, such as about a forwarded port."""
         return [self._notices.popleft() for _ in range(len(self._notices))]
 
     def _detach(self) -> None:

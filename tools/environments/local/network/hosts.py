@@ -24,7 +24,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _METADATA = frozenset(
     map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
 )
-"""Addresses outside the link-local ranges at which clouds serve credentials to the machine."""
+"""Addresses outside the link-local ranges where clouds serve credentials to the machine."""
 _ADDRESSES = 4
 """Number of a name's addresses to try."""
 _KEPT = 1000
@@ -59,7 +59,7 @@ class HostPolicy:
         self.learn: Callable[[], None] | None = None
         """Begins to add the hosts of package managers. It is called once, for the first host that nothing else allows."""
         self.learned = threading.Event()
-        """Set when there are no more of them to add; connections to unknown hosts wait for it."""
+        """Set when all of them were added; connections to unknown hosts wait for it."""
         self.learned.set()
 
     def allow(self, rule: str) -> None:
@@ -188,7 +188,7 @@ def askable(host: str) -> str:
 
 
 def is_of_the_network(address: Address) -> bool:
-    """Return True for addresses at which the network serves this machine, such as credentials in a cloud."""
+    """Return True for an address of the network's own services for this machine, such as a cloud's credentials."""
     return address.is_link_local or address in _METADATA
 
 

@@ -3,7 +3,7 @@
 Usage: python -I -S inner.py DESCRIPTOR PID
 
 The guard starts it outside, with one end of a pair of sockets. It enters the user and network namespaces of the process PID,
-brings ``lo`` up, drops its capabilities, and listens for commands that use the proxy. A socket stays in the namespace in which
+brings ``lo`` up, drops its capabilities, and listens for commands that use the proxy. A socket stays in the namespace where
 it was made, so the guard accepts and connects itself and no data passes through this program. Commands see neither this program,
 which stays outside their process namespace, nor its sockets. It ends when the guard closes the connection.
 """

@@ -1,4 +1,4 @@
-"""The network of a sandbox seen from outside: sockets made in it, and the ports on which its commands listen."""
+"""The network of a sandbox seen from outside: sockets made in it, and the listening ports of its commands."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class InnerNetwork:
     """A sandbox's network namespace, reached through ``line``, the connection to its inner program, and the tables in /proc.
 
     The tables stay open, so they show this namespace even after the inner program ends. ``pid`` is the inner program. Raises
-    OSError
-    if it could not enter a sandbox's network. Threads may share this object.
+    OSError if it could not enter a sandbox's network. Threads may share this object.
     """
 
     def __init__(self, line: socket.socket, pid: int) -> None:
@@ -34,7 +33,7 @@ class InnerNetwork:
         with contextlib.ExitStack() as failed:
             failed.callback(self.close)
             self.listener = failed.enter_context(_received(line))
-            """Socket on which the proxy accepts the commands of the sandbox."""
+            """Socket where the proxy accepts the commands of the sandbox."""
             for name in ("tcp", "tcp6"):
                 with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
                     self._tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
@@ -63,7 +62,7 @@ class InnerNetwork:
         return connected(made, address, port, _PATIENCE)
 
     def listening(self) -> dict[int, str]:
-        """Return the ports on which the sandbox's processes listen, each with the address to connect to, except the proxy's."""
+        """Return the listening ports of the sandbox's processes, each with the address to connect to, except the proxy's."""
         found: dict[int, str] = {}
         with self._reading:
             rows = [row.split() for table in self._tables for row in _read_listeners(table).splitlines()[1:]]

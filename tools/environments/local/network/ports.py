@@ -26,7 +26,7 @@ class SandboxPorts:
         self._told: set[str] = set()
 
     def own(self, port: int) -> socket.socket | None:
-        """Return a connection to a port on which a command of the sandbox listens, None if none does. Raises OSError."""
+        """Return a connection to a command's listening port, None if no command listens there. Raises OSError."""
         if port in self._offered or port not in self._inner.listening():
             return None
         return self._inner.connect(port)

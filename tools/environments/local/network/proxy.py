@@ -20,7 +20,7 @@ OwnPort = Callable[[int], socket.socket | None]
 
 
 class HostProxy:
-    """Answers the clients of one sandbox. ``own_port`` connects to a port on which the sandbox listens; None if it does not."""
+    """Answers the clients of one sandbox. ``own_port`` connects to a listening port of the sandbox, or returns None."""
 
     def __init__(self, policy: HostPolicy, own_port: OwnPort) -> None:
         self._policy, self._own_port = policy, own_port
