@@ -28,12 +28,12 @@ _NET = ("/dev/tcp/", "/dev/udp/")
 _IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
 _DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
 FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
-"""Folders that a session does not write to unasked."""
+"""Folders that a session cannot write to without a question."""
 _LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT
 
 
 def program_name(state: State, argv: Sequence[Value]) -> str:
-    """Return the program's name without its folder, where that is one of programs."""
+    """Return the program's name without its folder, if that is one of programs."""
     if not argv:
         return ""
     first = argv[0]
@@ -53,14 +53,14 @@ def program_name(state: State, argv: Sequence[Value]) -> str:
 
 @functools.lru_cache(maxsize=2_048)
 def is_program(path: str) -> bool:
-    """Return whether the file lies in a folder of programs."""
+    """Return whether the file is in a folder of programs."""
     return _PROGRAM.search(path) is not None
 
 
 def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> list[str]:
-    """The absolute paths that it may be; it alone, as written, where the folder is not known.
+    """Return the possible absolute paths; the text itself if the folder is unknown.
 
-    ``..`` behind a link is the folder above the one that the link leads to; ``logical``: above the link, as for ``cd``.
+    ``..`` after a link is the parent of the link's target; ``logical``: the parent of the link, as for ``cd``.
     """
     if text[:1] == "~" and re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
@@ -78,7 +78,7 @@ _MOST_CHARS = 4_096
 
 
 def behind_links(it: Walker, state: State, text: str) -> list[str]:
-    """Return the absolute paths that ``text`` may be where a ``..`` in it stands behind a link; [] where none does."""
+    """Return the possible absolute paths of ``text`` if it has a ``..`` after a link, else []."""
     if it.context.place or it.context.mounts:
         return []
     written = [text] if text[:1] == "/" else [f"{cwd}/{text}" for cwd in state.cwds]
@@ -99,7 +99,7 @@ def _undotted(it: Walker, state: State, path: str) -> str:
 
 
 def undotted(it: Walker, state: State, value: Value) -> Value:
-    """Return a word as the path that it is, where a ``..`` in it stands behind a link; any other as it is."""
+    """Return a word as its real path if it has a ``..`` after a link; any other word unchanged."""
     head, equals, text = value.text.partition("=") if value.text[:1] == "-" or "=" in value.text else ("", "", value.text)
     if ".." not in text or "\n" in text or len(text) > _MOST_CHARS:
         return value
@@ -112,12 +112,12 @@ def undotted(it: Walker, state: State, value: Value) -> Value:
 
 @functools.lru_cache(maxsize=4_096)
 def is_secret(path: str) -> bool:
-    """Return whether a path is where keys and passwords are kept. Each is asked about by many commands."""
+    """Return whether a path is a usual place of keys and passwords. Many commands ask about the same paths."""
     return _SECRET.search(path if path.startswith("/") else f"/{path}") is not None
 
 
 def content(it: Walker, state: State, path: Value) -> Value | None:
-    """Return the text that a read of ``path`` gives; None where there is certainly no such file."""
+    """Return the text that a read of ``path`` gives; None if there is certainly no such file."""
     text = path.text
     if text in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
         return state.stdin if state.stdin is not None else unknown()
@@ -141,12 +141,12 @@ def content(it: Walker, state: State, path: Value) -> Value | None:
 
 
 def at(it: Walker, state: State, path: str) -> Value | None:
-    """Return what ``content`` does for a path that is absolute and normalised."""
+    """Return the same as ``content``, for an absolute and normalised path."""
     return content(it, state, Value(path)) if path.startswith("/dev/") else _one(it, state, path)
 
 
 def comes_later(it: Walker, state: State, name: str) -> bool:
-    """Return whether commands after this line may write the file first: it is read by a trap, or by a job that waits."""
+    """Return whether later commands may write the file first: a trap reads it, or a job that waits."""
     context = it.context
     if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
         return False
@@ -188,7 +188,7 @@ def _on_disk(it: Walker, name: str) -> Value | None:
 
 
 def entry_of(it: Walker, state: State, name: str) -> Value | None:
-    """Return what the line did to the file that ``name`` (absolute) leads to; None where it did nothing."""
+    """Return the line's change to the file that ``name`` (absolute) leads to; None if there is none."""
     entry = journal.find(state.files, name)
     if entry is None and name[:1] == "/" and (there := real(it, name)) != name:
         entry = journal.find(state.files, there)
@@ -198,30 +198,30 @@ def entry_of(it: Walker, state: State, name: str) -> Value | None:
 
 
 def _is_of_environment(it: Walker, name: str) -> bool:
-    """Return whether it is a program of a virtual environment: no repository or archive brings those along."""
+    """Return whether it is a program of a virtual environment, which no repository or archive brings along."""
     found = _IN_ENVIRONMENT.fullmatch(name)
     return found is not None and it.snapshot.inspect_path(f"{found[1]}/pyvenv.cfg").kind == "file"
 
 
 def real(it: Walker, path: str) -> str:
-    """Return where the links on the disk lead, as far as the snapshot knows that."""
+    """Return the target of the links on the disk, if the snapshot knows it."""
     if HOLE in path or it.context.mounts or not follows_links(it.snapshot):
         return path
     return it.snapshot.real(path)
 
 
 def copy_of(it: Walker, path: str) -> str:
-    """Return the path that an earlier call copied or moved the file from, as far as the snapshot knows that."""
+    """Return the original path of a file that an earlier call copied or moved, if the snapshot knows it."""
     return it.snapshot.copy_of(path) if knows_origins(it.snapshot) else ""
 
 
 def origin(it: Walker, path: str) -> Taint:
-    """Return where a file came from in this session, without a look at it."""
+    """Return a file's origin in this session, without reading it."""
     return it.snapshot.taint(path) if knows_origins(it.snapshot) else Taint.NONE
 
 
 def changed(it: Walker, state: State, path: Value) -> str:
-    """Return what may have changed a file, in a way that nobody followed, before the line runs it; "" where nothing did."""
+    """Return what may have changed a file in an unknown way before the line runs it, or ""."""
     if not state.files or path.text == "-" or path.text.startswith("/dev/"):
         return ""
     for name in absolute(it, state, path.text):
@@ -254,7 +254,7 @@ def write(it: Walker, state: State, path: Value, value: Value, *, append: bool) 
 def _write(it: Walker, state: State, name: str, value: Value, *, append: bool) -> None:
     if append and state.files and name.startswith("/") and HOLE not in name:
         _sure_place(it, state, name)
-    spared = not append and "noclobber" in state.options  # what is there stays, but for `>|`
+    spared = not append and "noclobber" in state.options  # an existing file stays, except with ``>|``
     old = None
     if append or spared:
         old = _one(it, state, name) if name.startswith("/") and HOLE not in name and not is_secret(name) else None
@@ -265,7 +265,7 @@ def _write(it: Walker, state: State, name: str, value: Value, *, append: bool) -
 
 
 def _sure_place(it: Walker, state: State, name: str) -> None:
-    """Report text that is added to a file which was not there, and came from where nobody looked: it may be a link."""
+    """Report text that is appended to a new file of unknown origin: it may be a link."""
     if name in state.files:
         return
     maker = journal.maker_of(journal.find(state.files, name))
@@ -274,7 +274,7 @@ def _sure_place(it: Walker, state: State, name: str) -> None:
 
 
 def put(it: Walker, state: State, name: str, entry: Value) -> None:
-    """Note an entry of the journal, and what of it lasts."""
+    """Record an entry of the journal, and its lasting part."""
     state.write(name, entry)
     if entry.shown not in (journal.LINK, journal.DISK):
         it.found.copies[name] = ""
@@ -282,13 +282,13 @@ def put(it: Walker, state: State, name: str, entry: Value) -> None:
 
 
 def last(it: Walker, name: str, taint: Taint) -> None:
-    """Keep where a file came from beyond the line."""
+    """Keep a file's origin beyond the line."""
     if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~Taint.WRITTEN):
         it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """``@x`` and ``f=@x`` carry what the line has put into the file x, or linked there: a copied key is a key."""
+    """Return the words with ``@x`` and ``f=@x`` marked by the line's changes to the file x: a copied key is a key."""
     has_origins = knows_origins(it.snapshot)
     if not state.files and not has_origins:
         return argv
@@ -302,7 +302,7 @@ _SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sft
 
 
 def _are_keyless(it: Walker, files: Mapping[str, Value]) -> bool:
-    """Return whether none of the line's files holds a key. The same ones are asked about by one command after another."""
+    """Return whether none of the line's files holds a key. Cached, because command after command asks about the same files."""
     if it.keyless is not files:
         for entry in files.values():
             if entry.taint & Taint.SECRET or (entry.shown in _LEADS and is_secret(entry.text)):
@@ -333,12 +333,12 @@ def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
 
 
 def lost(it: Walker, text: Value) -> Value:
-    """Return what a text is that is read on, part by part, and not followed any further; what it holds is kept."""
+    """Return an unknown text for one that is read in parts and no longer followed. Its contents are recorded."""
     if text.text.strip(f"{HOLE} \n"):
         it.found.lists[text.text] = None
     return unknown(text.taint | Taint.FOUND)
 
 
 def mark(it: Walker, state: State, path: str, taint: Taint) -> None:
-    """A file gets unknown content of a kind."""
+    """Give a file unknown content of a kind."""
     write(it, state, Value(path), unknown(taint), append=False)

@@ -1,4 +1,4 @@
-"""Filters on known text: each takes its arguments, its operands and its input, and gives None where the output is unknown."""
+"""Filters on known text. Each takes its arguments, operands and input, and returns None if the output is unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _back(lines: list[str], value: Value) -> Value:
 
 
 def _set(text: str) -> str | None:
-    """The characters of one of tr's sets."""
+    """Return the characters of one of tr's sets."""
     out: list[str] = []
     at = 0
     while at < len(text):
@@ -99,7 +99,7 @@ def _tac(words: Sequence[str], operands: Sequence[str], value: Value) -> Value |
 
 
 def _count(words: Sequence[str]) -> tuple[str, int] | None:
-    """Return the number of lines or bytes that head and tail are asked for: (n or c, number)."""
+    """Return the number of lines or bytes for head and tail: (n or c, number)."""
     joined = " ".join(word for word in words if word.startswith("-") or word.lstrip("+").isdigit())
     found = re.match(r"-(?:-lines=|n ?)?(\d+)$|-(?:-bytes=|c ?)(\d+)$|$", joined)
     if found is None:

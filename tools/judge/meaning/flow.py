@@ -1,4 +1,4 @@
-"""if, case, loops and function calls: every way is followed, loops until nothing changes any more."""
+"""if, case, loops and function calls: every branch is followed, and loops are repeated until nothing changes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tools.judge.meaning.walk import Called, Walker
 from tools.judge.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
 _MAX_ROUNDS = 48
-"""Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
+"""Number of rounds of one loop that are followed exactly; then changed values become unknown."""
 _FEW_ROUNDS = 3
-"""Limit of rounds where nobody knows how many there are."""
+"""Limit of rounds if their number is unknown."""
 _LEFT_OPEN = 3
-"""Limit of states behind such a loop: one that was never run, one of a round, and all others."""
+"""Limit of states after such a loop: one without a round, one after a round, and all others."""
 _FEW_WITHIN = 2
-"""Limit of such rounds within another loop: what each loop may do is multiplied by the others."""
+"""Limit of such rounds in a nested loop, because nested loops multiply."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -48,14 +48,14 @@ def branches(it: Walker, command: If, state: State) -> list[State]:
 
 
 def _perhaps(it: Walker, body: Script, state: State) -> list[State]:
-    """Run what depends on a condition."""
+    """Run a part that depends on a condition."""
     with it.inside() as inner:
         inner.conditional += 1
         return it.script(body, state)
 
 
 def parted(state: State, op: str = "&&") -> tuple[State | None, State | None]:
-    """Return the state in which what follows a condition runs, and the one in which it does not."""
+    """Return the state that runs the part after a condition, and the one that skips it."""
     if state.flow:
         return None, state
     if state.status is not None:
@@ -95,7 +95,7 @@ def case(it: Walker, command: Case, state: State) -> list[State]:
 
 
 def _matching(it: Walker, state: State, subject: Value, words: Sequence[Word]) -> tuple[list[State], list[State]]:
-    """Return the states in which a pattern may match, and those in which none may: what follows one that does is not expanded."""
+    """Return the states in which a pattern may match, and the others. Patterns after a match are not expanded."""
     found: list[State] = []
     for word in words:
         matches = _matches(subject, expand.pattern(it, state, word))
@@ -170,7 +170,7 @@ def _looped(value: Value) -> Value:
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run one round of a loop; return the states that go on, and those that left the loop."""
+    """Run one round of a loop. Return the states that continue, and those that left the loop."""
     after: list[State] = []
     with it.inside() as inner:
         inner.loops += 1
@@ -195,7 +195,7 @@ def _settled(states: list[State]) -> tuple[list[State], list[State]]:
 
 
 def _widened(it: Walker, names: list[str], value: Value, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run any number of further rounds, with what changes in them unknown."""
+    """Run any number of further rounds, with the changed values unknown."""
     done: list[State] = []
     for _ in range(4):
         before = [one.copy() for one in states]
@@ -215,7 +215,7 @@ def _spread(states: list[State], count: int) -> list[State]:
 
 
 def blurred(before: State, after: State) -> State:
-    """``after`` with everything unknown that a round changed."""
+    """Return ``after`` with every value unknown that a round changed."""
     for name, var in list(after.vars.items()):
         old = before.vars.get(name)
         if old == var:
@@ -237,7 +237,7 @@ def blurred(before: State, after: State) -> State:
         after.cwds = ()
     if before.out is not after.out:
         piece = unknown(after.printed().taint)
-        same = before.out is not None and before.out[1] == piece  # what an earlier round already made unknown
+        same = before.out is not None and before.out[1] == piece  # already made unknown by an earlier round
         after.out = before.out if same else (before.out, piece)
     if before.files is not after.files:
         moved = {path: one for path, one in after.files.items() if path in before.files and before.files[path] != one}
@@ -288,23 +288,23 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
         rest = states
     if not done and seen and _piles_up(list(it.found.acts.values())[acts:]):
         it.act(seen[-1], [Value("@endless")], name="@endless")
-    # One that never ends is interrupted, or ends with its pipe.
+    # An endless loop is interrupted, or ends with its pipe.
     return merged(it.merge(done + rest), _LEFT_OPEN) or [one.copy() for one in seen[-1:]]
 
 
 def _fresh(states: list[State], seen: list[State]) -> list[State]:
-    """Return the states in which a round would do something that no earlier round did."""
+    """Return the states whose round would differ from every earlier one."""
     return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
 
 
 _AT_ONCE = names(
     ": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local"
 )
-"""Commands that return at once: a loop of nothing else never waits."""
+"""Commands that return at once: a loop of only these never waits."""
 
 
 def _piles_up(acts: list[Act]) -> bool:
-    """Return whether endless rounds each leave something behind - a process, a folder, more in a file - and never wait."""
+    """Return whether endless rounds each leave a process, a folder or more data in a file, and never wait."""
     here = {act.name for act in acts if not act.background and act.name}
     if not here <= _AT_ONCE:
         return False
@@ -315,7 +315,7 @@ def _piles_up(acts: list[Act]) -> bool:
 def _going(
     it: Walker, condition: Script | Word, states: list[State], done: list[State], *, until: bool, first: bool
 ) -> list[State]:
-    """The states that go into another round; the others are put into ``done``, with the status of the round before."""
+    """Return the states that enter another round. The others are added to ``done``, with the previous round's status."""
     going: list[State] = []
     for one in states:
         one_before = one.status
@@ -328,7 +328,7 @@ def _going(
                 no.status = last if not no.flow else no.status
                 done.append(no)
             if yes is not None:
-                # A (( )) between two rounds is no command: $? stays what it was.
+                # A (( )) between two rounds is not a command: $? is unchanged.
                 yes.status = one_before if isinstance(condition, Word) else yes.status
                 going.append(yes)
     return going
@@ -348,7 +348,7 @@ def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
 
 
 def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
-    """A function runs, in this shell."""
+    """Run a function in this shell."""
     context = it.context
     same = [entry for entry in context.calls if entry.name == name and any(entry.body is body.command for body in bodies)]
     if same and context.spawned > same[-1].spawned and context.conditional == same[-1].conditional:
@@ -376,7 +376,7 @@ def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments:
 
 
 def _again(before: State, state: State, arguments: tuple[Value, ...]) -> bool:
-    """Return whether a call would do the same as the call in which it stands."""
+    """Return whether a call would do the same as the call around it."""
     probe = state.copy()
     probe.positional, probe.frames, probe.status, probe.out = arguments, before.frames, before.status, before.out
     return probe.same(before) and probe.cwds == before.cwds

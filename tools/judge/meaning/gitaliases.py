@@ -1,6 +1,6 @@
-"""Aliases of git: a subcommand that git lacks stands for what a setting says, or for a program ``git-NAME``.
+"""Aliases of git: an unknown subcommand stands for a setting's text, or for a program ``git-NAME``.
 
-Settings count that the line gives (``-c``, ``--config-env``) or sets before, and those of the repository and of the account.
+Settings come from the line (``-c``, ``--config-env``, or earlier commands), the repository and the account.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMMANDS = names(
     " update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree"
     " write-tree"
 )
-"""Git's own commands, which no alias takes the place of."""
+"""Git's own commands, which an alias cannot replace."""
 
 _MOST_INCLUDED = 8
 _READS = names("--get --get-all --get-regexp --list -l --unset --unset-all --edit -e")
@@ -43,7 +43,7 @@ def _reading(argv: Values) -> Reading:
 
 
 def _aliased(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return what an alias stands for, with the words behind it; [] where the subcommand is git's own, or nobody's."""
+    """Return the text of an alias, with the words after it; [] if the subcommand is git's own, or unknown."""
     reading = _reading(argv)
     if not reading.operands:
         return []
@@ -97,7 +97,7 @@ def _folders(it: Walker, state: State, given: Sequence[GivenOption]) -> list[str
 
 
 def _settings(it: Walker, state: State, folders: Sequence[str]) -> Iterator[tuple[Value, str, str]]:
-    """Yield the settings of the account and then of the repository, with the text that they stand in."""
+    """Yield the settings of the account and then of the repository, with the text of their file."""
     files = [f"{it.now.home}/{name}" for name in (".config/git/config", ".gitconfig") if it.now.home]
     files += [file for folder in folders for file in _own_files(it, state, folder)]
     last = len(files) + _MOST_INCLUDED
@@ -110,7 +110,7 @@ def _settings(it: Walker, state: State, folders: Sequence[str]) -> Iterator[tupl
 
 
 def _own_files(it: Walker, state: State, folder: str) -> list[str]:
-    """Return the files of settings of the repository at ``folder``; its ``.git`` may be a file that names the folder."""
+    """Return the configuration files of the repository at ``folder``; its ``.git`` may be a file that names the folder."""
     git = posixpath.join(folder, ".git")
     seen = it.snapshot.inspect_path(git) if folder[:1] == "/" else None
     if seen is None or seen.kind != "file" or not (seen.text or "").startswith("gitdir:"):
@@ -125,7 +125,7 @@ def _own_files(it: Walker, state: State, folder: str) -> list[str]:
 
 
 def _set(it: Walker, state: State, argv: Values) -> None:
-    """``git config alias.x ...``: what the file of settings holds from then on."""
+    """Record ``git config alias.x ...`` in the configuration file."""
     reading = _reading(argv)
     at = reading.operands[0] if reading.operands else len(argv)
     if at >= len(argv) or argv[at].text != "config":

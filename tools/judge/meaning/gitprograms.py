@@ -1,6 +1,6 @@
-"""Programs that git runs because files or words of a call say so: helpers on PATH, scripts of hooks, settings in included files.
+"""Programs that git runs because of files or words of a call: helpers on PATH, hooks, settings in included files.
 
-Only files of the session's own count: what was there before is the project's.
+Only the session's own files count: existing files are the project's.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _RUN = Regex(
     r"pager\..*|.*(?:pager|editor|fsmonitor|command|askpass|proxy|external|textconv|driver|clean|smudge|process|cmd|program|helper)",
     re.IGNORECASE,
 )
-"""Keys of settings whose value git runs."""
+"""Keys of settings with a value that git runs."""
 _MOST = 20
 
 
 def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], Sequence[str]]) -> list[Inner]:
-    """Return what git runs beside its subcommand, which is at ``at``; ``tops`` finds the repositories that it works in."""
+    """Return the programs that git runs besides its subcommand at ``at``; ``tops`` finds its repositories."""
     sub, rest = argv[at].text, argv[at + 1 :]
     found: list[Inner] = []
     if sub in _CONNECTS:
@@ -81,7 +81,7 @@ def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], S
 
 
 def _hooks(it: Walker, state: State, folder: str, sub: str, own: Sequence[str]) -> Iterator[str]:
-    """Yield the hooks of the repository that name files of the session's own."""
+    """Yield the hooks of the repository that name the session's own files."""
     if not (inside := _inside(folder, own)):
         return
     for name in _HOOKS[sub].split():
@@ -91,7 +91,7 @@ def _hooks(it: Walker, state: State, folder: str, sub: str, own: Sequence[str]) 
 
 
 def _set_programs(it: Walker, state: State, folder: str, own: Sequence[str]) -> Iterator[str]:
-    """Yield the commands in the repository's settings that name files of the session's own."""
+    """Yield the commands in the repository's settings that name the session's own files."""
     inside = _inside(folder, own)
     text = filestate.content(it, state, Value(f"{folder}/.git/config")) if inside else None
     for key, value in pairs(text.text) if text is not None else ():
@@ -100,7 +100,7 @@ def _set_programs(it: Walker, state: State, folder: str, own: Sequence[str]) -> 
 
 
 def _inside(folder: str, own: Sequence[str]) -> tuple[str, ...]:
-    """Return the session's own files below ``folder``, from there, each with a slash before it."""
+    """Return the session's own files below ``folder``, relative to it, each with a leading slash."""
     return tuple(file[len(folder) :] for file in own if file.startswith(f"{folder}/"))
 
 
@@ -114,7 +114,7 @@ def _holds_settings(file: str) -> bool:
 
 
 def _included(it: Walker, state: State, folder: str) -> Iterator[str]:
-    """Yield the settings, as ``KEY=VALUE``, of files of the session's own that the repository's settings include."""
+    """Yield the settings, as ``KEY=VALUE``, in the session's own files that the repository's settings include."""
     git = f"{folder}/.git"
     texts = [(f"{git}/config", filestate.content(it, state, Value(f"{git}/config")))]
     for file, text in texts:

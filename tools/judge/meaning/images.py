@@ -1,7 +1,7 @@
-"""Dockerfiles and compose files of the session's own: what leaves the container that they build or start.
+"""Dockerfiles and compose files of the session: effects outside the container that they build or start.
 
-What a build does inside is gone with it, or in its image. What it sends away is not: files that it was given count by the names
-that they have on the host. A service of a compose file is judged as the ``docker run`` that it stands for.
+Effects inside a build end with it, or stay in its image. Data that it sends away does not: files that it got count under their
+names on the host. A service of a compose file is judged as the equivalent ``docker run``.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def _built(it: Walker, state: State, argv: Values, reading: Reading, operands: S
 
 
 def _secret(value: str) -> tuple[str, str] | None:
-    """``--secret id=k,src=FILE``: its name, and the file."""
+    """Return the name and the file of ``--secret id=k,src=FILE``."""
     parts = dict(part.partition("=")[::2] for part in value.split(","))
     source = parts.get("src") or parts.get("source")
     return (parts["id"], source) if source and "id" in parts else None
 
 
 def _runs(text: Value, context: str, secrets: Sequence[tuple[str, str]]) -> Iterator[Inner]:
-    """Yield the commands of RUN, with the files of the host that are theirs to read."""
+    """Yield the commands of RUN, with the host's files that they can read."""
     folder = "/"
     copied: list[tuple[str, Value]] = []
     for name, rest in _instructions(text.text):
@@ -106,7 +106,7 @@ def _runs(text: Value, context: str, secrets: Sequence[tuple[str, str]]) -> Iter
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield a Dockerfile's instructions, whole: with the lines that they go on in, and their here-documents."""
+    """Yield a Dockerfile's instructions, complete with continued lines and here-documents."""
     lines = iter(text.replace("\r\n", "\n").splitlines())
     for line in lines:
         if not line.strip() or line.lstrip()[:1] == "#":
@@ -171,7 +171,7 @@ def _of_compose(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _started(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the options and the command that a service's lines give."""
+    """Return the options and the command in a service's lines."""
     options: list[str] = []
     command: list[str] = []
     key = ""
@@ -198,7 +198,7 @@ _LONG_MOUNT = frozenset({"type", "source", "target", "read_only"})
 
 
 def _single(name: str, rest: str) -> list[str]:
-    """Return the option that one line of a service stands for."""
+    """Return the option for one line of a service."""
     if name == "privileged" and rest == "true":
         return ["--privileged"]
     if name in _SINGLE:
@@ -208,11 +208,11 @@ def _single(name: str, rest: str) -> list[str]:
     return []
 
 
-# -- files that a build puts on the host -------------------------------------------------------------------------------
+# -- files that a build writes to the host -----------------------------------------------------------------------------
 
 
 def _output(it: Walker, state: State, argv: Values) -> None:
-    """``docker build -o FOLDER``: the image's files, whatever they are."""
+    """Record ``docker build -o FOLDER``: the image's unknown files."""
     reading = read([value.text for value in argv], "", _VALUED)
     if not _BUILDS.intersection(argv[at].text for at in reading.operands[:2]):
         return
@@ -230,7 +230,7 @@ _CP_VALUED = names("-H --host -c --context --config -l --log-level")
 
 
 def _copied_out(it: Walker, state: State, argv: Values) -> None:
-    """``docker cp CONTAINER:PATH FOLDER``: files of which nothing is known."""
+    """Record ``docker cp CONTAINER:PATH FOLDER``: unknown files."""
     given = [argv[at] for at in read([value.text for value in argv], "", _CP_VALUED).operands]
     words = [value.text for value in given]
     at = words.index("cp") + 1 if "cp" in words[:2] else len(words)

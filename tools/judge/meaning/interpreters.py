@@ -1,4 +1,4 @@
-"""Interpreters of other languages: which of their arguments is code, and which a file of it."""
+"""Interpreters of other languages: the arguments that are code, and the files of code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", 
 
 
 class InterpreterOptions(NamedTuple):
-    """``code``: options whose value is code; ``file``: whose value is a file of it. ``valued``: others with a value.
+    """The options of an interpreter. ``code``: options with code; ``file``: with a file of it; ``valued``: others with a value.
 
-    ``attached``: letters after which the rest of a cluster is a value (``perl -i.bak``). ``first``: the operand at that
-    place is code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there, where it
-    is given none. ``sub``: first words after which code follows (``deno eval``). ``runs``: subcommands that run a file, or ``-``.
-    ``checks``: options by which it only reads the code. ``tests``: one by which each operand is a test, or a folder of them.
+    ``attached``: letters that take the rest of a cluster as a value (``perl -i.bak``). ``first``: the operand at that place is
+    code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there if it gets none.
+    ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options that
+    make it only read the code. ``tests``: an option that makes each operand a test, or a folder of tests.
     """
 
     language: str
@@ -37,8 +37,10 @@ class InterpreterOptions(NamedTuple):
 
 
 class FoundCode(NamedTuple):
-    """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin;
-    ``modules``: files that are run instead of a library's where they are there. ``tests``: files, patterns and folders of tests.
+    """The code in a command. ``pieces``: code, with its place; ``files``: paths of code; ``args``: its arguments; ``reads``: from
+    stdin.
+
+    ``modules``: files that run instead of a library's, if they exist. ``tests``: files, patterns and folders of tests.
     """
 
     pieces: list[Value]
@@ -185,7 +187,7 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
 
 
 def _of_vim(found: FoundCode, operands: list[Value]) -> FoundCode:
-    """Take vim's input as commands, or keys, where it is no text to edit and no command ends vim before."""
+    """Treat vim's input as commands or keys, unless it is text to edit or a command ends vim before."""
     ended = any(_LEAVES.match(piece.text) for piece in found.pieces)
     return found._replace(args=operands, reads=not ended and all(value.text != "-" for value in operands))
 
@@ -194,7 +196,7 @@ _LEAVES = Regex(r"[\s:]*(?:(?:sil(?:ent)?!?)\s+)?(?:%?w?q(?:a|all|uit)?|wqa(?:ll
 
 
 def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | None:
-    """``node --check FILE``, ``node --test FOLDER``: no script is run as usual; None where one is."""
+    """Return the code of ``node --check FILE`` or ``node --test FOLDER``, which run no script as usual; else None."""
     texts = [value.text for value in argv]
     given: set[str] = set()
     at = 1
@@ -213,7 +215,7 @@ def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | Non
 
 
 def _is_silent(text: str, before: Sequence[Value]) -> bool:
-    """``vim -es``, ``vim -e -s``: what follows is no script, as it would be behind ``-s`` alone."""
+    """Return whether this is ``vim -es`` or ``vim -e -s``: the next word is not a script, as after ``-s`` alone."""
     return re.fullmatch(r"-[a-zA-Z]*[eE]s[a-zA-Z]*", text) is not None or (
         text == "-s" and any(one.text in ("-e", "-E") for one in before)
     )
@@ -247,7 +249,7 @@ _MODULE_OPTIONS = frozenset(
 
 
 def _of_module(args: Sequence[Value], found: FoundCode) -> None:
-    """``python -m timeit CODE``, ``python -m cProfile FILE``: modules that run what they are given."""
+    """Add the code of ``python -m timeit CODE`` or ``python -m cProfile FILE``: modules that run their arguments."""
     found.args.extend(args)
     name = args[0].text if args else ""
     if name != "timeit" and name not in _RUN_FILES:
@@ -265,7 +267,7 @@ def _of_module(args: Sequence[Value], found: FoundCode) -> None:
 
 
 def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at: int, found: FoundCode) -> int:
-    """Short options in one word: ``perl -lane CODE``, ``python3 -Ic CODE``, ``psql -cCODE``."""
+    """Parse short options in one word: ``perl -lane CODE``, ``python3 -Ic CODE``, ``psql -cCODE``. Return the next index."""
     text = value.text
     for index, letter in enumerate(text[1:], start=1):
         for names, into in ((spec.code, found.pieces), (spec.file, found.files)):
@@ -305,7 +307,7 @@ def _operands(spec: InterpreterOptions, found: FoundCode, operands: list[Value])
 
 
 def _modules(name: Value) -> tuple[Value, ...]:
-    """``python -m NAME``: the working folder comes before all libraries."""
+    """Return the files of ``python -m NAME``: the working folder comes before all libraries."""
     if not name.known or not all(map(str.isidentifier, name.text.split("."))):
         return ()
     path = name.text.replace(".", "/")

@@ -1,14 +1,13 @@
 """The journal of a line's effects on files: what each command created, replaced, moved, linked, or may have changed.
 
-``State.files`` is the journal, by absolute path, so that it goes wherever a state goes. Nothing counts as gone: a command that
-removes or moves may fail, and what was there would run. An entry is the content that a file has
-from then on; or, told by its ``shown``:
+``State.files`` is the journal, by absolute path, so each state has its own. No file counts as gone: a command that removes or
+moves it may fail, and the old content would run. An entry is a file's content from then on, or by its ``shown``:
 
-- a link (LINK): its text is the absolute path that it leads to
-- what was at a path of the disk before the line, copied or moved (DISK): its text is that path
-- a file that something changed in a way that nobody follows: its text is unknown, ``shown`` says what did
+- a link (LINK): its text is the absolute path of the target
+- a path of the disk from before the line, copied or moved (DISK): its text is that path
+- a file changed in an unknown way: its text is unknown, ``shown`` names the cause
 
-``inside(folder)`` is the key of an entry for all that lies in a folder; a key with a HOLE stands for any file of such a name.
+``inside(folder)`` is the key of an entry for all files in a folder; a key with a HOLE stands for any file with such a name.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ def on_disk(path: str, taint: Taint = Taint.NONE) -> Value:
 
 
 def changed_by(maker: str, taint: Taint = Taint.NONE) -> Value:
-    """Return the entry of a file that ``maker`` (a command, for people) may have changed."""
+    """Return the entry of a file that ``maker`` (a command, for users) may have changed."""
     return unknown(taint | Taint.LOCAL, shown=_BY + maker)
 
 
 def maker_of(entry: Value | None) -> str:
-    """Return what changed the file, where nobody knows how; else ""."""
+    """Return what changed the file in an unknown way, else ""."""
     return entry.shown[len(_BY) :] if entry is not None and entry.shown.startswith(_BY) else ""
 
 
 def inside(folder: str) -> str:
-    """Return the key of an entry for all that lies in ``folder``."""
+    """Return the key of an entry for all files in ``folder``."""
     return f"{folder.rstrip('/')}/**"
 
 
 class _Noted(dict[str, Value]):
-    """A journal that remembers, in ``free``, folders to which and above which nothing happened: a file in them is what it was.
+    """A journal that caches unchanged folders in ``free``: no entry concerns them or their parents.
 
-    ``names`` are its keys as one text, each behind a NUL, once somebody has asked for what lies below a folder.
+    ``names`` are its keys as one text, each after a NUL, built when the files below a folder are first needed.
     """
 
     __slots__ = ("free", "names")
@@ -62,7 +61,7 @@ class _Noted(dict[str, Value]):
 
 
 def written(files: Files, path: str, entry: Value) -> Files:
-    """Return the journal with one entry more."""
+    """Return the journal with one more entry."""
     new = _Noted(files)
     new[path] = entry
     of_folder = entry.shown == LINK or entry.shown == DISK or path.endswith("/**")
@@ -72,7 +71,7 @@ def written(files: Files, path: str, entry: Value) -> Files:
 
 
 def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
-    """Return the entry that a read of ``path`` meets, links followed; None where the line did nothing to it."""
+    """Return the entry that a read of ``path`` meets, links followed; None if the line did not change it."""
     found = files.get(path)
     if found is None:
         at = path.rfind("/")
@@ -84,7 +83,7 @@ def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
         return found
     if found.shown != LINK:
         return found
-    if not hops:  # a link that leads round
+    if not hops:  # a circular link
         return on_disk(path)
     return find(files, found.text, hops - 1) or on_disk(found.text)
 
@@ -117,7 +116,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def through(files: Files, path: str) -> str:
-    """Return the path that a write to ``path`` reaches by the links that the line made."""
+    """Return the path that a write to ``path`` reaches through the line's links."""
     if "/" in path and isinstance(files, _Noted) and path[: path.rfind("/")] in files.free:
         here = files.get(path)
         if here is None or here.shown != LINK:
@@ -134,7 +133,7 @@ def through(files: Files, path: str) -> str:
 
 
 def perhaps_written(files: Files, path: str) -> str:
-    """Return what may have written ``path`` under a name that was only partly known; "" where nothing did."""
+    """Return what may have written ``path`` under a partly unknown name, or ""."""
     for key, entry in files.items():
         if HOLE in key and key != path:
             start, _, rest = key.partition(HOLE)
@@ -145,7 +144,7 @@ def perhaps_written(files: Files, path: str) -> str:
 
 
 def anywhere(files: Files, start: str) -> str:
-    """Return what changed a folder that a path with this known start may lie in; "" where nothing did."""
+    """Return what changed a folder that may contain a path with this known start, or ""."""
     for key, entry in files.items():
         if key.endswith("/**") and (maker := maker_of(entry)) and (start.startswith(key[:-2]) or key.startswith(start)):
             return maker
@@ -153,13 +152,13 @@ def anywhere(files: Files, start: str) -> str:
 
 
 def without(files: Files, path: str) -> dict[str, Value]:
-    """Return the journal without ``path`` and what lies below it."""
+    """Return the journal without ``path`` and everything below it."""
     below = f"{path.rstrip('/')}/"
     return {key: entry for key, entry in files.items() if key != path and not key.startswith(below)}
 
 
 def holds(files: Files, folder: str) -> bool:
-    """Return whether the line did something to what lies in ``folder``."""
+    """Return whether the line changed anything in ``folder``."""
     if not isinstance(files, _Noted):
         below = f"{folder}/"
         return any(key.startswith(below) for key in files)
@@ -168,9 +167,9 @@ def holds(files: Files, folder: str) -> bool:
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:
-    """Return the journal after ``target`` got what is known of ``source`` and of what lies in it.
+    """Return the journal after ``target`` got the known facts of ``source`` and its contents.
 
-    What is known of ``source`` stays: a command that moves it may fail.
+    The facts of ``source`` stay, because a command that moves it may fail.
     """
     below = f"{source.rstrip('/')}/"
     kept = {target + key[len(source) :]: entry for key, entry in files.items() if key == source or key.startswith(below)}
@@ -178,5 +177,5 @@ def placed(files: Files, source: str, target: str, taint: Taint) -> Files:
 
 
 def changed(files: Files, folder: str, maker: str, taint: Taint = Taint.NONE) -> Files:
-    """Return the journal after ``maker`` may have changed all that lies in ``folder``."""
+    """Return the journal after ``maker`` may have changed everything in ``folder``."""
     return {**without(files, folder), inside(folder): changed_by(maker, taint)}

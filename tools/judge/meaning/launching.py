@@ -1,4 +1,4 @@
-"""Launchers that give a command another look at the files (bwrap), and the helpers that a program itself starts by PATH."""
+"""Launchers that give a command another view of the files (bwrap), and helpers that a program starts through PATH."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ONE_AFTER = names(
 
 
 def _read(argv: Values) -> tuple[list[tuple[str, Value]], Value | None, list[Value]]:
-    """Return what is bound under another name, the folder that it goes to, and the command."""
+    """Return the folders bound under another name, the start folder, and the command."""
     at, binds, cwd = 1, list[tuple[str, Value]](), None
     while at < len(argv) and argv[at].text[:1] == "-":
         option = argv[at].text
@@ -44,13 +44,13 @@ def _read(argv: Values) -> tuple[list[tuple[str, Value]], Value | None, list[Val
 
 
 def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
-    """The command as if all were called as outside."""
+    """Return the command as if all paths were the same as outside."""
     _, cwd, command = _read(argv)
     return [Inner(argv=command, cwd=cwd)] if command else []
 
 
 def _bound(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The command with the names that files have inside, where they are others."""
+    """Return the command with its files' names inside, if they differ."""
     binds, cwd, command = _read(argv)
     if not binds or not command:
         return []
@@ -67,7 +67,7 @@ _MACHINE = Regex(
 
 
 def _setarch(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``setarch [MACHINE] [OPTIONS] COMMAND``"""
+    """Return the command of ``setarch [MACHINE] [OPTIONS] COMMAND``."""
     rest = list(argv[1:])
     if rest and (_MACHINE.fullmatch(rest[0].text) or HOLE in rest[0].text):
         rest = rest[1:]
@@ -82,14 +82,14 @@ _SCRIPT_COMMAND = Regex(r"-[a-zA-Z]*c|--command(?:=.*)?|-c.*")
 
 
 def _script(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``script``: without a command, its shell reads what it is given."""
+    """Return the input of ``script`` without a command: its shell reads it."""
     if stdin is None or any(map(_SCRIPT_COMMAND.fullmatch, (value.text for value in argv[1:]))):
         return []
     return [Inner(text=stdin, own=True)]
 
 
 def _own_shell(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The shell that SHELL names, where it is a file of the session's own."""
+    """Return the shell in SHELL, if it is one of the session's own files."""
     named = preset.given(it, state, ["SHELL"])
     return [Inner(argv=[one], own=True) for one in named if owned.content(it, state, one.text) is not None]
 
@@ -98,7 +98,7 @@ _ED_RUNS = Regex(r"^[\d,.$%;]*(?:[rwe]\s*)?!(.+)$", re.MULTILINE)
 
 
 def _ed(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``ed '!COMMAND'``, and the lines of its input that run one."""
+    """Return the command of ``ed '!COMMAND'``, and the lines of its input that run one."""
     if not any(value.text[:1] == "!" for value in argv[1:]):
         return []  # a file is edited: its input is read as code
     found = [value._replace(text=value.text[1:], shown="") for value in argv[1:] if value.text[:1] == "!"]
@@ -124,13 +124,13 @@ _HELPERS = {
     "gpg": "gpg-agent pinentry* dirmngr",
     "gdb": "gdbserver debuginfod*",
 }
-"""Programs that others start by their names alone: patterns."""
+"""Programs that others start by name only, as patterns."""
 
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 
 
 def helpers(it: Walker, state: State, name: str, path: str) -> Iterator[str]:
-    """Yield the session's own files in folders of PATH which the program ``name`` would start by itself."""
+    """Yield the session's own files in folders of PATH that the program ``name`` would start itself."""
     wanted = _HELPERS.get(name, "").split()
     for entry in path.split(":") if wanted else ():
         for folder in filestate.absolute(it, state, entry or "."):
@@ -139,14 +139,14 @@ def helpers(it: Walker, state: State, name: str, path: str) -> Iterator[str]:
 
 
 def _in(it: Walker, state: State, start: str, wanted: Sequence[str]) -> Iterator[str]:
-    """Yield the session's own files whose paths are ``start`` and one of the names that are wanted."""
+    """Yield the session's own files whose path is ``start`` plus one of the wanted names."""
     for file in owned.below(it, state, posixpath.dirname(start), "", deep=False):
         if file.startswith(start) and any(fnmatch.fnmatchcase(file[len(start) :], one) for one in wanted):
             yield file
 
 
 def _compiler(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """``gcc -B PREFIX``: its parts out of a folder of the session's own."""
+    """Return the parts of ``gcc -B PREFIX`` in a folder of the session's own files."""
     words = [value.text for value in argv]
     given = [words[at + 1] if word == "-B" else word[2:] for at, word in enumerate(words[:-1], 0) if word[:2] == "-B"]
     given += [words[-1][2:]] if words[-1][:2] == "-B" else []
@@ -162,7 +162,7 @@ _READS_WORDS = names("gcc g++ cc c++ clang clang++ gfortran ld ld.gold ld.lld go
 
 
 def expanded(it: Walker, state: State, name: str, argv: Values) -> Values:
-    """Return ``argv`` with the words of the files that stand in it as ``@FILE``, as compilers take them."""
+    """Return ``argv`` with the words of the files given as ``@FILE``, as compilers accept them."""
     if name not in _READS_WORDS or not any(value.text[:1] == "@" for value in argv):
         return argv
     found: list[Value] = []

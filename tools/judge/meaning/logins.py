@@ -1,4 +1,4 @@
-"""Programs that run a command as somebody else, or with other variables: ``env``, ``su``, ``runuser``."""
+"""Programs that run a command as another user, or with other variables: ``env``, ``su``, ``runuser``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tools.judge.options import GivenOption, path_of, read
 Values = Sequence[Value]
 
 _ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
-"""``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
+"""``env`` accepts names that no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
 _MOST_SPLITS = 20
 
 
 def env(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Find the command of ``env``; the words of ``-S`` stand where the option stood."""
+    """Return the command of ``env``, with the words of ``-S`` in place of the option."""
     for _ in range(_MOST_SPLITS):
         reading = read([value.text for value in argv], "env")
         split = next((one for one in reading.options if one.name == "--split-string" or one.name == "-S"), None)
@@ -79,7 +79,7 @@ _VARIABLE = Regex(r"(\\.)|\$\{\w+\}", re.DOTALL)
 
 
 def split_words(text: str) -> list[str]:
-    """Split the text of ``env -S`` by its own rules: quotes, escapes of which ``\\_`` is a blank, ``${NAME}``, comments."""
+    """Split the text of ``env -S`` by its own rules: quotes, escapes (``\\_`` is a blank), ``${NAME}``, comments."""
     found: list[str] = []
     open_word = False
     for match in _PIECE.finditer(text):
@@ -109,7 +109,9 @@ _COMMANDS = frozenset({"-c", "--command", "--session-command"})
 
 
 def su(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Find what ``su`` and ``runuser`` run: the words of ``runuser -u``, the last ``-c``, or a shell with what follows USER."""
+    """Return the command of ``su`` and ``runuser``: the words of ``runuser -u``, the last ``-c``, or a shell with the words after
+    USER.
+    """
     reading = read([value.text for value in argv], path_of(argv[0].text.rpartition("/")[2]))
     operands = [argv[at] for at in reading.operands]
     if any(one.name in ("-u", "--user") for one in reading.options):

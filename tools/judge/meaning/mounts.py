@@ -1,4 +1,4 @@
-"""Effects of a container on the host's folders that it is given: the same files, under the names that they have outside."""
+"""Effects of a container on the host's folders that it got: the same files, under their names outside."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CHANGES = names(
     "rm unlink rmdir shred truncate find dd mv cp ln install rsync chmod chown chgrp setfacl chattr tee sponge touch sed perl"
     " tar unzip git curl wget nc ncat"
 )
-"""Programs that change or send the files they are given. Anything else that a container does stays in it."""
+"""Programs that change or send their files. Any other effect of a container stays in it."""
 
 SENDS = names("git curl wget nc ncat rsync")
-"""Programs that send files: a copy that is sent away is as good as the file."""
+"""Programs that send files: a sent copy is as good as the file."""
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
-"""Programs whose first operand is no path."""
+"""Programs with a first operand that is not a path."""
 
 _BEFORE_PATH = Regex(r"(?:-\w|(?:-*[\w-]+=)?@|-*[\w-]+=)(?=/)")
 _GLOB = Regex(r"[*?\[]")
@@ -32,12 +32,15 @@ _GLOB = Regex(r"[*?\[]")
 def outside(
     mounts: Mounts, name: str, argv: Sequence[Value], redirects: Sequence[RedirectTarget], cwds: Sequence[str]
 ) -> tuple[Sequence[Value], Sequence[RedirectTarget], tuple[str, ...]] | None:
-    """The words, redirects and folders of a command in a container as the host would name them; None where it touches none of
-    the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
+    """Return a container command's words, redirects and folders as the host names them; None if it touches none of the host's
+    files.
+
+    The container's own paths are left out, or are replaced by a file in /tmp.
+    """
     places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
     own = bool(cwds) and not places
     whole = ("/", "/") in mounts
-    """It sees all of the host, some of it twice: what it reads counts as well."""
+    """The container sees all of the host, some of it twice, so its reads count as well."""
     start = tuple(cwds) if own or whole else ()
     files = [
         RedirectTarget(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, start)
@@ -50,7 +53,7 @@ def outside(
         option = value.text[:1] == "-" and _BEFORE_PATH.match(value.text) is None
         found = [value] if option else _paths(mounts, value, start)
         if whole and len(found) == 1 and value.text[:1] != "/":
-            found = [value]  # a mode, a script, or a file that has no other name
+            found = [value]  # a mode, a script, or a file without another name
         words += found or ([_elsewhere(value)] if name in _FROM_TO else [])
         operands += not option
         if found and not option:
@@ -61,11 +64,11 @@ def outside(
 
 
 def _elsewhere(value: Value) -> Value:
-    return Value(f"/tmp/{HOLE}", Taint.UNKNOWN, shown=value.for_people())  # noqa: S108 - told apart, not used
+    return Value(f"/tmp/{HOLE}", Taint.UNKNOWN, shown=value.for_people())  # noqa: S108 - compared, not used
 
 
 def _paths(mounts: Mounts, value: Value, cwds: Sequence[str]) -> list[Value]:
-    """Return a word's names outside; [] for the container's own files. ``cwds``: the container's folders it may run in."""
+    """Return a word's names outside; [] for the container's own files. ``cwds``: the container's possible folders."""
     text = value.text
     before = _BEFORE_PATH.match(text)
     start = before.end() if before is not None else 0
@@ -79,12 +82,12 @@ def _paths(mounts: Mounts, value: Value, cwds: Sequence[str]) -> list[Value]:
 
 
 def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the files that the line has written into the mounted folders, by their names inside."""
+    """Return the files that the line wrote into the mounted folders, by their names inside."""
     return {to + path[len(place) :]: value for to, place in mounts for path, value in files.items() if under(path, place)}
 
 
 def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
-    """The host's names for it. ``above``: a folder that a mount lies in stands for what is mounted."""
+    """Return the host's names for it. ``above``: a folder that contains a mount stands for the mounted folder."""
     text = posixpath.normpath(value.text)
     glob = _GLOB.search(text) if value.pattern else None
     sure = text if glob is None else text[: glob.start()].rpartition("/")[0] or "/"
