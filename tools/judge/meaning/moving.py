@@ -64,7 +64,7 @@ def popd(call: BuiltinCall) -> list[State]:
 
 
 def put(state: State, place: str, value: Value) -> None:
-    """Assign an element of DIRSTACK: ``popd`` goes there."""
+    """Assign an element of DIRSTACK, from which ``popd`` takes the new working folder."""
     folders = _folders(state)
     if place.isdigit() and 0 < int(place) < len(folders):
         folders[int(place)] = (value.text,) if value.text[:1] == "/" and value.known else ()
@@ -74,13 +74,16 @@ def put(state: State, place: str, value: Value) -> None:
 
 
 def _place(word: Value) -> int | None:
-    """Return the place in the list of folders that ``+N`` names; None for another word. ``-N`` counts from its unknown end."""
+    """Return the place of ``+N`` in the list of folders; None for any other word.
+
+    ``-N`` counts from the end of the list, which is unknown.
+    """
     match = _PLACE.fullmatch(word.text)
     return None if match is None else int(match[2]) if match[1] == "+" else _MOST
 
 
 def _folders(state: State) -> list[Folders]:
-    """The folders as ``dirs`` lists them, the working folder first; below them may be those of earlier calls."""
+    """Return the folders in the order of ``dirs``, the working folder first. Folders of earlier calls may follow."""
     return [state.cwds, *reversed(state.stack)]
 
 
@@ -89,7 +92,7 @@ def _stack(state: State, folders: list[Folders]) -> None:
 
 
 def _entered(call: BuiltinCall, folders: list[Folders]) -> list[State]:
-    """Make this the list of folders, and go to the first."""
+    """Replace the list of folders, and make the first one the working folder."""
     state = call.state
     _stack(state, folders)
     if folders[0] != state.cwds:
@@ -105,7 +108,7 @@ def _forget(state: State) -> None:
 
 
 def _searched(it: Walker, state: State, text: str) -> list[str]:
-    """Return the paths that ``cd`` tries for a word: by CDPATH, and as the name of a variable where that is switched on."""
+    """Return the paths that ``cd`` tries for a word: by CDPATH and, if ``cdable_vars`` is set, by a variable of that name."""
     found = [text]
     if text.startswith(("/", "./", "../")) or text in (".", ".."):
         return found
@@ -147,14 +150,14 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
 
 
 def _found_folders(it: Walker, state: State, target: Value) -> tuple[str, ...]:
-    """Return the folders that a pattern may match, a HOLE in place of what is not known; () where they may be anywhere."""
+    """Return the folders that a pattern may match, with HOLE for unknown parts; () if they may be anywhere."""
     text = f"./{target.text}" if target.text[:1] == HOLE else target.text
     found = filestate.absolute(it, state, text)
     return tuple(dict.fromkeys(found)) if all(path[0] == "/" for path in found) else ()
 
 
 def _processes(it: Walker, state: State, target: str) -> tuple[str, ...]:
-    """Return the folders below /proc that an only partly known one may be."""
+    """Return the folders below /proc that a partly unknown path may be."""
     found: list[str] = []
     for path in filestate.absolute(it, state, target):
         known = _UNKNOWN.split(path, maxsplit=1)[0].rpartition("/")[0]

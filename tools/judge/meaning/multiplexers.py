@@ -1,7 +1,7 @@
-"""Terminal multiplexers (tmux, screen, zellij, dtach): which lines they run or type, and what else they do to terminals.
+"""Terminal multiplexers (tmux, screen, zellij, dtach): the lines that they run or type, and their other effects on terminals.
 
-A whole line that is sent to a named session of the default server is that line. All else that types, and whatever may reach a
-terminal at which a person sits, is for a person to see: a key may answer a prompt.
+A whole line sent to a named session of the default server is judged as that line. Everything else that types, and everything
+that may reach a terminal used by a person, is a question to a person: a key may answer a prompt.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ Values = Sequence[Value]
 
 @dataclass(slots=True)
 class Driven:
-    """``lines``: what is run, or typed and sent off. ``targets``: the sessions that lines are typed into. ``asks``: it does more
-    than that, or it isn't known what.
+    """What a command of a multiplexer drives.
+
+    ``lines`` are run, or typed and sent. ``targets`` are the sessions that get typed lines. ``asks`` is True if the command does
+    more, or something unknown.
     """
 
     lines: list[Inner] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     asks: bool = False
     typed: list[tuple[str, str]] = field(default_factory=list)
-    """Lines, with the session that each is typed or started in."""
+    """Lines, each with the session that it is typed or started in."""
 
 
 def driven(name: str, argv: Values) -> Driven:
@@ -39,7 +41,7 @@ def driven(name: str, argv: Values) -> Driven:
 
 
 def _line(found: Driven, target: str, text: Value) -> None:
-    """Note a line that is typed into a session, in a folder that nobody knows."""
+    """Add a line that is typed into a session. Its working folder is unknown."""
     found.targets.append(target)
     found.typed.append((target, text.text))
     found.lines.append(Inner(text=text, own=True, cwd=unknown()))
@@ -48,7 +50,9 @@ def _line(found: Driven, target: str, text: Value) -> None:
 
 
 _NAMED = Regex(r"=?(?:\d+\.)?[A-Za-z_][\w+-]*(?::[\w+.-]*|\.\d+)?")
-"""A session with a name that somebody gave it, and a window or pane in it; ``0`` is one that a person began without."""
+"""A session with a given name, and a window or pane in it. A name such as ``0`` is a session that a person began without a
+name.
+"""
 
 _ANSWER = Regex(
     r"|.|\d+|y(?:es)?|no?|once|path|session|task|always|deny|(?:u|m|uses|until|minutes)\s+\d+|[:!].*|/[\w@-]+(?:\s.*)?",
@@ -67,7 +71,7 @@ _SHOWS = frozenset(
     """.split()
 )
 _SHOWS_WITH_P = frozenset({"display", "display-message", "capturep", "capture-pane"})
-"""Commands that only print with ``-p``."""
+"""Commands that only print if they have ``-p``."""
 _NEW = frozenset({"new", "new-session"})
 _SENDS = frozenset({"send", "send-keys"})
 _RUNS = (
@@ -97,7 +101,7 @@ def _tmux(argv: Values, found: Driven) -> None:
 
 
 def _commands(argv: Values) -> Iterator[list[Value]]:
-    """Split at ``;``, which is a word or the end of one."""
+    """Split at ``;``, which may be a word of its own or the end of a word."""
     command: list[Value] = []
     for value in argv:
         if value.text.endswith(";") and not value.text.endswith("\\;"):
@@ -136,7 +140,7 @@ def _of_tmux(command: list[Value], found: Driven) -> None:
 
 
 def _runs(rest: list[Value], found: Driven, *, is_new: bool) -> None:
-    """``new-session -d -s dev 'npm run dev'``: a shell reads one word, several are a command as it is."""
+    """Read ``new-session -d -s dev 'npm run dev'``: one word is code for a shell, several words are a command."""
     at = 0
     environment: dict[str, Value] = {}
     cwd: Value | None = None
@@ -194,7 +198,7 @@ def _send_keys(rest: list[Value], found: Driven) -> None:
 
 
 def _typed(found: Driven, target: str, text: Value) -> None:
-    """Note text that is typed: whole lines, if it ends as one; else a person may have begun the line, or may end it."""
+    """Add typed text: whole lines if it ends with a line end. Otherwise a person may have begun the line, or may end it."""
     _line(found, target, text)
     if text.text[-1:] not in ("\n", "\r"):
         found.asks = True
@@ -259,7 +263,7 @@ def _zellij(argv: Values, found: Driven) -> None:
 
 
 def _attached(argv: Values, found: Driven) -> None:
-    """``dtach -n SOCKET COMMAND``, ``abduco -n NAME COMMAND``"""
+    """Read ``dtach -n SOCKET COMMAND`` and ``abduco -n NAME COMMAND``."""
     words = [value.text for value in argv]
     found.asks = "-p" in words or any(HOLE in word for word in words[1:2])
     mode = next((at for at, word in enumerate(words) if word in ("-c", "-n", "-A", "-N")), len(words))
@@ -281,7 +285,7 @@ READERS = {
 """Readers of the multiplexers' arguments, by program."""
 
 SERVERS = frozenset({"TMUX", "TMUX_TMPDIR", "SCREENDIR", "ZELLIJ_SESSION_NAME", "ZELLIJ_SOCKET_DIR", "BYOBU_BACKEND"})
-"""Variables by which a multiplexer finds another server or session."""
+"""Variables that make a multiplexer use another server or session."""
 
 
 def lines(argv: Values, stdin: Value | None) -> list[Inner]:

@@ -1,4 +1,4 @@
-"""Output of programs that only rearrange their arguments or their input, where it can be known; else its taint."""
+"""Output of programs that only rearrange their arguments or their input, if it can be known; otherwise its taint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LIST_IF = {
     **dict.fromkeys(names("rg grep egrep fgrep ag ack ugrep"), _NAMES_OF_MATCHES),
     "git": Regex("ls-files|ls-tree|grep|diff|status|show|log"),
 }
-"""Programs that print names only where one of their words is such."""
+"""Programs that print names of files only if one of their words matches."""
 
 
 def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
@@ -67,14 +67,14 @@ def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
 
 
 def _computes(name: str, argv: Values) -> bool:
-    """Return whether a program prints what code says that is not the system's."""
+    """Return whether a program's output is computed by code that does not belong to the system."""
     if "/" in argv[0].text and not argv[0].text.startswith(filestate.FIXED):
         return True
     return name not in _READERS and tables.interpreter(name) is not None
 
 
 def lists_files(name: str, argv: Values) -> bool:
-    """Return whether a program may print names of files that no word of it says."""
+    """Return whether a program may print names of files that are in none of its words."""
     if name in LISTERS:
         return name not in _LIST_IF or any(_LIST_IF[name].fullmatch(value.text) for value in argv[1:])
     return any(value.pattern for value in argv[1:])
@@ -97,7 +97,7 @@ def _of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
 
 
 def _input(it: Walker, state: State, name: str, argv: Values) -> tuple[Value | None, list[str]]:
-    """Return a program's input: the files among its arguments, else standard input; and its operands."""
+    """Return a program's input and its operands. The input is the files among its arguments, otherwise standard input."""
     operands: list[Value] = []
     ended = False
     for value in argv[1:]:
@@ -126,7 +126,7 @@ def _input(it: Walker, state: State, name: str, argv: Values) -> tuple[Value | N
 
 
 def _paths(name: str, argv: Values, operands: list[Value]) -> list[Value]:
-    """Return the operands that are files which the program reads."""
+    """Return the operands that are files read by the program."""
     if name in ("tr", "tee", "xargs", "envsubst", "perl"):
         return []
     options = [value.text for value in argv[1:]]
@@ -300,7 +300,7 @@ _OF_GIT = names("--git-dir --absolute-git-dir --git-common-dir")
 
 
 def _git(it: Walker, state: State, argv: Values) -> Value:
-    """``git rev-parse --git-dir``: the folder of hooks and settings, from wherever it is asked."""
+    """Return the output of ``git rev-parse --git-dir``: the folder of hooks and settings, for any working folder."""
     words = [value.text for value in argv[1:]]
     if words[:1] == ["rev-parse"] and len(words) > 1:
         if words[1] in _OF_GIT:
@@ -331,7 +331,7 @@ def _realpath(it: Walker, state: State, argv: Values) -> Value:
 
 
 _ODD = frozenset(" \t\n*?[\\")
-"""Characters by which a path that stands unquoted may become several words, or another one."""
+"""Characters that may make an unquoted path several words, or another path."""
 
 
 def _mktemp(it: Walker, state: State, argv: Values) -> Value:

@@ -1,6 +1,6 @@
-"""Files of the session's own: written in the line or by an earlier call, or fetched. What runs them makes them code.
+"""The session's own files: written by the line or by an earlier call, or downloaded. A program that runs one makes it code.
 
-Files that were there before are the project's, and let be.
+Files that existed before belong to the project and are accepted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tools.judge.meaning.walk import Walker
 
 OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
 _MOST = 50
-"""Limit of files that one runner is looked into for."""
+"""Maximum number of files that are examined for one runner."""
 
 
 def content(it: Walker, state: State, path: str) -> Value | None:
-    """Return the content of a file of the session's own, as far as it can be read; None for any other."""
+    """Return the content of one of the session's own files, as far as it can be read; None for any other file."""
     for name in filestate.absolute(it, state, path):
         entry = _entry(it, state, name)
         if entry is not None:
@@ -42,7 +42,10 @@ def _entry(it: Walker, state: State, name: str) -> Value | None:
 
 
 def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = True) -> list[str]:
-    """Return the session's own files in ``folder`` whose names end so, as absolute paths. ``deep``: also in its folders."""
+    """Return the absolute paths of the session's own files in ``folder`` whose names have one of the endings.
+
+    ``deep``: also search the folders in it.
+    """
     found: dict[str, None] = {}
     for top in filestate.absolute(it, state, folder):
         start = f"{top.rstrip('/')}/"
@@ -55,7 +58,7 @@ def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = Tru
 
 
 def matching(it: Walker, state: State, path: Value) -> list[str]:
-    """Return the session's own files that a path may name which is a pattern, or of which a part is unknown."""
+    """Return the session's own files that may match a path which is a pattern or has an unknown part."""
     if (path.known and not path.pattern) or not path.text.strip(f"{HOLE}*/."):
         return []
     found: dict[str, None] = {}
@@ -81,7 +84,7 @@ def _as_regex(part: str, pattern: bool) -> str:
 
 
 def first(it: Walker, state: State, *paths: str) -> tuple[str, Value] | None:
-    """Return the first of these files that is the session's own, and its content."""
+    """Return the first of these paths that is one of the session's own files, and its content."""
     for path in paths:
         found = content(it, state, path)
         if found is not None:

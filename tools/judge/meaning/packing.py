@@ -1,4 +1,7 @@
-"""Archives that are made, and other ways to copy: what they are made of stays known, so that a copied program is no new one."""
+"""Programs that make archives or copy in other ways. Their results keep the taint of the sources.
+
+Without it, a copy of a program would count as a new program.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 _MAKES = Regex(r"-?[a-zA-Z]*[cru][a-zA-Z]*|--(?:create|append|update)")
 _LISTED = names("cpio pax")
 _TO_OUTPUT = names("tar gtar bsdtar cpio pax")
-"""Packers that write to their output where no file is named."""
+"""Packers that write to their output if no file is named."""
 
 
 def origin_of(it: Walker, state: State, argv: Values) -> Taint:
-    """Return the taint of what is packed: SECRET and PROGRAM, as far as the words and the list on standard input say."""
+    """Return the taint of the packed files: SECRET and PROGRAM, as far as the words and the list on standard input are known."""
     folders = [value.text for value in options(argv, "C", "--directory", "--cd")]
     texts = [value.text for value in operands(argv)]
     if argv[0].text.rpartition("/")[2] in _LISTED and state.stdin is not None and state.stdin.known:
@@ -48,7 +51,7 @@ def to_output(it: Walker, state: State, name: str, argv: Values) -> Taint:
 
 
 def _mark(it: Walker, state: State, archive: Value, argv: Values) -> None:
-    """An archive of secrets is one, and one of programs is no text."""
+    """Mark an archive of secrets as a secret, and one of programs as a program."""
     if taint := origin_of(it, state, argv):
         filestate.mark(it, state, archive.text, taint)
 
@@ -63,7 +66,7 @@ def _archived(it: Walker, state: State, argv: Values) -> None:
 
 
 def _passed(it: Walker, state: State, argv: Values) -> None:
-    """``cpio -pd FOLDER``, ``pax -rw FILES FOLDER``"""
+    """Handle ``cpio -pd FOLDER`` and ``pax -rw FILES FOLDER``."""
     given = operands(argv)
     taint = origin_of(it, state, argv) & Taint.PROGRAM
     for folder in filestate.absolute(it, state, given[-1].text) if given and taint else ():
@@ -71,20 +74,20 @@ def _passed(it: Walker, state: State, argv: Values) -> None:
 
 
 def _first(it: Walker, state: State, argv: Values) -> None:
-    """``zip ARCHIVE FILES``"""
+    """Handle ``zip ARCHIVE FILES``."""
     for archive in operands(argv)[:1]:
         _mark(it, state, archive, argv)
 
 
 def _second(it: Walker, state: State, argv: Values) -> None:
-    """``ar q ARCHIVE FILES``, ``7z a ARCHIVE FILES``"""
+    """Handle ``ar q ARCHIVE FILES`` and ``7z a ARCHIVE FILES``."""
     given = operands(argv)
     if len(given) > 1 and not re.fullmatch(r"-?[xetlp]\w*", given[0].text):
         _mark(it, state, given[1], argv)
 
 
 def _by_module(it: Walker, state: State, argv: Values) -> None:
-    """``python -m zipfile -c ARCHIVE FILES``"""
+    """Handle ``python -m zipfile -c ARCHIVE FILES``."""
     if [value.text for value in argv[1:4]] in [
         ["-m", name, option] for name in ("zipfile", "tarfile") for option in ("-c", "--create")
     ]:
@@ -96,7 +99,7 @@ _ENDS = Regex(r"(?:open|create|file|gopen):([^,!]+)|(/[^,:!]+)", re.IGNORECASE)
 
 
 def _joined_ends(it: Walker, state: State, argv: Values) -> None:
-    """``socat OPEN:/bin/rm CREATE:tidy``"""
+    """Handle ``socat OPEN:/bin/rm CREATE:tidy``."""
     ends = [match[1] or match[2] for value in argv[1:] if (match := _ENDS.match(value.text)) is not None]
     for source in ends:
         content = filestate.content(it, state, Value(source))

@@ -1,7 +1,7 @@
-"""Panes of terminal multiplexers: after which typed lines nobody knows what the next one would mean there.
+"""Panes of terminal multiplexers: the typed lines after which the meaning of the next line is unknown.
 
-A line that gives words another meaning, or starts a program that reads what is typed, leaves its session *unsure*: kept by a path
-below FOLDER that no file has, so that later calls know it too.
+A line that gives words another meaning, or starts a program that reads what is typed, makes its session *unsure*. Such a session
+is stored as a path below FOLDER that no file has, and so later calls know it too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _READS = names(
     links bc dc crontab visudo vipw
     """
 )
-"""Programs that read what is typed. Most do something else with it than a shell does."""
+"""Programs that read what is typed. Most of them do something else with it than a shell does."""
 _BARE = names("bash sh zsh fish dash ksh csh tcsh nu pwsh python python3 python2 node deno bun ruby perl php lua luajit sudo")
-"""Programs that read what is typed where no file or text is given to them."""
+"""Programs that read what is typed if they have no file or text as argument."""
 _ATTACHES = Regex(
     r"\b(?:docker|podman|nerdctl|kubectl|oc|lxc|distrobox)\b.*\s(?:-\w*[it]\w*|--interactive|--tty|attach|enter|shell)\b"
     r"|\bgit\s.*(?:-i\b|--interactive|-p\b|--patch|\bcommit\b(?!.*\s(?:-\w*m|--message|-F|-C|--no-edit)))"
@@ -48,7 +48,7 @@ def session_of(target: str) -> str:
 
 
 def leaves_unsure(line: str) -> bool:
-    """Return whether nobody knows what another line would mean after this one."""
+    """Return whether the meaning of a line typed after this one is unknown."""
     if HOLE in line or _FUNCTION.search(line) or _ATTACHES.search(line):
         return True
     for part in _PARTS.split(line):
@@ -72,7 +72,7 @@ def leaves_unsure(line: str) -> bool:
 
 
 def is_unsure(target: str, unsure: Iterable[str]) -> bool:
-    """Return whether a target may be one of the sessions ``unsure`` (paths): a beginning of the name is enough."""
+    """Return whether a target may be one of the sessions ``unsure`` (paths). The beginning of a name is enough."""
     session = session_of(target)
     return any(one.startswith(session) or HOLE in one for one in unsure)
 

@@ -53,7 +53,7 @@ def evaluate(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Valu
 
 
 def _all_of(part: Parameter) -> bool | None:
-    """Return False for ``[@]``, True for ``[*]`` (it is joined), else None."""
+    """Return False for ``[@]``, True for ``[*]`` (which is joined), otherwise None."""
     if part.index is None or len(part.index.parts) != 1:
         return None
     text = getattr(part.index.parts[0], "text", "")
@@ -61,7 +61,7 @@ def _all_of(part: Parameter) -> bool | None:
 
 
 def subject(it: Walker, state: State, part: Parameter) -> Value | ManyWords | None:
-    """The parameter's plain value, None where it is certainly not set."""
+    """Return the parameter's plain value; None if it is certainly not set."""
     name = part.name
     if part.index is not None:
         return _element(it, state, part)
@@ -100,13 +100,13 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
 
 
 def _shifts(var: Var, listed: dict[str, Value], key: str) -> bool:
-    """Return whether an element before ``key`` may stand for several words or none."""
+    """Return whether an element before ``key`` may stand for several words or for none."""
     before = as_number(key)
     return "A" not in var.flags and any(isinstance(value, Elastic) and as_number(at) <= before for at, value in listed.items())
 
 
 def index_key(it: Walker, state: State, index: Word, var: Var | None) -> str | None:
-    """Return the key that an index names; None where it is unknown."""
+    """Return the key given by an index; None if it is unknown."""
     text = it.single(state, index)
     if var is not None and "A" in var.flags:
         return text.text if text.known else None
@@ -121,7 +121,7 @@ def index_key(it: Walker, state: State, index: Word, var: Var | None) -> str | N
 
 
 def _names(it: Walker, state: State, name: str) -> Value | ManyWords:
-    """``${!prefix*}``, or the keys of an array."""
+    """Return the names for ``${!prefix*}``, or the keys of an array."""
     prefix = name.rstrip("@*")
     known = [key for key in state.vars if key.startswith(prefix)]
     return ManyWords((*map(Value, sorted(known)), unknown()), star=name.endswith("*"))
@@ -194,7 +194,7 @@ def _default(it: Walker, state: State, part: Parameter, value: Value | ManyWords
 
 
 def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords | None, word: Word) -> Value | ManyWords | Word:
-    """Expand a variable that may be set or not: the command is followed once with each answer, where that can be done."""
+    """Expand a variable that may or may not be set. The command is followed once for each case if that is possible."""
     kind = part.op[-1]
     given = value if value is not None else EMPTY
     if kind == "?":
@@ -212,7 +212,7 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
 
 
 def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
-    """Set what ``${name:=value}`` names, and return it as it is then: a variable may be a number, or in capitals."""
+    """Set the variable of ``${name:=value}``, and return its new value: it may be a number, or in capitals."""
     if not _NAME.fullmatch(part.name):
         it.context.doubts.fail(state)
         return value
@@ -239,7 +239,7 @@ def _transformed(it: Walker, state: State, part: Parameter, value: Value | ManyW
 
 
 def _whole_home(part: Parameter, value: Value) -> Value:
-    """An unknown home begins with a slash all the same."""
+    """Make an unknown home folder begin with a slash."""
     if part.name == "HOME" and value.text == "~":
         return Value(f"/{HOLE}", Taint.UNKNOWN)
     return value
@@ -279,7 +279,7 @@ def _slice_of_many(state: State, part: Parameter, value: ManyWords, start: int |
 
 
 def _span(size: int, start: int, length: int | bool | None) -> slice:
-    """Offset and length as bash counts them, negative ones from the end."""
+    """Return the slice for an offset and a length as bash counts them: negative ones from the end."""
     first = start if start >= 0 else size + start
     if first < 0 or first > size:
         return slice(0, 0)
@@ -288,7 +288,7 @@ def _span(size: int, start: int, length: int | bool | None) -> slice:
 
 
 def _bounds(it: Walker, state: State, word: Word | None) -> tuple[int | None, int | bool | None]:
-    """Offset and length; None as the length: to the end; False: not known."""
+    """Return offset and length. A length of None is up to the end, False is unknown."""
     text = it.single(state, word) if word is not None else EMPTY
     if not text.known:
         return None, None

@@ -1,6 +1,6 @@
 """Shell patterns (``* ? [...]`` and the extended ones) as regular expressions.
 
-A pattern comes as text in which a character that was quoted has a backslash before it.
+In the text of a pattern, each quoted character has a backslash before it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _CLASSES = {
 }
 _MAX_STARS = 6
 _MOST_WORK = 2_000_000
-"""Steps that one match may take at worst; ``re`` can't be stopped once it has begun."""
+"""Maximum number of steps of one match in the worst case; a match of ``re`` can't be stopped."""
 _ENDS = {"?": ")?", "*": ")*", "+": ")+", "@": ")", "!": ")"}
 
 
 def escape(text: str) -> str:
-    """Quoted text, as it stands in a pattern."""
+    """Return quoted text in the form that it has in a pattern."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def literal(pattern: str) -> str | None:
-    """The one text it matches; None where it is a real pattern."""
+    """Return the only text that the pattern matches; None if it is a real pattern."""
     out: list[str] = []
     at = 0
     while at < len(pattern):
@@ -53,7 +53,7 @@ def literal(pattern: str) -> str | None:
 
 @functools.lru_cache(maxsize=512)
 def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
-    """Compile for ``match`` or ``fullmatch``; ``lazy``: the shortest. None where that is too costly, or unknown."""
+    """Compile for ``match`` or ``fullmatch``; ``lazy``: for the shortest match. None if it is too slow or unknown."""
     if sum(pattern.count(char) for char in "*(") > _MAX_STARS:
         return None
     try:
@@ -63,7 +63,7 @@ def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
 
 
 def for_text(pattern: str, text: str, *, lazy: bool = False, anywhere: bool = False) -> re.Pattern[str] | None:
-    """``regex``, and None where matching ``text`` may take too long; ``anywhere``: it is tried from every place."""
+    """Like ``regex``, but None also if matching ``text`` may take too long; ``anywhere``: a match may begin at any place."""
     found = regex(pattern, lazy=lazy)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def for_text(pattern: str, text: str, *, lazy: bool = False, anywhere: bool = Fa
 
 
 def _repeated(body: str) -> None:
-    """Raises for a repeated group that ``re`` may need exponential time for."""
+    """Raise re.error for a repeated group that may take ``re`` exponential time."""
     choices = body.split("|")
     plain = all(len(choice) == 1 and not _SPECIAL.match(choice) for choice in choices) and len(set(choices)) == len(choices)
     if "(" in body or "*" in body or (len(choices) > 1 and not plain):
@@ -114,7 +114,7 @@ def _translated(pattern: str, lazy: bool) -> str:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int]:
-    """Translate the text behind a ``[``: a set, or the bracket itself where it does not close."""
+    """Translate the text after a ``[``: a set, or the bracket itself if it has no end."""
     start = at
     negated = pattern[at : at + 1] in ("!", "^") and at < len(pattern)
     at += negated

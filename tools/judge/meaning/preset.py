@@ -1,4 +1,4 @@
-"""Options and commands that variables give to a program: TAR_OPTIONS, TF_CLI_ARGS_destroy, RSYNC_RSH."""
+"""Options and commands that a program gets from variables: TAR_OPTIONS, TF_CLI_ARGS_destroy, RSYNC_RSH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = Sequence[Value]
 
 
 def extended(it: Walker, state: State, name: str, argv: Values) -> Values:
-    """Return ``argv`` with the options that variables hold; the commands that they hold are noted on a copy of ``state``."""
+    """Return ``argv`` with the options that are in variables. Commands in variables are recorded on a copy of ``state``."""
     if name in COMMAND_VARIABLES:
         for command in given(it, state, COMMAND_VARIABLES[name]):
             _run(it, state, name, command)
@@ -33,7 +33,7 @@ def extended(it: Walker, state: State, name: str, argv: Values) -> Values:
 
 
 def given(it: Walker, state: State, names: Sequence[str]) -> Iterator[Value]:
-    """The values of those variables that the program sees."""
+    """Yield the values of those variables that the program sees."""
     for name in names:
         var = state.vars.get(name)
         if name in state.env:

@@ -18,7 +18,7 @@ _WIDTH_DIGITS = 4
 
 
 def unescaped(text: str, *, echo: bool = False) -> tuple[str, bool]:
-    """Replace the backslash escapes of text; return True too where ``\\c`` ended it."""
+    """Replace the backslash escapes of a text. The result's second part is True if ``\\c`` ended the text."""
     stop = re.search(r"(?<!\\)(?:\\\\)*\\c", text)
     if stop is not None:
         text = text[: stop.end() - 2]
@@ -76,7 +76,7 @@ def printf(argv: Values) -> Value:
 
 
 def _once(form: str, rest: list[Value]) -> tuple[str, bool]:
-    """The format applied once; takes its arguments from ``rest``."""
+    """Apply the format once, and take its arguments from ``rest``."""
     out: list[str] = []
     at = 0
     for match in _FORMAT.finditer(form):

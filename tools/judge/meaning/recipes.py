@@ -1,6 +1,6 @@
-"""Commands that build tools run out of files of the session's own: a Makefile's recipes, package.json's scripts, tasks of YAML.
+"""Commands that build tools run from the session's own files: a Makefile's recipes, package.json's scripts, tasks of YAML.
 
-Files that were there before are the project's, and let be.
+Files that existed before belong to the project and are accepted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_INCLUDED = 8
 
 
 def inner(it: Walker, state: State, name: str, argv: Values) -> list[Inner]:
-    """The commands that ``name`` takes from files of the session's own; [] where it takes none."""
+    """Return the commands that ``name`` takes from the session's own files; [] if it takes none."""
     recipe = tables.RECIPES.rows.get(name)
     return recipe(it, state, argv) if recipe is not None else []
 
@@ -187,7 +187,7 @@ _PACKAGE_VALUED = _FOLDERS | names("-w --workspace --filter -F --script-shell --
 
 
 def _package_settings(it: Walker, state: State, folder: str) -> list[Inner]:
-    """Programs that a settings file of the session's own makes npm and its like run."""
+    """Return the programs that npm or a similar tool runs because of the session's own settings file."""
     found = owned.content(it, state, f"{folder}.npmrc")
     text = found.text if found is not None else ""
     for name in filestate.absolute(it, state, f"{folder}.npmrc") if found is None else ():
@@ -204,7 +204,7 @@ _PACKAGE_SETTING = Regex(r"^\s*(script-shell|shell|git|node-options|editor|viewe
 
 
 def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
-    """The commands of one package for ``script``, before and after it too."""
+    """Return the commands of one package for ``script``, with those before and after it."""
     found = owned.content(it, state, file)
     if found is None:
         return []
@@ -236,7 +236,7 @@ _ABSENT = Regex(r"(?:path|dest|name)\s*[:=]\s*['\"]?([^\s'\"]+)(?=[\s\S]{0,200}s
 
 
 def _tasks(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
-    """Runners of lists of commands in YAML; ``files``: what they read where none is named."""
+    """Return a reader for programs that run lists of commands in YAML; ``files`` are read if none is named."""
 
     def runner(it: Walker, state: State, argv: Values) -> list[Inner]:
         named = [value.text for value in argv[1:] if value.text.endswith((".yml", ".yaml"))]
@@ -251,7 +251,9 @@ def _tasks(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
 
 
 def _commands(text: str) -> list[str]:
-    """Return what may be a command in a list of tasks: values of keys, items, blocks, and what is to be absent."""
+    """Return the possible commands in a list of tasks: values of keys, items, blocks, and an ``rm`` for each path to be
+    absent.
+    """
     found: list[str] = [f"rm -rf {match[1]}" for match in _ABSENT.finditer(text)]
     lines = text.splitlines()
     at = 0
@@ -271,7 +273,7 @@ def _commands(text: str) -> list[str]:
 
 _TEMPLATE = Regex(r"\{\{.*?\}\}")
 _IS_COMMAND = Regex(r"(?:sudo\s+)?[\w./~-]+\s+\S")
-"""A command with arguments: a lone word in YAML is a name or a value."""
+"""A command with arguments. A single word in YAML is a name or a value."""
 
 _CMAKE = Regex(r"\bCOMMAND\s+((?:[^()\n]|\n\s*(?![A-Z_]{4,}))*)|\bfile\s*\(\s*(REMOVE_RECURSE|REMOVE)\s+([^)]*)\)", re.IGNORECASE)
 
@@ -294,7 +296,7 @@ _VARIABLE = Regex(r"\$\{[^}]*\}")
 
 
 def _started(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
-    """Python that a tool runs by itself where it is there."""
+    """Return a reader for a tool that runs these Python files by itself if they exist."""
 
     def runner(it: Walker, state: State, argv: Values) -> list[Inner]:
         return _texts([f"python {file}" for file in files if owned.content(it, state, file) is not None])
@@ -303,7 +305,7 @@ def _started(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
 
 
 def _tests(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Tests, and what is run before them."""
+    """Return tests and the code that runs before them."""
     found = owned.below(it, state, ".", "conftest.py", "_test.py") + [
         path for path in owned.below(it, state, ".", ".py") if path.rpartition("/")[2].startswith("test")
     ]
@@ -318,7 +320,7 @@ def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _packages(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Fetched package files that are installed: what is in them runs then, often as root."""
+    """Return a command for the installation of downloaded packages, which runs code in them, often as root."""
     if not any(_INSTALLS.fullmatch(value.text) for value in argv[1:]):
         return []
     files = [owned.content(it, state, value.text) for value in argv[1:] if value.text.endswith(_PACKAGES)]
@@ -330,7 +332,7 @@ _PACKAGES = (".deb", ".rpm", ".apk", ".snap", ".flatpak", ".gem", ".whl", ".gz",
 
 
 def _parts(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """``run-parts FOLDER``"""
+    """Return the commands of ``run-parts FOLDER``."""
     words = [value.text for value in argv[1:]]
     folder = next((word for word in reversed(words) if word[:1] != "-"), "")
     if not folder or "--test" in words or "--list" in words:

@@ -1,7 +1,7 @@
-"""Code that a script runs again and again, in a loop or in each of its ways: it is read once.
+"""Code that a script runs several times, in a loop or in several of its branches, is read once.
 
-What its reader told of it is told again, as long as the files that the reader looked at are the same; from the first one that is
-not, it is read anew.
+The calls that its reader made are repeated as long as the files that the reader looked at are unchanged. If one has changed, the
+code is read again from there.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Value
 
 _MOST_CHARS, _MOST_TEXTS, _MOST_TOLD = 4_000, 64, 200
-"""Limits of what is kept: characters of one text, texts, and what is told of one."""
+"""Maximum characters of one stored text, number of texts, and number of calls for each text."""
 
 
 class _Told(NamedTuple):
-    """A call of a sink's method, and what it returned."""
+    """A call of a sink's method, and its result."""
 
     name: str
     given: tuple[Any, ...]
@@ -36,7 +36,9 @@ Readings: TypeAlias = dict[tuple[Code, tuple[Value, ...]], _Reading]
 
 
 def read(readings: Readings, code: Code, args: Sequence[Value], sink: Sink) -> bool:
-    """Report to ``sink`` what ``code`` does, as tools.judge.languages.read; ``readings`` are those of the walk so far."""
+    """Report the effects of ``code`` to ``sink``, as tools.judge.languages.read does; ``readings`` are those of the walk
+    so far.
+    """
     from tools.judge.languages import read as read_anew
 
     key = (code, tuple(args))
@@ -54,7 +56,7 @@ def read(readings: Readings, code: Code, args: Sequence[Value], sink: Sink) -> b
 
 
 def _again(known: _Reading, sink: Sink) -> list[_Told] | None:
-    """Tell again what was told; return None where that is all, else what was told up to a file that is another by now."""
+    """Repeat the recorded calls. Return None if all answers are the same, otherwise the calls up to the first other answer."""
     for at, one in enumerate(known.told):
         answer = getattr(sink, one.name)(*one.given)
         if answer != one.answer:
@@ -63,7 +65,9 @@ def _again(known: _Reading, sink: Sink) -> list[_Told] | None:
 
 
 class _Keeper:
-    """A sink that keeps what it passes on. ``before`` was passed on already, and is only answered."""
+    """A sink that records the calls which it passes on. The calls in ``before`` were passed on already and only get their
+    answers.
+    """
 
     def __init__(self, sink: Sink, before: Sequence[_Told]) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""The walk over a script's tree: every way it may go is followed, and what it would execute is noted."""
+"""The walk over a script's tree: follows every possible branch, and records everything that may run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LAST_LINES = Regex(f"[\n{HOLE}]+$")
 
 
 def _only_hole(match: re.Match[str]) -> str:
-    """Last newlines go; an unknown before them may be empty, so that those before it go too."""
+    """Remove the last newlines. An unknown part before them may be empty, and then the newlines before it are removed too."""
     return HOLE if HOLE in match[0] else ""
 
 
@@ -74,7 +74,7 @@ class Interpreter(Base):
     # the tree
 
     def whole(self, script: Script, state: State) -> list[State]:
-        """Run the outermost script: where an expansion fails, it continues with the next line."""
+        """Run the outermost script. After a failed expansion, it continues with the next line."""
         states = [state]
         for index, item in enumerate(script.items):
             if script.lines[index] != self.context.line:
@@ -239,7 +239,7 @@ class Interpreter(Base):
         return value._replace(text=_LAST_LINES.sub(_only_hole, value.text).replace("\0", ""), shown="")
 
     def process(self, part: ProcessSub, state: State) -> Value:
-        """``<(...)``: a file that holds what the commands print; ``>(...)``: one that feeds them."""
+        """Return the file of ``<(...)``, which holds the output of the commands, or of ``>(...)``, which is their input."""
         child = state.copy()
         child.out, child.capture = None, part.direction == "<"
         if part.direction == ">":
@@ -284,7 +284,7 @@ class Interpreter(Base):
 
 
 def distinct(values: Sequence[Value]) -> list[Value | None]:
-    """The different ones; many are blurred into one."""
+    """Return the different values. If there are too many, they become one unknown value."""
     found = list(dict.fromkeys(values))
     return list(found) if len(found) <= _MAX_FEEDS else [any_of(found)]
 

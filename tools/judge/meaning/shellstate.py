@@ -1,6 +1,6 @@
 """The state of a shell while it is followed: variables, functions, folders, files written so far.
 
-States are copied where ways part. What they hold is shared until written to, so a copy costs the same whatever was set.
+A state is copied at each branch. Its contents are shared until they change, so the cost of a copy does not depend on them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tools.judge.shell.tree import Command, Group, Script
 
 
 class Var(NamedTuple):
-    """A variable. ``value`` None: not set. ``items``: an array's elements by index or key.
+    """A variable. ``value`` is None if it is not set. ``items`` are an array's elements by index or key.
 
-    ``flags`` are the letters of ``declare``: x r i n l u a A; ``?`` where r, i, l or u may be among them.
-    ``open``: the array may hold other elements too.
+    ``flags`` are the letters of ``declare``: x r i n l u a A; ``?`` if r, i, l or u may be among them. ``open``: the array may
+    have more elements.
     """
 
     value: Value | None = None
@@ -48,16 +48,16 @@ class Var(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A function: its command, and the text it was written in."""
+    """A function: its command, and the text that contains it."""
 
     command: Command
     text: str
     parsed: tuple[int, int] = (-1, -1)
-    """Number of the text and the line there that were read last when it was defined."""
+    """The number of the text and of the line read last when the function was defined."""
 
 
 UNDEFINED = Body(Group(Script([])), "")
-"""Stands among the bodies of a function that may not be defined."""
+"""Among the bodies of a function, this one stands for the case that it is not defined."""
 
 
 def _is_other(var: Var) -> bool:
@@ -65,26 +65,27 @@ def _is_other(var: Var) -> bool:
 
 
 Output = tuple[Any, Value]
-"""Output so far: (Output before it or None, the last piece)."""
+"""Output so far: (output before it or None, the last piece)."""
 
 Aliases = Mapping[str, tuple[str, int, int]]
-"""Texts by name, each with the number of the script that it was set in, and the line there."""
+"""Texts by name, each with the numbers of the script and the line of its definition."""
 NEVER = 1 << 30
 """The script and the line of an alias that may not be set."""
 
 _CHANGING = frozenset("rilu")
-"""Flags that decide what a variable is after an assignment."""
+"""Flags that change the value of a variable at an assignment."""
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
-"""Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
+"""Variables that stay known after an unknown text was read; otherwise nothing would be known."""
 _parts = operator.attrgetter(
     *"functions aliases positional files fds env options traps hashed wild unsteady disturbed roams".split()
 )
 
 
 class State:
-    """``status``: 0 or another known number, -1 for some failure, None where it is unknown.
+    """The state of a shell at one point of a branch.
 
-    ``flow`` is what a command asked for that ends others: exit, return, break, continue; ``levels`` how many loops.
+    ``status`` is 0 or another known number, -1 for some failure, None if it is unknown. ``flow`` is a request to end other
+    commands (exit, return, break, continue), and ``levels`` is the number of loops.
     """
 
     __slots__ = (
@@ -134,11 +135,11 @@ class State:
         self.options: frozenset[str] = frozenset()
         self.traps: tuple[str, ...] = ()
         self.unsteady: frozenset[str] | None = None
-        """Variables that hold, or held since a trap was set, something else than a folder which ``mktemp -d`` made."""
+        """Variables that hold, or held since a trap was set, anything but a folder made by ``mktemp -d``."""
         self.disturbed: Mapping[str, Var] = {}
-        """Assignments of commands that run between others, at any time: traps."""
+        """Assignments of commands that may run between others at any time: traps."""
         self.roams: tuple[str, ...] | None = None
-        """Folders that they go to."""
+        """Folders that these commands may change to."""
         self.stdin: Value | None = None
         self.out: Output | None = None
         self.capture = False
@@ -164,7 +165,7 @@ class State:
     # variables
 
     def put(self, name: str, var: Var | None) -> None:
-        """Sets or, with None, forgets a variable; keeps the environment in step."""
+        """Set a variable or, with None, remove it, and keep the environment consistent."""
         if self._shared:
             self.vars, self._shared = dict(self.vars), False
         if self.disturbed and name in self.disturbed:
@@ -181,7 +182,7 @@ class State:
             self.env = {key: value for key, value in self.env.items() if key != name}
 
     def disturb(self, ends: Sequence[State]) -> None:
-        """Commands run between others from now on, any number of times; ``ends`` are the shells that they leave."""
+        """Record that commands may run between others from now on, any number of times; ``ends`` are the states after them."""
         for end in ends:
             names = [name for name in {**self.vars, **end.vars} if self.vars.get(name) != end.vars.get(name)]
             for name in names:
@@ -196,13 +197,13 @@ class State:
             self.wild |= end.wild
 
     def unsettle(self, taint: Taint) -> None:
-        """A text that nobody knows was read: it may have set any variable."""
+        """Handle that an unknown text was read, which may have set any variable."""
         for name, var in list(self.vars.items()):
             if name not in _STEADY and var.items is None and var.value is not None and var.value.known:
                 self.put(name, var._replace(value=unknown(taint | var.value.taint)))
 
     def go(self, folders: tuple[str, ...]) -> None:
-        """Make these the working folder, whichever of them it is."""
+        """Make one of these the working folder; which one is unknown."""
         self.old_cwds = self.cwds
         self.cwds = folders if self.roams is None else either_folders(folders, self.roams)
 
@@ -213,7 +214,7 @@ class State:
         self.unsteady = (self.unsteady or frozenset()) | held | {name for name in inherited if name not in self.vars}
 
     def in_trap(self) -> State:
-        """Return the shell in which its traps run, at some time since they were set."""
+        """Return the state in which the traps run, at any time since they were set."""
         last = self.copy()
         last.flow, last.traps, last.unsteady = "", (), None
         for name in self.unsteady or ():
@@ -223,12 +224,12 @@ class State:
         return last
 
     def local(self, name: str) -> None:
-        """``name`` belongs to the function that runs: what it was comes back at its end."""
+        """Make ``name`` local to the running function: its old value returns at the end."""
         if self.frames and name not in self.frames[-1]:
             self.frames = (*self.frames[:-1], {**self.frames[-1], name: self.vars.get(name)})
 
     def leave(self) -> None:
-        """The function ends."""
+        """End the function."""
         for name, var in self.frames[-1].items():
             self.put(name, var)
         self.frames = self.frames[:-1]
@@ -243,7 +244,7 @@ class State:
             self.out = (self.out, value)
 
     def printed(self) -> Value:
-        """All that was printed since ``out`` was None."""
+        """Return all output since ``out`` was None."""
         if self.out is None:
             return EMPTY
         if self.out[0] is None:
@@ -256,7 +257,7 @@ class State:
         return joined(reversed(pieces))
 
     def same(self, other: State) -> bool:
-        """Return whether both states go on alike, apart from their folders and status."""
+        """Return whether both states continue in the same way, apart from their folders and status."""
         return (
             self.flow == other.flow
             and self.levels == other.levels
@@ -269,7 +270,7 @@ class State:
 
 
 def _printed_alike(one: Output | None, two: Output | None) -> bool:
-    """Compare what was printed, piece by piece from the end: what comes before both parted is the same object."""
+    """Compare two outputs piece by piece from the end. The part before both separated is the same object."""
     while one is not two:
         if one is None or two is None or one[1] != two[1]:
             return False
@@ -278,9 +279,9 @@ def _printed_alike(one: Output | None, two: Output | None) -> bool:
 
 
 def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
-    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one.
+    """Merge equal states. If more than ``limit`` are left, merge the rest and make their differences unknown.
 
-    ``loose``: no ``&&`` or ``||`` follows, so that those in different folders with different status may be one, too.
+    ``loose``: no ``&&`` or ``||`` follows, and so states with different folders and different status may be merged too.
     """
     if len(states) < 2:
         return list(states)
@@ -312,7 +313,7 @@ def _unite(state: State, other: State) -> None:
 
 
 def _blur(state: State, other: State) -> None:
-    """Make everything unknown that differs between the two states."""
+    """Make everything unknown that is different in the two states."""
     for name in {*state.vars, *other.vars}:
         one, two = state.vars.get(name), other.vars.get(name)
         if one != two:
@@ -348,7 +349,7 @@ def _blur(state: State, other: State) -> None:
 
 
 def _either_aliases(one: Aliases, two: Aliases) -> Aliases:
-    """Return both; what only one of them has, or has otherwise, may not be in force."""
+    """Return both. An alias that is in only one of them, or different, may not be in force."""
     out = dict(one)
     for name in {*one, *two}:
         left, right = one.get(name), two.get(name)

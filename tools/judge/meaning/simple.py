@@ -1,4 +1,4 @@
-"""Simple commands: aliases, assignments, redirects, and then whatever the name stands for."""
+"""Simple commands: aliases, assignments, redirects, and then the command that the name stands for."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
 
 
 def _last_noted(ended: list[State], argv: Sequence[Value]) -> list[State]:
-    """Keep the last word of the command: a text asks for it."""
+    """Set ``$_`` to the last word of the command."""
     for end in ended:
         end.put("_", Var(changed(settled(argv[-1:])[0]) if argv else unknown()))
     return ended
@@ -82,7 +82,9 @@ def _prepared(it: Walker, cmd: Simple, state: State, constants: Sequence[Value] 
 
 
 def _more_passes(doubts: Doubts) -> Sequence[int]:
-    """Besides the pass in which all that may be set is: where none is, and, since some may be, where nothing is known."""
+    """Return the further passes: one in which no uncertain variable is set and, for more than one, one in which they are
+    unknown.
+    """
     return ((), (1,), (1, 2))[min(len(doubts.names), 2)]
 
 
@@ -95,7 +97,7 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
     now = dict(before)
 
     def expanded() -> None:
-        """Keep what an expansion has set."""
+        """Store what an expansion has set."""
         for name, old in now.items():
             if (var := state.vars.get(name)) is not old:
                 before[name] = now[name] = var
@@ -189,7 +191,7 @@ def dispatch(
     *,
     functions: bool = True,
 ) -> list[State]:
-    """Run the command that a name stands for: a function, a builtin, a program."""
+    """Run the command that a name stands for: a function, a builtin or a program."""
     if not argv:
         if targets:
             it.act(state, (), targets)
@@ -223,7 +225,7 @@ def dispatch(
 
 _SPECIAL = frozenset({"break", ":", ".", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
                       "source", "times", "trap", "unset"})  # fmt: skip
-"""Builtins that a shell in POSIX mode knows before its functions."""
+"""Builtins that have precedence over functions in POSIX mode."""
 
 
 def _function(it: Walker, state: State, name: str) -> tuple[Body, ...]:
@@ -270,11 +272,11 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
 
 _QUOTED = Regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 _CUTS = Regex(r"(?:^|[\s;&|()])#|(?<!<)<<(?!<)|['\"\\]")
-"""Signs that an alias's text is no whole words, outside of quotes: a comment, a here-document, a quote that stays open."""
+"""Signs outside of quotes that an alias's text is not whole words: a comment, a here-document, an open quote."""
 
 
 def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
-    """The states after the command with its alias put in; None where there is none."""
+    """Return the states after the command with its alias expanded; None if there is no alias."""
     word = cmd.words[0]
     if not isinstance(word, Word) or len(word.parts) != 1:
         return None
@@ -342,7 +344,7 @@ def _spliced(it: Walker, cmd: Simple, text: str, aliases: Mapping[str, tuple[str
 
 
 def _extended(command: Command, cmd: Simple, rest: Sequence[Word | Assignment]) -> Command | None:
-    """The alias's last command with the words that stood behind the alias."""
+    """Return the alias's last command with the words that came after the alias."""
     if isinstance(command, Simple):
         words = [*command.words, *rest]
         assignments = [*cmd.assignments, *command.assignments]
