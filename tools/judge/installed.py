@@ -164,7 +164,7 @@ def overwrites(act: Act, view: ActView, installed: Installed) -> bool:
 
 
 def is_typed_at(act: Act, installed: Installed) -> bool:
-    """Return whether a multiplexer types into toolcrib's own session, where it could answer a prompt."""
+    """Return whether a multiplexer types into toolcrib's own session and could answer a prompt there."""
     if not installed.sessions or act.name not in READERS:
         return False
     for target in driven(act.name, act.argv).targets:

@@ -19,9 +19,9 @@ class Links:
     """The links that a command meets. ``look`` returns the target of an absolute path that may not exist, with all links
     followed; None: unknown.
 
-    ``made``: the links that the command creates, with their targets. ``unsure``: folders where it may create others. ``moved``:
-    the paths that it moves or copies to, with their sources. ``arrived``: all paths where files may appear. ``late`` returns
-    whether an absolute path may become a link through an earlier command that still runs.
+    ``made``: the links that the command creates, with their targets. ``unsure``: folders that may get others. ``moved``: the
+    paths that it moves or copies to, with their sources. ``arrived``: all paths where files may appear. ``late`` returns whether
+    an absolute path may become a link through an earlier command that still runs.
     """
 
     def __init__(

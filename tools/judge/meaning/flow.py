@@ -95,7 +95,7 @@ def case(it: Walker, command: Case, state: State) -> list[State]:
 
 
 def _matching(it: Walker, state: State, subject: Value, words: Sequence[Word]) -> tuple[list[State], list[State]]:
-    """Return the states in which a pattern may match, and the others. Patterns after a match are not expanded."""
+    """Return the states that a pattern may match, and the others. Patterns after a match are not expanded."""
     found: list[State] = []
     for word in words:
         matches = _matches(subject, expand.pattern(it, state, word))
@@ -170,7 +170,7 @@ def _looped(value: Value) -> Value:
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """Run one round of a loop. Return the states that continue, and those that left the loop."""
+    """Run one round of a loop. Return the states that continue, and the states outside of the loop."""
     after: list[State] = []
     with it.inside() as inner:
         inner.loops += 1

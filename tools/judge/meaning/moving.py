@@ -64,7 +64,7 @@ def popd(call: BuiltinCall) -> list[State]:
 
 
 def put(state: State, place: str, value: Value) -> None:
-    """Assign an element of DIRSTACK, from which ``popd`` takes the new working folder."""
+    """Assign an element of DIRSTACK, which ``popd`` uses as the new working folder."""
     folders = _folders(state)
     if place.isdigit() and 0 < int(place) < len(folders):
         folders[int(place)] = (value.text,) if value.text[:1] == "/" and value.known else ()

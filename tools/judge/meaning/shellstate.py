@@ -214,7 +214,7 @@ class State:
         self.unsteady = (self.unsteady or frozenset()) | held | {name for name in inherited if name not in self.vars}
 
     def in_trap(self) -> State:
-        """Return the state in which the traps run, at any time since they were set."""
+        """Return the state for the traps, which may run at any time since they were set."""
         last = self.copy()
         last.flow, last.traps, last.unsteady = "", (), None
         for name in self.unsteady or ():

@@ -82,9 +82,7 @@ def _prepared(it: Walker, cmd: Simple, state: State, constants: Sequence[Value] 
 
 
 def _more_passes(doubts: Doubts) -> Sequence[int]:
-    """Return the further passes: one in which no uncertain variable is set and, for more than one, one in which they are
-    unknown.
-    """
+    """Return the further passes: one with all uncertain variables unset and, for more than one, one with unknown ones."""
     return ((), (1,), (1, 2))[min(len(doubts.names), 2)]
 
 
@@ -117,7 +115,7 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
 
 
 def _may_be_posix(it: Walker, state: State) -> bool:
-    """Return whether the shell may be in POSIX mode, in which assignments before some builtins stay."""
+    """Return whether the shell may be in POSIX mode: then assignments before some builtins stay."""
     variable = "POSIXLY_CORRECT"
     return "posix" in state.options or variable in state.vars or variable in state.env or variable in it.now.variables
 

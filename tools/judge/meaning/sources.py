@@ -1,5 +1,5 @@
-"""Source files of the session's own that a program runs besides what it is given: modules that stand before a library's, programs
-that are compiled.
+"""The session's own source files that a program runs besides its arguments: modules found before a library's, programs to
+compile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES = {
 
 
 def compiled(it: Walker, state: State, name: str, argv: Values) -> list[Code]:
-    """Return the sources of the session's own that ``name`` compiles, to be run now or later."""
+    """Return the session's own sources that ``name`` compiles, to run now or later."""
     reader = _COMPILERS.get(name)
     return reader(it, state, argv) if reader is not None else []
 
@@ -38,7 +38,7 @@ def _piece(it: Walker, state: State, path: str) -> list[Code]:
 
 
 def _named(it: Walker, state: State, argv: Values) -> list[Code]:
-    """The files among the arguments, and standard input where ``-`` is."""
+    """Return the files among the arguments, and standard input if there is a ``-``."""
     found = [piece for value in argv[1:] for piece in _piece(it, state, value.text)]
     if any(value.text == "-" for value in argv[1:]) and state.stdin is not None:
         found.append(Code("c", state.stdin, "stdin"))
@@ -76,7 +76,7 @@ _DOCTEST = Regex(r"^\s*(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
 
 
 def of_interpreter(it: Walker, state: State, language: str, argv: Values, found: FoundCode) -> list[Code]:
-    """Return what an interpreter loads besides the code that it is given."""
+    """Return the code that an interpreter loads besides its arguments."""
     if language == "python":
         return [*_shadowing(it, state, found), *_by_module(it, state, argv)]
     if language == "javascript":
@@ -87,7 +87,7 @@ def of_interpreter(it: Walker, state: State, language: str, argv: Values, found:
 
 
 def _shadowing(it: Walker, state: State, found: FoundCode) -> list[Code]:
-    """Modules of the session's own where Python looks first: under the name of one of its library's, or on PYTHONPATH."""
+    """Return the session's own modules that Python finds first: with the name of one of its library, or on PYTHONPATH."""
     folders = {posixpath.dirname(path.text) or "." for path in found.files} or {"."}
     pieces: list[Code] = []
     for folder in sorted(folders):
@@ -115,7 +115,7 @@ def _source(it: Walker, state: State, language: str, path: str) -> list[Code]:
 
 
 def _by_module(it: Walker, state: State, argv: Values) -> list[Code]:
-    """``python -m NAME`` of a library's module that runs what it is given."""
+    """Return the code for ``python -m NAME`` if the library's module NAME runs its arguments."""
     at = next((at for at, value in enumerate(argv[:-1]) if value.text == "-m"), 0)
     if not at:
         return []
@@ -145,7 +145,7 @@ def _by_module(it: Walker, state: State, argv: Values) -> list[Code]:
 
 
 def _required(it: Walker, state: State, argv: Values) -> list[Code]:
-    """Return what node loads before, and packages of the session's own."""
+    """Return the files that node loads first, and the session's own packages."""
     pieces: list[Code] = []
     for at, value in enumerate(argv[1:-1], start=1):
         if value.text in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
@@ -163,7 +163,7 @@ _TESTS = {"javascript": (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts")}
 
 
 def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | None:
-    """Return the session's own tests in a folder or of a pattern; None where the path is a file's."""
+    """Return the session's own tests in a folder or of a pattern; None if the path is a file."""
     folder = re.split(r"[*?{\[]", path.text)[0]
     if folder != path.text:
         folder = posixpath.dirname(folder) or "."
@@ -176,7 +176,7 @@ def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | 
 
 
 def _libraries(it: Walker, state: State, language: str, argv: Values) -> list[Code]:
-    """Modules of the session's own in the folders that ``-I`` and PERL5LIB or RUBYLIB name."""
+    """Return the session's own modules in the folders of ``-I`` and PERL5LIB or RUBYLIB."""
     folders = _paths(state, "PERL5LIB" if language == "perl" else "RUBYLIB")
     for at, value in enumerate(argv[1:], start=1):
         if value.text[:2] == "-I":
@@ -192,12 +192,14 @@ def _libraries(it: Walker, state: State, language: str, argv: Values) -> list[Co
 
 _LOOPS = Regex(r"-[acdlsStTuUwWX0-9]*[np]")
 _OPENS = Regex(r"\s*[|>]|.*\|\s*$", re.DOTALL)
-"""A file's name that is a command, or a file to write to, where perl opens it by ``<>``."""
+"""A file's name that is a command, or a file to write to, if perl opens it with ``<>``."""
 _USES = Regex(r"-[acdlnpsStTuUwWX0-9]*[mM]-?(.*[^\w:=,.].*)", re.DOTALL)
 
 
 def _of_perls_options(argv: Values) -> list[Code]:
-    """``perl -n``, which reads what it is given as ``<>`` does; ``perl "-Mstrict;..."``, which is the code ``use strict;...``."""
+    """Return the code of ``perl -n``, which reads its arguments as ``<>`` does, and of ``perl "-Mstrict;..."``: ``use
+    strict;...``.
+    """
     found: list[Code] = []
     opens = any(_OPENS.match(value.text) for value in argv[1:])
     for value in argv[1:]:
@@ -209,5 +211,5 @@ def _of_perls_options(argv: Values) -> list[Code]:
 
 
 def script_names(path: str) -> list[str]:
-    """Return the files that node may mean by ``path``."""
+    """Return the files that ``path`` may stand for in node."""
     return [path, *(f"{path}{end}" for end in (".js", ".cjs", ".mjs", ".ts", "/index.js"))]

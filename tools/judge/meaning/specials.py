@@ -1,4 +1,4 @@
-"""Programs that run commands from places of their own: find, xargs, ssh, env, git, tar and their like."""
+"""Programs that run commands from special places in their arguments: find, xargs, ssh, env, git, tar and others."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _configured(rest: Values) -> list[Inner]:
-    """``git config [set] NAME VALUE``"""
+    """Return the commands of ``git config [set] NAME VALUE``."""
     given = [value for value in rest[1:] if not value.text.startswith("-")]
     given = given[1:] if given and given[0].text in ("set", "--add") else given
     return _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint)) if len(given) > 1 else []
 
 
 def _of_each_repo(program: Value, rest: Values) -> Inner:
-    """``git for-each-repo --config=KEY ARGUMENTS``: git itself, in folders that only a setting names."""
+    """Return git itself for ``git for-each-repo --config=KEY ARGUMENTS``, in the unknown folders of a setting."""
     below = read([value.text for value in rest], "", _OF_EACH, posix=True).operands
     return Inner(argv=[program, Value("-C"), unknown(), *(rest[one] for one in below)], own=True)
 
@@ -105,7 +105,7 @@ def _fzf(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _gcc(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``-wrapper rm,-rf,x``: what every part of the compiler is started with."""
+    """Return the command of ``-wrapper rm,-rf,x``, which starts every part of the compiler."""
     for at, value in enumerate(argv[1:-1], start=1):
         if value.text == "-wrapper":
             return [Inner(argv=[value._replace(text=one, shown="") for one in argv[at + 1].text.split(",")], own=True)]
@@ -128,7 +128,7 @@ _SCRIPTED = names("-e -l -s")
 
 
 def _osascript(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``osascript -l JavaScript``: the same code, for a program that is known to read that language."""
+    """Return the code of ``osascript -l JavaScript`` as a command of node, whose language is known."""
     reading = read([value.text for value in argv], "", _SCRIPTED)
     if not any(one.name == "-l" and (one.value or "").lower() == "javascript" for one in reading.options):
         return []
@@ -139,7 +139,7 @@ def _osascript(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
-    """A shell of another kind that reads commands from its input."""
+    """Return the commands that a shell of another kind reads from its input."""
     if stdin is None or any(value.text[:1] != "-" or value.text in ("-c", "--commands") for value in argv[1:]):
         return []
     return [Inner(text=stdin, own=True)]

@@ -1,4 +1,4 @@
-"""The way in: a text, a shell, files; out comes the Meaning, whatever happens."""
+"""The entry point: makes the Meaning of a text for a shell with its files, even after an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.judge.meaning.walk import Stop
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
 _MOST_ELEMENTS = 1_000
-"""Limit for all arrays of the session's shell; elements beyond it are unknown."""
+"""Maximum number of elements in all arrays of the session's shell; further elements are unknown."""
 
 
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
@@ -51,7 +51,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
 
 
 def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
-    """Return the variables that hold what ``mktemp -d`` printed, whichever way the line went, and what is known of it."""
+    """Return the variables that hold a folder made by ``mktemp -d`` in every branch of the line, with their text."""
     found: dict[str, str] = {}
     names = {name for end in ends for name, var in end.vars.items() if var.value is not None and var.value.taint & Taint.MADE}
     for name in names | now.made:
@@ -62,7 +62,7 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
 
 
 def _secret(ends: list[State]) -> dict[str, Taint]:
-    """Return the variables that may hold a secret when the line ends, as ``$NAME`` among the files that have a taint."""
+    """Return the variables that may hold a secret at the end of the line, as ``$NAME`` among the files that have a taint."""
     found = (name for end in ends for name, var in end.vars.items() if var.value is not None and var.value.taint & Taint.SECRET)
     return {f"${name}": Taint.SECRET for name in found}
 
@@ -129,7 +129,7 @@ def _declared(now: ShellNow, state: State) -> None:
 
 
 def _signalled(it: Interpreter, first: State) -> list[State]:
-    """The shell as it is, and as it is after its traps: a signal may have come since it was last looked at."""
+    """Return the shell as it is, and as it is after its traps, as a signal may have come since the last call."""
     acts, faults = dict(it.found.acts), dict(it.found.faults)
     after: list[State] = []
     for signal, text in it.now.traps.items():
@@ -147,7 +147,7 @@ def _signalled(it: Interpreter, first: State) -> list[State]:
 
 
 def _trapped(it: Interpreter, first: State, ends: list[State]) -> None:
-    """Judges them again where something changed that they may go by."""
+    """Judge the traps again if something changed that they may depend on."""
     for end in ends:
         functions = any(body.text != it.now.functions.get(name) for name, found in end.functions.items() for body in found)
         changed = functions or end.vars != first.vars or end.aliases != first.aliases or end.cwds != first.cwds

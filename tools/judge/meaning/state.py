@@ -1,4 +1,4 @@
-"""The start of a script: the shell as it is now, and the files that may be looked at."""
+"""The start of a script: the current shell, and the files that the judge may look at."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from tools.judge.meaning.value import Taint
 class Seen(NamedTuple):
     """A path as the snapshot knows it.
 
-    ``text`` is None but for a readable ``file``; ``binary`` is a compiled program. Anything that is neither a compiled program
+    ``text`` is None except for a readable ``file``; ``binary`` is a compiled program. A file that is neither a compiled program
     nor UTF-8 text is ``unreadable``.
     """
 
     kind: Literal["file", "binary", "dir", "missing", "unreadable"]
     text: str | None = None
     taint: Taint = Taint.NONE
-    """REMOTE where this session downloaded it, DECODED where it decoded it."""
+    """REMOTE if this session downloaded it, DECODED if it decoded it."""
 
 
 class Snapshot(Protocol):
-    """The only way for the judge to look at files. Every answer is remembered: what was judged is what must run."""
+    """The only way for the judge to look at files. Every answer is stored: the judged content is the one that must run."""
 
     def inspect_path(self, path: str) -> Seen:
-        """``path`` is absolute. At most a bounded number of bytes is read; a longer file is ``unreadable``. Never raises."""
+        """Inspect ``path``, which is absolute. Reads a limited number of bytes; a longer file is ``unreadable``. Never raises."""
         ...
 
 
 @runtime_checkable
 class KnowsOrigins(Protocol):
-    """The ability of a Snapshot to say, without a look at a file, where it came from in this session."""
+    """The ability of a Snapshot to give the origin of a file in this session without a look at the file."""
 
     def taint(self, path: str) -> Taint: ...
 
     def own_below(self, folder: str) -> Sequence[str]:
-        """Return the files in ``folder`` that this session wrote or fetched, by absolute path."""
+        """Return the absolute paths of the files in ``folder`` that this session wrote or downloaded."""
         ...
 
     def copy_of(self, path: str) -> str:
-        """Return the path that the file was copied or moved from; "" where it was not."""
+        """Return the path that the file was copied or moved from; "" if it was not."""
         ...
 
 
 @runtime_checkable
 class KnowsMoves(Protocol):
-    """The ability of a Snapshot to tell the folders that the session works in from others, and what came from there."""
+    """The ability of a Snapshot to recognize the folders of the session, and files moved there from outside."""
 
     def is_inside(self, path: str) -> bool:
-        """Return whether an absolute path is in the workspace or for temporary files; False where that is not known yet."""
+        """Return whether an absolute path is in the workspace or for temporary files; False if that is not known yet."""
         ...
 
     def was_brought(self, path: str) -> bool:
-        """Return whether what is at ``path``, above or below it was moved there from outside of the session's folders."""
+        """Return whether ``path``, a parent of it, or a file below it was moved there from outside of the session's folders."""
         ...
 
 
 @runtime_checkable
 class KnowsTemporary(Protocol):
-    """The ability of a Snapshot to say what the session's shell got from ``mktemp -d``."""
+    """The ability of a Snapshot to give the folders that the session's shell got from ``mktemp -d``."""
 
     def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
-        """Return the names of those ``variables`` of the shell that still hold what ``mktemp -d`` printed in an earlier call."""
+        """Return the names of those ``variables`` of the shell that still hold the output of ``mktemp -d`` in an earlier call."""
         ...
 
 
@@ -75,13 +75,15 @@ class FollowsLinks(Protocol):
     """The ability of a Snapshot to follow links."""
 
     def real(self, path: str) -> str:
-        """Return where an absolute path leads by links; the path itself where that is not known."""
+        """Return the real path of an absolute path; the path itself if that is not known."""
         ...
 
 
 @functools.lru_cache(maxsize=64)
 def able(kind: type, ability: type) -> bool:
-    """Return whether snapshots of a class have an ability. Asking a protocol takes as long as judging a short command does."""
+    """Return whether snapshots of a class have an ability. ``isinstance`` with a protocol would be as slow as a short
+    judgement.
+    """
     return issubclass(kind, ability)
 
 
@@ -109,7 +111,7 @@ class NoFiles:
 
 
 class UnknownFiles:
-    """A snapshot that knows nothing: everything is there and unreadable."""
+    """A snapshot without knowledge: everything exists and is unreadable."""
 
     def inspect_path(self, path: str) -> Seen:
         return Seen("unreadable")
@@ -117,7 +119,7 @@ class UnknownFiles:
 
 @dataclass(frozen=True, slots=True)
 class ShellNow:
-    """The session's shell before the command: what its earlier commands left in it.
+    """The session's shell before the command, with the state that earlier commands left.
 
     ``functions`` are their bodies as source text, ``aliases`` their replacement. ``home`` and ``user`` are its account's.
     """
@@ -130,10 +132,10 @@ class ShellNow:
     functions: Mapping[str, str] = field(default_factory=dict)
     positional: tuple[str, ...] = ()
     interactive: bool = False
-    """True where aliases are expanded (in an interactive shell, and after ``shopt -s expand_aliases``)."""
+    """True if aliases are expanded (in an interactive shell, and after ``shopt -s expand_aliases``)."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     traps: Mapping[str, str] = field(default_factory=dict)
     """Commands by signal, as in ``toolcrib.ShellState``."""
     made: frozenset[str] = frozenset()
-    """Names of variables that hold what ``mktemp -d`` printed in an earlier call."""
+    """Names of variables that hold the output of ``mktemp -d`` in an earlier call."""

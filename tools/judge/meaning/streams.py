@@ -1,4 +1,4 @@
-"""Redirects: what a command reads and where its output goes."""
+"""Redirects: a command's input, and the destination of its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tools.judge.shell.tree import ProcessSub, Redirect, Script, Word
 
 @dataclass(slots=True)
 class Streams:
-    """``out``: where standard output goes instead: (operator, path), or a process, or nowhere (None in the tuple)."""
+    """The streams of a command after its redirects.
+
+    ``out`` replaces standard output: (operator, path), or a process, or nothing (None in the tuple).
+    """
 
     targets: list[RedirectTarget] = field(default_factory=list)
     stdin: Value | None = None
@@ -26,7 +29,7 @@ class Streams:
     doubtful: bool = False
     opened: dict[str, Value] = field(default_factory=dict)
     produced: list[Value] = field(default_factory=list)
-    """All that was printed into a file, whichever way it went."""
+    """All output that was written to a file, in any branch."""
 
 
 PLAIN = Streams()
@@ -53,7 +56,7 @@ def _number(it: Walker, state: State, one: Redirect, default: int) -> int:
 
 
 def _file(it: Walker, state: State, word: Word) -> Value:
-    """A redirect's target: patterns in it count, as in an argument. The shell refuses it where it becomes several words."""
+    """Return a redirect's target. Patterns are expanded as in an argument, but the shell refuses several words."""
     found = expand.fields(it, state, [word])
     return Value(*found[0]) if len(found) == 1 else listed(found, " ")
 
@@ -118,7 +121,7 @@ def _output(it: Walker, state: State, one: Redirect, found: Streams) -> None:
 
 
 def _duplicated(state: State, fd: int, text: str, found: Streams) -> None:
-    """``>&N``"""
+    """Handle ``>&N``."""
     if fd != 1 or text == "1":
         return
     if text == "2" or not text:
@@ -131,7 +134,7 @@ def _duplicated(state: State, fd: int, text: str, found: Streams) -> None:
 
 
 def through(it: Walker, state: State, streams: Streams, run: Callable[[State], list[State]]) -> list[State]:
-    """Runs with the streams in place, and puts back what was there."""
+    """Run with the streams of the command, and restore the old ones after it."""
     if streams is PLAIN or (streams.stdin is None and not streams.diverted and not streams.opened and not streams.doubtful):
         return run(state)
     stdin, out, capture, fds = state.stdin, state.out, state.capture, state.fds
@@ -172,7 +175,7 @@ def _deliver(it: Walker, state: State, streams: Streams, produced: Value) -> Non
 
 
 def kept(it: Walker, state: State, streams: Streams) -> None:
-    """``exec`` with redirects alone: they stay."""
+    """Handle ``exec`` with only redirects: they remain."""
     if streams.stdin is not None:
         state.stdin = streams.stdin
     state.fds = {**state.fds, **streams.opened}

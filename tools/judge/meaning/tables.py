@@ -1,6 +1,6 @@
 """The tables of this package: each module exports its rows under the table's name, and is listed here.
 
-So a new row goes to the module of its topic, and a new module into one of these lists; they load when a table is first used.
+A new row belongs in the module of its topic, and a new module in one of these lists. A table loads at its first use.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ class Table(Generic[Row]):
 BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "declare", "file_reads")
 """The shell's own commands."""
 WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
-"""Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
+"""Programs that run another one, if a row describes it completely; ``wrappers.inner`` reads it."""
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]](
     "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins", "launching"
 )
-"""Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
+"""Programs that run others: from their arguments and standard input to the inner commands. Used in addition to WRAPPERS."""
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
     "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured", "launching"
 )
-"""Programs that run or send what files say: the session's own, and settings of git."""
+"""Programs that run or send the content of files: the session's own, and settings of git."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
-"""Interpreters of other languages; a language is read by the module of its name in tools/judge/languages."""
+"""Interpreters of other languages. The module with a language's name in tools/judge/languages reads it."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
-"""Programs whose output follows from their input: ``(words, operands, input)`` to output, None where it is unknown."""
+"""Programs whose output follows from their input: ``(words, operands, input)`` to output, None if it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
-"""Programs whose output follows from more than that."""
+"""Programs whose output depends on more than that."""
 EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing", "panes")
-"""Programs that leave something in files which a later command may run or send."""
+"""Programs that write something to files which a later command may run or send."""
 
 
 CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes", "images")
-"""Programs that change files in ways that nobody can follow: what they may have touched is unsure from then on."""
+"""Programs that change files in unknown ways. The files that they may have changed are unsure after them."""
 
 
 @functools.lru_cache(maxsize=1_024)
 def interpreter(name: str) -> InterpreterOptions | None:
-    """Return the row of an interpreter, whatever version stands in its name."""
+    """Return the row of an interpreter, for any version in its name."""
     found = INTERPRETERS.rows.get(name)
     return found if found is not None else INTERPRETERS.rows.get(name.rstrip("0123456789.").rstrip("-"))

@@ -1,8 +1,8 @@
-"""Commands in the arguments of programs that no table describes: ``chamber exec prod -- rm -rf x``, ``pueue add 'rm -rf x'``.
+"""Commands in the arguments of programs without a table: ``chamber exec prod -- rm -rf x``, ``pueue add 'rm -rf x'``.
 
-A program that nobody knows may be one that runs another. Its arguments are followed as a command from each word on that is the
-name of a program which the rules know, and so is a whole command in one word. Nothing is lost where it is none: only what a rule
-finds in it is ever asked about.
+An unknown program may run another one. Its arguments are followed as a command from each word on that is the name of a program
+known to the rules, and so is a whole command in one word. A false match costs nothing: only findings of a rule lead to a
+question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.judge.paths import root_of
 Values = Sequence[Value]
 
 _MOST = 48
-"""Places in one command from which its arguments are followed; one that has more of them asks."""
+"""Maximum number of places in one command from which its arguments are followed; a command with more asks."""
 
 _LAUNCHERS = names(
     "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"
@@ -31,19 +31,19 @@ _LAUNCHERS = names(
     " entr nomad consul watchexec nodemon concurrently hyperfine xvfb-run systemd-run machinectl incus lxc dtach"
     " abduco pueue nq tsp"
 )
-"""Programs that the rules know, and that run commands in ways which the tables may lack: looked at behind ``--``, ``run`` ..."""
+"""Known programs that run commands in ways missing from the tables. Their words after ``--``, ``run`` etc. are followed."""
 
 _DIRECT = names("dotenv limactl sshpass chpst")
-"""Of these, the ones that take a command wherever it stands."""
+"""Those programs among them that take a command at any place."""
 
 _ENDS = frozenset({"--"})
 _RUNS = names("-- exec run x with shell cmd command do start -c -e -x --command --cmd --exec --run -C")
-"""Words behind which a command stands, whatever it is called."""
+"""Words that come before a command, in any program."""
 
 _TEXTS = names(
     "-- --command --exec --execute --run --wrap --run-command --ssh-command --scripts --script --remote-command -C -c -e -x"
 )
-"""Options of programs that nobody knows, whose values may be whole commands."""
+"""Options of unknown programs whose values may be whole commands."""
 
 TALKS = names(
     "echo printf print cowsay cowthink figlet banner toilet lolcat say espeak notify-send logger wall write mail mailx mutt"
@@ -60,27 +60,27 @@ TALKS = names(
     " last lastb lastlog who w users uptime"
     " cp mv rm install chmod chown chgrp tar zip unzip gzip rsync scp sftp dd kill systemctl service journalctl crontab at"
 )
-"""Programs whose words are data: they print, search, store or fetch them."""
+"""Programs whose words are data: they print, search, store or download them."""
 
 _NAMED = Regex(
     r"-{1,2}(?:[a-z]+-)*(?:pager|command|exec|execute|editor|shell|program|wrapper|launcher|hook|browser|opener|bin)(?:-[a-z]+)*"
 )
-"""Options that name a program to run, whatever program they are given to."""
+"""Options that name a program to run, for any program."""
 _TAKES = Regex(
     r"(?:-{1,2}|[\w.-]+\.)(?:[a-z]+-)*(?:renderer|toolexec|helper|driver|interpreter|runner|linker|rsh|process|pager|command|exec"
     r"|editor|shell|program|wrapper|launcher|hook|browser|opener|rustc|rustdoc)(?:-[a-z]+)*"
 )
-"""Options and settings by which programs take a script to run, if a file of the session's own is their value."""
+"""Options and settings that give a program a script to run if their value is one of the session's own files."""
 _TAKES_ENV = (
     *("CC", "CXX", "CPP", "LD", "AR", "FC"),
     *("HELM_POST_RENDERER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"),
 )
-"""Variables by which programs take one."""
+"""Variables that give a program such a script."""
 _SETTINGS = names("pager editor browser shell")
 """Settings that name a program to run: ``gh config set pager COMMAND``."""
 _SETS = names("config set")
 _CRITICAL = names("rm shred srm rimraf find chmod chown chgrp mv truncate mkfs wipefs dd")
-"""Programs that may destroy a home or a system root: looked for among the words of every program that runs others."""
+"""Programs that may destroy a home or a system root. They are searched for among the words of every program that runs others."""
 
 _VERBS = names(
     "start stop restart reload halt reboot shutdown poweroff kill wipe erase del mount umount service restore set unset install"
@@ -91,7 +91,7 @@ _VERBS = names(
     " R trash rename transfer purge user group network red star strace net star edit select reset clean reg passwd adduser"
     " deluser pkg openssh dropbear where lt"
 )
-"""Names of programs that are ordinary words as well: verbs and nouns of others' subcommands."""
+"""Names of programs that are ordinary words as well: verbs and nouns in subcommands of others."""
 
 _COMMAND = Regex(r"\s*(?:[A-Za-z_]\w*=\S*\s+)*([\w./+-]+)\s+(?=\S)")
 _PARTS = Regex(r"&&|\|\||[;|\n]")
@@ -99,7 +99,7 @@ _QUOTED = Regex(r'"((?:[^"\\]|\\.){4,})"')
 
 
 def follow(it: Walker, state: State, name: str, argv: Values) -> None:
-    """Note the acts of the commands among the arguments of ``name``, on a copy of ``state``; what can't be read is none."""
+    """Record the acts of the commands among the arguments of ``name``, on a copy of ``state``. Unreadable words are skipped."""
     taken = [*_taken(it, state, argv)]
     if len(argv) < 2 and not taken:
         return
@@ -155,7 +155,7 @@ def _runs_others(name: str) -> bool:
 
 
 def _named(it: Walker, argv: Values) -> tuple[list[Value], list[list[Value]]]:
-    """Return the texts and tails that options and settings name as programs to run, of a program whose other words are data."""
+    """Return the texts and tails that options and settings name as programs to run, for a program whose other words are data."""
     texts: list[Value] = []
     tails: list[list[Value]] = []
     sets = any(value.text in _SETS for value in argv[1:4])
@@ -188,7 +188,7 @@ def _taken(it: Walker, state: State, argv: Values) -> Iterator[list[Value]]:
 
 
 def _critical(it: Walker, state: State, name: str, argv: Values) -> list[list[Value]]:
-    """Return the arguments from each destructive program's name on, if a home or a system root stands behind it."""
+    """Return the arguments from each destructive program's name on, if a home or a system root follows."""
     if _runs_others(name) and name not in _LAUNCHERS:
         return []
     at = [at for at, value in enumerate(argv[1:], start=1) if value.text.rpartition("/")[2] in _CRITICAL]
@@ -196,7 +196,7 @@ def _critical(it: Walker, state: State, name: str, argv: Values) -> list[list[Va
 
 
 def _tails(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[list[Value]]:
-    """The arguments from each program's name on; of a program that others know only behind a word that says so."""
+    """Yield the arguments from each program's name on; for a known program only after a word that announces a command."""
     behind = _RUNS if unheard or name in _LAUNCHERS else _ENDS
     last = len(argv) - 1
     for at in range(1, last + 1):
@@ -211,7 +211,7 @@ def _tails(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[list[
 
 
 def _texts(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[Value]:
-    """Whole commands that stand in one word, or behind its ``=``."""
+    """Yield whole commands that are one word, or follow its ``=``."""
     if _runs_others(name) and name not in _LAUNCHERS:
         return
     for at, value in enumerate(argv[1:]):
@@ -230,7 +230,7 @@ def _texts(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[Value
 
 
 def _begins(it: Walker, text: str) -> bool:
-    """Return whether a text begins with a program that is known, and does not read like a sentence."""
+    """Return whether a text begins with a known program and is not like a sentence."""
     match = _COMMAND.match(text)
     program = match[1].rpartition("/")[2] if match is not None else ""
     return bool(program) and _known(it, program) and (program not in _VERBS or " -" in text)

@@ -30,7 +30,7 @@ def ssh(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _connecting(argv: Values, options: Sequence[GivenOption]) -> list[Inner]:
-    """The commands that ssh and its kin connect through."""
+    """Return the commands that ssh and similar programs connect through."""
     found: list[Inner] = []
     for given in options:
         match = _SSH_RUNS.match(given.value) if given.name == "-o" and given.value is not None else None
@@ -40,7 +40,7 @@ def _connecting(argv: Values, options: Sequence[GivenOption]) -> list[Inner]:
 
 
 def copying(argv: Values, stdin: Value | None) -> list[Inner]:
-    """scp and sftp: the programs that they start ssh with."""
+    """Return the programs that scp and sftp use as ssh."""
     name = argv[0].text.rpartition("/")[2]
     options = read([value.text for value in argv], name).options
     wanted = ("-S", "-D") if name == "sftp" else ("-S",)
@@ -48,13 +48,13 @@ def copying(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _text(argv: Values, given: GivenOption) -> Inner:
-    """An option's value as a text for a shell."""
+    """Return an option's value as a text for a shell."""
     value = argv[given.value_at]
     return Inner(text=value if given.value_at != given.at else value._replace(text=given.value or "", shown=""), own=True)
 
 
 def texts(options: str) -> Callable[[Values, Value | None], list[Inner]]:
-    """Texts for a shell that are the values of ``options``."""
+    """Return a reader for the values of ``options`` as texts for a shell."""
     wanted = names(options)
 
     def inner_texts(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -65,7 +65,7 @@ def texts(options: str) -> Callable[[Values, Value | None], list[Inner]]:
 
 
 def words(pattern: str) -> Callable[[Values, Value | None], list[Inner]]:
-    """Texts for a shell behind ``pattern`` in a word of its own."""
+    """Return a reader for texts for a shell that follow ``pattern`` in the same word."""
     before = re.compile(pattern, re.IGNORECASE)
 
     def inner_texts(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -76,7 +76,7 @@ def words(pattern: str) -> Callable[[Values, Value | None], list[Inner]]:
 
 
 def pagers(argv: Values) -> list[Inner]:
-    """``git grep -lOPAGER``"""
+    """Return the pager of ``git grep -lOPAGER``."""
     given = values([value.text for value in argv], "git grep", names("-O --open-files-in-pager"))
     return [_text(argv, one) for one in given]
 
@@ -85,21 +85,24 @@ _TAR_TEXTS = texts("-I --use-compress-program --to-command -F --info-script --ne
 
 
 def filters(argv: Values) -> list[Inner]:
-    """``git rebase -ix COMMAND``, ``git filter-branch --tree-filter COMMAND``; ``argv`` begins with the subcommand."""
+    """Return the commands of ``git rebase -ix COMMAND`` and ``git filter-branch --tree-filter COMMAND``.
+
+    ``argv`` begins with the subcommand.
+    """
     wanted = names("-x --exec --extcmd --tree-filter --index-filter --msg-filter --parent-filter --commit-filter --env-filter")
     words = [value.text for value in argv]
     return [_text(argv, given) for given in values(words, f"git {words[0]}", wanted | {"--tag-name-filter"})]
 
 
 def packs(argv: Values) -> list[Inner]:
-    """``git clone -u COMMAND``, ``git fetch --upload-pack COMMAND``: what serves the other side."""
+    """Return the commands that serve the other side: ``git clone -u COMMAND``, ``git fetch --upload-pack COMMAND``."""
     wanted = names("--upload-pack --receive-pack --exec") | (frozenset({"-u"}) if argv[0].text == "clone" else frozenset())
     words = [value.text for value in argv]
     return [_text(argv, given) for given in values(words, f"git {words[0]}", wanted)]
 
 
 def daemon(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``start-stop-daemon --exec /bin/rm -- -rf x``"""
+    """Return the command of ``start-stop-daemon --exec /bin/rm -- -rf x``."""
     words = [value.text for value in argv]
     reading = read(words, "start-stop-daemon")
     programs = [argv[one.value_at] for one in reading.options if one.name in ("-x", "--exec", "-a", "--startas") and one.value]
@@ -124,7 +127,7 @@ _CMAKE_TOOLS: Mapping[str, Sequence[str]] = {
     "create_hardlink": ("ln",),
     "touch_nocreate": ("touch",),
 }
-"""Tools of ``cmake -E`` that are not called as the system's (https://cmake.org/cmake/help/latest/manual/cmake.1.html)."""
+"""Tools of ``cmake -E`` with other names than the system's (https://cmake.org/cmake/help/latest/manual/cmake.1.html)."""
 
 
 def cmake(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -151,7 +154,9 @@ def tar(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def nix(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``nix shell PACKAGE -c COMMAND``, ``nix develop --command COMMAND``; ``nix run nixpkgs#NAME -- ARGUMENTS``"""
+    """Return the command of ``nix shell PACKAGE -c COMMAND``, ``nix develop --command COMMAND``, ``nix run nixpkgs#NAME --
+    ARGUMENTS``.
+    """
     words = [value.text for value in argv]
     at = next((at for at, word in enumerate(words) if word in ("-c", "--command")), len(argv))
     if "run" in words[:at] and any("#" in word for word in words):
@@ -163,7 +168,7 @@ def nix(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def coreutils(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``coreutils --coreutils-prog=rm -rf x``, ``coreutils rm -rf x``"""
+    """Return the command of ``coreutils --coreutils-prog=rm -rf x`` or ``coreutils rm -rf x``."""
     head, _, name = argv[1].text.partition("=") if len(argv) > 1 else ("-", "", "")
     if head[:1] != "-":
         return [Inner(argv=list(argv[1:]))]
@@ -171,7 +176,7 @@ def coreutils(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def flatpak(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``flatpak run --command=rm APP -rf x``"""
+    """Return the command of ``flatpak run --command=rm APP -rf x``."""
     words = [value.text for value in argv]
     at = next((at for at, word in enumerate(words) if word.startswith("--command=")), 0)
     app = next((place for place in range(at + 1, len(argv)) if words[place][:1] != "-"), len(argv))
@@ -180,7 +185,7 @@ def flatpak(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def snap(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``snap run --shell NAME -c COMMAND``"""
+    """Return the shell of ``snap run --shell NAME -c COMMAND``."""
     words = [value.text for value in argv]
     if words[1:2] != ["run"] or "--shell" not in words:
         return []
@@ -189,6 +194,6 @@ def snap(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def nvim(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``nvim -l x.lua``"""
+    """Return the command of ``nvim -l x.lua``."""
     at = next((at for at, value in enumerate(argv) if value.text == "-l"), len(argv))
     return [Inner(argv=[Value("lua"), *argv[at + 1 :]], own=True)] if argv[at + 1 :] else []

@@ -1,4 +1,4 @@
-"""Results of ``${x#pattern}``, ``${x/pattern/text}``, ``${x^^}`` and the like."""
+"""Results of ``${x#pattern}``, ``${x/pattern/text}``, ``${x^^}`` and similar expansions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ESCAPED = {"\a": "a", "\b": "b", "\x1b": "E", "\f": "f", "\n": "n", "\r": "r", 
 
 
 def quoted(value: Value) -> Value:
-    """Quote a known text as ``${x@Q}`` does: with ``$'...'`` where something in it can't be printed."""
+    """Quote a known text as ``${x@Q}`` does: with ``$'...'`` if it has a character that can't be printed."""
     text = value.text
     if text.isprintable():
         return value._replace(text="'" + text.replace("'", "'\\''") + "'", shown="")
@@ -54,7 +54,7 @@ def removed(value: Value, op: str, pattern: Value) -> Value:
 
 
 def _partly_removed(value: Value, op: str, pattern: Value) -> Value:
-    """Shorten a text with unknown parts: the end that is not touched stays where it is literal."""
+    """Shorten a text with unknown parts. A literal part at the other end stays."""
     text = value.text
     fixed = patterns.literal(pattern.text) if pattern.known else None
     if op[0] == "%" and fixed is not None and text.endswith(fixed):

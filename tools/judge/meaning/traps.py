@@ -16,20 +16,20 @@ def is_recurring(signals: frozenset[str]) -> bool:
 
 
 def begin(it: Walker, state: State, text: str) -> None:
-    """Follow ``text``, which may run between the commands from now on."""
+    """Follow ``text``, which may run between any commands from now on."""
     remember_trap(it, state, text)
     _run(it, state, text)
 
 
 def remember_trap(it: Walker, state: State, text: str) -> None:
-    """Remember what ``text`` was followed with."""
+    """Store the functions and variables that were valid when ``text`` was followed."""
     bodies = dict.fromkeys(body.text for known in state.functions.values() for body in known)
     names = dict.fromkeys(name for one in (text, *bodies) if "eval" in one for name in _MENTIONED.findall(one))
     it.found.traps[text] = (state.functions, {name: state.vars.get(name) for name in names})
 
 
 def again(it: Walker, state: State) -> None:
-    """Follow the traps once more for which something was set since: functions, and variables where one evaluates a text."""
+    """Follow traps again if functions have changed, or variables that a trap evaluates as code."""
     for text, (functions, variables) in list(it.found.traps.items()):
         if state.functions is not functions or any(state.vars.get(name) != var for name, var in variables.items()):
             remember_trap(it, state, text)

@@ -1,4 +1,4 @@
-"""Programs that nobody knows: whatever file they were given may be another afterwards."""
+"""Unknown programs: any file in their arguments may be changed after them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SPARE = names(
     "tsc tsx type typos uniq unix2dos unset unzip upx vulture wait watch wc wget which xargs xclip xdg-open xmllint xxd "
     "yamlfmt yamllint yapf zed zig zip zsh"
 )
-"""Programs that leave the files they are given as they are, or change no more than their form; and those that are followed."""
+"""Programs that keep the files in their arguments unchanged, or change only their form, and programs that are followed."""
 
 
 def unknown_program(it: Walker, path: str) -> str:
-    """Return the first program so far that nobody knows and that was given the file ``path``: it may have changed it."""
+    """Return the first unknown program so far that had the file ``path`` as argument, and so may have changed it."""
     last = path.rpartition("/")[2]
     for act in it.found.acts.values():
         name = act.name.rpartition("/")[2]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     class Flags:
-        """Flags that are plain numbers when it runs: to join those of enum takes ten times as long.
+        """Flags that are plain numbers at run time: a union of real enum flags is ten times slower.
 
         Test with ``&``: there is no ``in``, and no ``value``.
         """
@@ -25,15 +25,15 @@ else:
 
 
 HOLE = "\ufffc"
-"""Placeholder in a text for a part that cannot be known: any text, also an empty one. In a script it counts as unknown too."""
+"""Placeholder in a text for an unknown part: any text, also an empty one. In a script it counts as unknown too."""
 
 
 class Taint(Flags):
-    """Origin of a text; it sticks to whatever is made of the text."""
+    """Origin of a text. Every text made from it has it too."""
 
     NONE = 0
     UNKNOWN = 1
-    """Holds something that only running would show."""
+    """Has a part that is only known when it runs."""
     REMOTE = 2
     """Came over the network."""
     DECODED = 4
@@ -43,40 +43,41 @@ class Taint(Flags):
     LOCAL = 16
     """The content of a file of this machine that was not read."""
     MANY = 32
-    """Mark of the elements of a list that is only known when it runs (``for f in *``, ``while read f``)."""
+    """Mark of the elements of a list that is only known at run time (``for f in *``, ``while read f``)."""
     MAYBE = 64
-    """Known, unless there is nothing: what ``command -v`` finds may be missing."""
+    """Known unless it is empty: a program searched by ``command -v`` may be missing."""
     ENDLESS = 128
-    """Never ends by itself: what ``yes`` prints."""
+    """Never ends by itself, as the output of ``yes``."""
     OURS = 256
     """The number of the process that started the shell: our own."""
     PROGRAM = 512
-    """Bytes of a compiled program: a file that is made of them is a program that nobody knows."""
+    """Bytes of a compiled program: a file made of them is an unknown program."""
     WRITTEN = 1024
     """Mark of a file that this session wrote; no value has it."""
     OUTSIDE = 2048
-    """The whole text of a variable that neither the line nor the session set: whatever the person's environment holds."""
+    """The whole text of a variable that neither the line nor the session set, but possibly the person's environment."""
     MADE = 4096
-    """The whole name of the folder that ``mktemp -d`` made, or nothing where it made none."""
+    """The whole name of the folder that ``mktemp -d`` made; empty if it made none."""
     FOUND = 8192
-    """Names what a folder holds: find, ls, grep -l or a pattern found it."""
+    """Names of files in a folder, found by find, ls, grep -l or a pattern."""
     LATER = 16384
-    """Mark of a path at which a job in the background may put a link at any time; no value has it."""
+    """Mark of a path that a job in the background may replace with a link at any time; no value has it."""
 
     COMPUTED = 32768
-    """Printed by code that stands in the line, or by a program of one's own: it may name any file."""
+    """Printed by code in the line, or by a program that is not the system's: it may name any file."""
     BROUGHT = 65536
-    """Mark of a path to which the session moved something from outside of the folders it works in; no value has it."""
+    """Mark of a path for something that the session moved from outside of its folders; no value has it."""
 
 
 WHOLE = Taint.OUTSIDE | Taint.MADE
-"""Marks of a text as it was when it came about; they do not stick to what is made of it."""
+"""Marks of a text in its original form; a text made from it does not have them."""
 
 
 class Value(NamedTuple):
-    """``text`` with HOLEs for what is unknown; ``pattern``: unquoted ``* ? [`` in it are active, so it may stand for several.
+    """A text with HOLEs for its unknown parts. ``pattern``: unquoted ``* ? [`` in it are active, so it may stand for several
+    words.
 
-    ``shown`` is how the source wrote it (``$DATA_DIR/x``), where that says more than ``text``; else "".
+    ``shown`` is its form in the source (``$DATA_DIR/x``) if that is clearer than ``text``, otherwise "".
     """
 
     text: str
@@ -93,13 +94,13 @@ class Value(NamedTuple):
 
 
 class Elastic(Value):
-    """A word with an unquoted unknown: when it runs it may be several words, or none."""
+    """A word with an unquoted unknown part, which may become several words, or none, at run time."""
 
     __slots__ = ()
 
 
 def unglobbed(value: Value) -> Value:
-    """The files that a pattern stands for: their names are not known, but for how each part of them begins and ends."""
+    """Return the files of a pattern. Only the beginning and the end of each part of their names are known."""
     text = value.text
     parts = [_without_pattern(part) for part in text.split("/")] if "/" in text else [_without_pattern(text)]
     taint = value.taint | Taint.UNKNOWN | Taint.MANY | Taint.FOUND
@@ -115,7 +116,7 @@ def _without_pattern(part: str) -> str:
 
 
 def settled(values: Sequence[Value]) -> tuple[Value, ...]:
-    """A list of words as far as their places are sure: what follows an Elastic one is a HOLE that stands for any number."""
+    """Return a list of words up to the first Elastic word; a HOLE then stands for any number of words."""
     values = [unglobbed(value) if value.pattern else value for value in values]
     for index, value in enumerate(values):
         if isinstance(value, Elastic):
@@ -127,7 +128,7 @@ def settled(values: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def changed(value: Value) -> Value:
-    """``value`` without the marks that only the whole text has."""
+    """Return ``value`` without the marks that only the whole text has."""
     return value._replace(taint=value.taint & ~WHOLE) if value.taint & WHOLE else value
 
 
@@ -136,7 +137,7 @@ ANYTHING = Value(HOLE, Taint.UNKNOWN)
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of ``text``: tables are easier to read so."""
+    """Return the words of ``text``; this makes tables easier to read."""
     return frozenset(text.split())
 
 
@@ -146,14 +147,14 @@ def unknown(taint: Taint = Taint.NONE, shown: str = "") -> Value:
 
 
 def tainted(value: Value, taint: Taint) -> Value:
-    """``value`` with more taint."""
+    """Return ``value`` with more taint."""
     if value.taint & taint == taint:
         return value
     return type(value)(value.text, value.taint | taint, value.pattern, value.shown)
 
 
 def joined(values: Iterable[Value], between: str = "") -> Value:
-    """The values after one another."""
+    """Join the values."""
     texts: list[str] = []
     taint = last = Taint.NONE
     for value in values:
@@ -165,7 +166,7 @@ def joined(values: Iterable[Value], between: str = "") -> Value:
 
 
 def listed(values: Iterable[Value], between: str) -> Value:
-    """Join as ``joined`` does; a word that is only a HOLE may be missing together with its separator."""
+    """Join as ``joined`` does. A word that is only a HOLE may be missing, together with its separator."""
     words = list(values)
     found = joined(words, between)
     if not between or not any(word.text == HOLE or isinstance(word, Elastic) for word in words):
@@ -179,12 +180,12 @@ def listed(values: Iterable[Value], between: str) -> Value:
 
 
 def plain(text: str) -> str:
-    """HOLEs side by side as one."""
+    """Replace each run of HOLEs with one."""
     return _HOLES.sub(HOLE, text) if _TWO in text else text
 
 
 def either(left: Value, right: Value) -> Value:
-    """Join two values: the beginning and end that both share, and a HOLE between."""
+    """Merge two values: the beginning and end that both share, and a HOLE between."""
     if (left.taint ^ right.taint) & WHOLE and left.text and right.text:
         left, right = changed(left), changed(right)
     if left.text == right.text:
@@ -203,7 +204,7 @@ def either(left: Value, right: Value) -> Value:
 
 
 def any_of(values: Iterable[Value]) -> Value:
-    """Join values of which nobody knows which it is; there is at least one."""
+    """Merge values if it is unknown which one is meant; there is at least one."""
     return functools.reduce(either, values)
 
 

@@ -12,7 +12,7 @@ from tools.judge.meaning.walk import Walker
 
 
 class ManyWords(NamedTuple):
-    """``$@`` (star False) and ``$*``, and the like of arrays."""
+    """The values of ``$@`` (star False) and ``$*``, and the same for arrays."""
 
     values: tuple[Value, ...]
     star: bool
@@ -21,7 +21,7 @@ class ManyWords(NamedTuple):
 MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
 """A variable that the script did not set: it may hold anything, or nothing."""
 _OUTSIDE = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
-"""Value of a variable that may be unset, where the shell itself does not set such a variable."""
+"""Value of a variable that may be unset and is not one that the shell itself sets."""
 _SHELLS_OWN = names("_ REPLY OPTARG MAPFILE COPROC DIRSTACK PIPESTATUS FUNCNAME GROUPS READLINE_LINE READLINE_MARK")
 
 _GUESSED = {
@@ -33,7 +33,7 @@ _GUESSED = {
     "OPTIND": "1",
     "OSTYPE": "linux-gnu",
 }
-"""Variables with which nearly every shell starts."""
+"""Variables that nearly every shell has at its start."""
 
 
 def home(it: Walker, state: State) -> str:
@@ -55,7 +55,7 @@ def positional(state: State, number: int) -> Value | None:
 
 
 def find(state: State, name: str) -> Var | None:
-    """The variable, through name references."""
+    """Return the variable, after name references."""
     for _ in range(8):
         var = state.vars.get(name)
         if var is None or "n" not in var.flags or var.value is None:
@@ -65,13 +65,13 @@ def find(state: State, name: str) -> Var | None:
 
 
 def _meant(state: State, name: str) -> str:
-    """Return the name that a reference (``declare -n``) leads to."""
+    """Return the final name of a name reference (``declare -n``)."""
     var = state.vars.get(name)
     return var.value.text if var is not None and "n" in var.flags and var.value is not None else name
 
 
 def scalar(it: Walker, state: State, name: str) -> Value:
-    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that is unknown."""
+    """Return the value of ``$name``: "" if it is certainly not set, MAYBE_UNSET if that is unknown."""
     var = find(state, name)
     if var is not None:
         value = var.scalar()
@@ -137,7 +137,7 @@ def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
 
 
 def in_order(var: Var, keys: Iterable[str]) -> list[str] | None:
-    """Return an array's keys in bash's order; None where that is unknown."""
+    """Return an array's keys in bash's order; None if that is unknown."""
     if "A" not in var.flags:
         return sorted(keys, key=as_number)
     found = list(keys)
@@ -148,7 +148,7 @@ def in_order(var: Var, keys: Iterable[str]) -> list[str] | None:
 
 
 def _bucket(key: str) -> int:
-    """Return the place in bash's table of an associative array (since 5.0); among equals, the newest comes first."""
+    """Return the key's bucket in bash's table of an associative array (since 5.0). In a bucket, the newest key is first."""
     number = 2_166_136_261
     for byte in key.encode():
         number = (number * 16_777_619 & 0xFFFFFFFF) ^ byte
@@ -156,7 +156,7 @@ def _bucket(key: str) -> int:
 
 
 def any_number(value: Value) -> bool:
-    """Return whether an element may stand for several, or none."""
+    """Return whether an element may stand for several words, or for none."""
     return value.text == HOLE or isinstance(value, Elastic)
 
 
