@@ -1,7 +1,7 @@
 """Options of programs, read as the programs read them: clusters, attached values, abbreviations, ``--``, subcommands.
 
-``read`` takes a command line apart by the grammar of its program (``programs.OPTIONS``). A program that has none there is read by
-custom: letters behind one dash are flags, ``--name=value`` has a value, and the caller may name options that take the next word.
+``read`` splits a command line by the grammar of its program (``programs.OPTIONS``). Without a grammar, it follows common
+practice: letters after one dash are flags, ``--name=value`` has a value, and the caller may name options that take the next word.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _NONE: frozenset[str] = frozenset()
 
 
 class GivenOption(NamedTuple):
-    """An option that was given: ``name`` is spelled out, ``at`` is the index of its word.
+    """An option of a command: ``name`` is its full name, ``at`` is the index of its word.
 
-    ``value`` is None for a flag. ``value_at`` is the index of the word that the value is, or ends; ``at`` where it is attached.
+    ``value`` is None for a flag. ``value_at`` is the index of the value's word, which equals ``at`` if the value is attached.
     """
 
     name: str
@@ -28,23 +28,22 @@ class GivenOption(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A command line taken apart. ``operands`` are indices; ``end`` is that of ``--``, or the count of words."""
+    """A command line split into parts. ``operands`` are indices; ``end`` is the index of ``--``, or the count of words."""
 
     options: Sequence[GivenOption]
     operands: Sequence[int]
     end: int
     path: str
-    """The program and its subcommands, as far as the grammar knows them: ``docker compose run``; "" for a program it lacks."""
+    """The program and its subcommands, as far as the grammar has them: ``docker compose run``; "" for an unknown program."""
 
 
 class Grammar(NamedTuple):
     """Options of one program, or of one of its subcommands.
 
-    ``valued`` take a value, attached or in the next word; ``optional`` only an attached one. ``dry``: with one of them, the
-    program only says what it would do. ``stops``: after so many operands nothing is an option any more, 0 where options may stand
-    anywhere. ``single``: one dash begins a long name (``-auto-approve``). ``bundled``: the first word is letters without a dash
-    (``tar xf``). ``greedy``: an option that is not among ``flags`` takes a value. ``exact``: long ones are never abbreviated.
-    ``subs``: the first operand is a subcommand.
+    ``valued`` take a value, attached or in the next word; ``optional`` only an attached one. ``dry``: options for a dry run.
+    ``stops``: after this many operands, no word is an option; with 0, options may be anywhere. ``single``: one dash begins a long
+    name (``-auto-approve``). ``bundled``: the first word is letters without a dash (``tar xf``). ``greedy``: an option that is
+    not among ``flags`` takes a value. ``exact``: long ones are never abbreviated. ``subs``: the first operand is a subcommand.
     """
 
     valued: frozenset[str] = _NONE
@@ -68,20 +67,22 @@ CUSTOM = Grammar()
 
 
 def path_of(name: str) -> str:
-    """Return the name that the tables have for a program, "" where they have none."""
+    """Return the program's name in the tables; "" if they have none."""
     found = SAME.get(name, name)
     return found if found in OPTIONS else ""
 
 
 def below(path: str, word: str) -> str:
-    """Return the path of the subcommand ``word``: the program's own where its options may stand anywhere and it has no others."""
+    """Return the path of the subcommand ``word``: the program's own if its options may be anywhere and the subcommand has
+    none.
+    """
     found = SAME.get(f"{path} {word}", f"{path} {word}")
     return path if found not in OPTIONS and path and not grammar(path).stops else found
 
 
 @functools.cache
 def grammar(path: str) -> Grammar:
-    """Return the grammar of a program or subcommand; CUSTOM where the tables have none."""
+    """Return the grammar of a program or subcommand; CUSTOM if the tables have none."""
     text = OPTIONS.get(path)
     if text is None:
         return CUSTOM
@@ -117,10 +118,10 @@ def grammar(path: str) -> Grammar:
 
 
 def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, posix: bool = False) -> Reading:
-    """Take ``words`` apart, of which the first is the program, by the grammar of ``path``.
+    """Split ``words``, the program first, by the grammar of ``path``.
 
-    ``more`` are options that take a value, as far as the grammar doesn't say otherwise. ``posix``: nothing behind the first
-    operand is an option (POSIXLY_CORRECT).
+    ``more`` are options that take a value, unless the grammar disagrees. ``posix``: no word after the first operand is an option
+    (POSIXLY_CORRECT).
     """
     given = tuple(words)
     if len(given) > _MOST_WORDS or sum(map(len, given)) > _MOST_CHARS:
@@ -129,7 +130,7 @@ def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, 
 
 
 _MOST_WORDS, _MOST_CHARS = 32, 1_000
-"""Size of a command line up to which its reading is kept: one is asked for by many rules, and again in each round of a loop."""
+"""Maximum size of a command line with a cached reading: many rules ask for the same one, again in each round of a loop."""
 
 
 def _read(words: Sequence[str], path: str, more: frozenset[str], posix: bool) -> Reading:
@@ -167,7 +168,7 @@ _known = functools.lru_cache(maxsize=1_024)(_read)
 
 
 def values(words: Sequence[str], path: str, names: frozenset[str]) -> list[GivenOption]:
-    """Return the options among ``names`` that were given with a value."""
+    """Return the options among ``names`` that have a value in the command."""
     return [one for one in read(words, path, names).options if one.name in names and one.value is not None]
 
 
@@ -184,10 +185,10 @@ class _Reader:
         self.options: list[GivenOption] = []
         self.operands: list[int] = []
         self.since = 0
-        """Operands since the last subcommand."""
+        """Number of operands since the last subcommand."""
 
     def enter(self, word: str) -> None:
-        """Go on with the grammar of a subcommand."""
+        """Continue with the grammar of a subcommand."""
         self.path = below(self.path, word)
         self.rules = grammar(self.path)
 
@@ -212,7 +213,7 @@ class _Reader:
         return self.with_next(name, at)
 
     def spelled(self, name: str) -> str:
-        """Return the long option that begins so; of several the one that is looked for, else ``name`` itself."""
+        """Return the long option with this beginning. If there are several: the one in ``more``, otherwise ``name`` itself."""
         fitting = [other for other in self.rules.longs if other.startswith(name)]
         wanted = [other for other in fitting if other in self.more] if len(fitting) > 1 else fitting
         return wanted[0] if wanted else name
@@ -245,7 +246,7 @@ class _Reader:
         return at + 1
 
     def bundle(self) -> int:
-        """``tar cfC a.tar dir``: letters without a dash, whose values follow in their order."""
+        """Read ``tar cfC a.tar dir``: letters without a dash, whose values follow in their order."""
         at = 2
         for letter in self.words[1]:
             name = f"-{letter}"

@@ -1,4 +1,4 @@
-"""Places of toolcrib's own code, as the judge is told: the way it is found is in tools/installed.py."""
+"""Paths of toolcrib's own code, for the judge; tools/installed.py finds them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """``closed``: absolute folders and files, each as it is named and as it really is. ``checkout``: the working folder of
-    toolcrib's own sources where it runs from one, else "". ``programs``: the folders in which the programs of its interpreter
-    lie, pip too. ``path``: PATH as commands find it at first. ``sessions``: names of the multiplexer's session that it
-    runs in, and of its windows; ``*`` where they are unknown.
+    """Paths of the installed toolcrib.
+
+    ``closed``: absolute folders and files, each as named and as real path. ``checkout``: the working folder of toolcrib's own
+    sources if it runs from one, otherwise "". ``programs``: the folders with the programs of its interpreter, including pip.
+    ``path``: PATH as commands find it at first. ``sessions``: names of its own multiplexer session and of the windows there;
+    ``*`` if they are unknown.
     """
 
     closed: tuple[str, ...] = ()

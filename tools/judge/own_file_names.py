@@ -1,6 +1,6 @@
 """Names of the files that toolcrib keeps in its own folders: whether a pattern may mean one of them.
 
-A name that is not listed is none of toolcrib's, so that a walk through a home that looks for other files stays free of questions.
+Any other name does not belong to toolcrib, so a walk through a home that searches for other files needs no question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ANY = frozenset[str]()
 _HEX = frozenset("0123456789abcdef")
 
 Token = tuple[frozenset[str], bool]
-"""Characters of which one may stand there, and whether any number of them may, none too."""
+"""The possible characters at one place, and whether there may be any number of them, including none."""
 
 _DIGITS = "\x01"
 """Stands for hexadecimal digits, in the names below."""
@@ -30,39 +30,39 @@ NAMES = (
     *(f"contents.db{end}" for end in _STORE),
     *(_DIGITS, f"in{_DIGITS}p{_DIGITS}"),
 )
-"""Patterns of the names: settings and keys, the store with what lies beside it, notes, drafts, locks."""
+"""Patterns of the names: settings and keys, the store with its companion files, notes, drafts, locks."""
 
 SECRETS = (
     *(".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/id_ecdsa", ".aws/credentials", ".netrc", ".pgpass", ".git-credentials"),
     *(".kube/config", ".docker/config.json", ".gnupg/private-keys-v1.d/x.key", ".config/gh/hosts.yml"),
 )
-"""Keys and credentials of a person, by their paths from the home: those that a walk through it would find."""
+"""Keys and credentials of a person that a walk through the home would find, by their paths from the home."""
 
 
 def may_be_kept(pattern: str) -> bool:
-    """Return whether a pattern of names (``* ? [`` and HOLEs) may match a file that toolcrib keeps, in whatever case."""
+    """Return whether a pattern of names (``* ? [`` and HOLEs) may match a file that toolcrib keeps, in upper or lower case."""
     return any(overlap(pattern, name) for name in NAMES)
 
 
 def may_lie_in(pattern: str, own: str, names: Sequence[str] = NAMES) -> bool:
-    """Return whether a pattern of whole paths, whose ``*`` stands for slashes too, may match ``own`` or what is kept in it."""
+    """Return whether a pattern of whole paths, whose ``*`` also matches slashes, may match ``own`` or a file in it."""
     return overlap(pattern, own) or any(overlap(pattern, f"{own}/{between}{name}") for name in names for between in ("", "*/"))
 
 
 def parts_match(pattern: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return whether names of folders may be those of a pattern's parts, one by one."""
+    """Return whether names of folders may match the parts of a pattern, one by one."""
     return len(pattern) == len(parts) and all(map(overlap, pattern, parts))
 
 
 def below(own: str, start: str) -> list[str]:
-    """Return the names of the folders from ``start`` down to ``own``, which is below it or is it."""
+    """Return the names of the folders from ``start`` down to ``own``, which is below it or equal to it."""
     rest = posixpath.normpath(own)[len(posixpath.normpath(start).rstrip("/")) :]
     return [part for part in rest.split("/") if part]
 
 
 @functools.lru_cache(4_096)
 def overlap(one: str, two: str) -> bool:
-    """Return whether some text fits both patterns."""
+    """Return whether some text matches both patterns."""
     left, right = _tokens(one), _tokens(two)
     ends = {0}
     ends = _skipped(ends, right)
@@ -78,7 +78,7 @@ def overlap(one: str, two: str) -> bool:
 
 
 def _skipped(ends: set[int], tokens: Sequence[Token]) -> set[int]:
-    """Return the places, and those behind tokens that may stand for nothing."""
+    """Return the places, and those after tokens that may be empty."""
     found = set(ends)
     for at in sorted(ends):
         while at < len(tokens) and tokens[at][1]:

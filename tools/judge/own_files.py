@@ -1,4 +1,4 @@
-"""Acts that touch, take in or name toolcrib's own settings, keys and state, and what other processes keep."""
+"""Acts that touch, copy or name toolcrib's own settings, keys and state, or other processes' data."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tools.judge.reads import TAKES, copied, places, searched, taken_by_git, tak
 LOOKS = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
 )
-"""Commands that print names at most, never a file's content."""
+"""Commands that print at most names, never a file's content."""
 
 _NAMES_ONLY = LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
-"""Commands that act on a link itself and not on its target, or whose words are no paths."""
+"""Commands that act on a link itself and not on its target, or whose words are not paths."""
 
 _STORES = frozenset({"hash-object", "add", "stage", "diff", "grep"})
-"""Subcommands of git that read the files that they are given."""
+"""Subcommands of git that read the files in their arguments."""
 
 MOST_NAME = 1_000
-"""Characters of a word that may be a path."""
+"""Maximum number of characters of a word that may be a path."""
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 
 
 def is_wild(act: Act, path: Value) -> bool:
-    """Return whether a path, or the folder that it is in, is what a pattern matches."""
+    """Return whether a path, or its folder, is the result of a pattern."""
     return path.pattern or (HOLE in path.text and bool(path.taint & Taint.FOUND)) or any(HOLE in cwd for cwd in act.cwds)
 
 
@@ -99,12 +99,12 @@ def _opened(act: Act) -> Iterator[Value]:
 
 
 def _is_found(act: Act, path: Value) -> bool:
-    """Return whether a path is one of those that find or a list yields."""
+    """Return whether a path is a result of find or a list."""
     return HOLE in path.text and (act.fed or bool(path.taint & Taint.FOUND))
 
 
 def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
-    """Return the absolute folders and patterns of which the command reads or takes all that is in them."""
+    """Return the absolute folders and patterns whose whole content the command reads or takes."""
     if act.name == "git":
         return taken_by_git(act)
     found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
@@ -118,7 +118,9 @@ def _leads_into(path: str, own: str) -> bool:
 
 
 def _names_own(text: str, basis: Basis) -> bool:
-    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
+    """Return whether a text has one of our folders, also from a home (``~/.config/toolcrib``, ``Path.home() /
+    ".config/toolcrib"``).
+    """
     home = basis.home
     names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
     # Where the account is another's, its settings lie below another home.
@@ -127,7 +129,7 @@ def _names_own(text: str, basis: Basis) -> bool:
 
 
 def _forms(one: Value) -> list[Value]:
-    """The word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
+    """Return the word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
     text = one.text
     forms = [one]
     if "=" in text or text[0] == "@":
@@ -138,7 +140,7 @@ def _forms(one: Value) -> list[Value]:
 
 
 def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
-    """Return where the word leads by links, if the command opens what it names."""
+    """Return the link targets of the word, if the command opens the file that it names."""
     names_only = act.name in _NAMES_ONLY and not (act.name == "git" and act.argv[1:] and act.argv[1].text in _STORES)
     if names_only and not any(target.path is one for target in act.redirects):
         return []
@@ -181,12 +183,12 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
 
 
 def _works_inside(act: Act, basis: Basis) -> bool:
-    """Return whether a plain name may be a file of ours there."""
+    """Return whether a plain name may be one of our files in the working folder."""
     return any("toolcrib" in cwd or any(map(cwd.startswith, basis.protected)) for cwd in act.cwds)
 
 
 def _is_taken(act: Act, path: str, basis: Basis, *, wild: bool) -> bool:
-    """Return whether a folder of ours goes with ``path``; a home itself is judged as one that is gone through."""
+    """Return whether a folder of ours goes with ``path``. A home itself is judged as a searched folder."""
     if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
     if not takes_folders(act):

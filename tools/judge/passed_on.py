@@ -1,4 +1,4 @@
-"""Files that programs list, where what is listed is read, sent, changed or deleted: whether they may be toolcrib's own."""
+"""Files that programs list to be read, sent, changed or deleted: whether they may be toolcrib's own."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _TOLD = frozenset(
     "ls dir vdir stat test [ [[ echo printf du file realpath readlink basename dirname wc cksum md5sum sha1sum sha256sum"
     " sha512sum touch cd pushd true false : sleep mkdir rmdir".split()
 )
-"""Programs that, fed with files, show names, sizes or sums at most."""
+"""Programs that print at most names, sizes or sums of the files in their arguments."""
 _FILTERS = frozenset(
     "cat tac nl head tail sed gsed awk gawk mawk grep egrep fgrep rg cut sort uniq tr rev fold fmt paste join comm column expand"
     " tee less more most bat jq yq iconv shuf xargs gxargs parallel read mapfile readarray while for until if { ( [ [[ fzf sponge"
     " ts pv diff cmp hexdump xxd od base64 base32 strings pbcopy xclip xsel wl-copy".split()
 )
-"""Programs that, fed with names as text, pass the text on; what reads files by names is not among them."""
+"""Programs that pass on names from their input as text; programs that read files by names are not among them."""
 _INSIDE = f"{HOLE}/"
-"""A path in what was listed: ``{}/config.yaml``."""
+"""A path below a listed one: ``{}/config.yaml``."""
 
 
 class PassedOn(NamedTuple):
-    """``act`` lists files; ``own``: all that the line lists surely is toolcrib's own; ``deletes``: it deletes them itself."""
+    """``act`` lists files; ``own``: all of them are certainly toolcrib's own; ``deletes``: it deletes them itself."""
 
     act: Act
     own: bool
@@ -41,7 +41,7 @@ class PassedOn(NamedTuple):
 def into_own(
     acts: Sequence[Act], protected: Sequence[str], home: str, real: Callable[[str], Sequence[str]]
 ) -> Iterator[PassedOn]:
-    """Yield the programs whose list may hold toolcrib's own files and is passed on to what reads or changes them."""
+    """Yield the programs whose list may have toolcrib's own files and goes to a program that reads or changes them."""
     takers = [act for act in acts if _takes(act)]
     if not takers and not any(map(_deletes, acts)):
         return
@@ -76,7 +76,7 @@ def _is_run_by_find(act: Act) -> bool:
 
 
 def _takes(act: Act) -> bool:
-    """Return whether the command reads or changes files by names that something listed: ``find | xargs cat``, ``cat $(find)``."""
+    """Return whether the command reads or changes files by listed names: ``find | xargs cat``, ``cat $(find)``."""
     if act.name in _TOLD:
         return False
     if act.fed or (act.name not in FINDERS and _is_given(act)):
@@ -89,7 +89,7 @@ def _takes(act: Act) -> bool:
 
 
 def _is_given(act: Act) -> bool:
-    """Return whether the command's words, or what it reads or writes, may be files that something found."""
+    """Return whether the command's words, input or output may be files from a search."""
     given = (*act.argv[1:], *(target.path for target in act.redirects))
     return any(value.taint & Taint.FOUND and HOLE in value.text for value in given)
 
@@ -129,13 +129,13 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
 
 
 def _may_be_way(choice: Sequence[Filter], way: Sequence[str], start: str) -> bool:
-    """Return whether a folder on the way to our own may be found: with it goes all that is in it."""
+    """Return whether a folder on the way to our own may be found: then all its contents go with it."""
     path = "/".join([start.rstrip("/"), *way])
     return all(own_file_names.overlap(one.pattern, path if one.whole else way[-1]) for one in choice)
 
 
 def _may_be(one: Filter, own: str, *, every: bool) -> bool:
-    """Return whether a file of ours fits. ``every``: the walk is one through a home or more, where most files are others'."""
+    """Return whether a file of ours matches. ``every``: the walk covers at least a home, where most files belong to others."""
     if one.pattern.endswith(READABLE):
         return False
     if not every and not one.whole:

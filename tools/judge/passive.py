@@ -1,7 +1,7 @@
-"""Calls that write nothing: the strict question of a session that plans, or that confirms whatever changes something.
+"""Calls that write nothing: the strict question of a session that plans, or that confirms every change.
 
-The rules look for what is dangerous and let the rest pass. Here it is the other way round: only what is known to read passes, and
-what nobody knows, can follow or has in a table may write. The answer is a reason for people, "" where the call writes nothing.
+The rules look for danger and let the rest pass. Here only calls known as reading pass, and everything unknown or missing from the
+tables may write. The answer is a reason for people, "" if the call writes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - looked for, not
 
 
 def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, files: Snapshot | None = None) -> str:
-    """Return why a call may change something, "" where it is judged to write nothing. Reads no file but through ``files``."""
+    """Return why a call may change something; "" if it is judged to write nothing. Reads files only through ``files``."""
     if not effects:
         if entry.kind == "read" or (entry.kind == "other" and entry.changes in ("nothing", "declared")):
             return ""
@@ -142,7 +142,7 @@ def _shown(text: str) -> str:
 
 
 def _of_shell(shell: ShellState) -> str:
-    """Return what an earlier command left in the shell by which a reader may do something else."""
+    """Return the state left in the shell by an earlier command that may make a reader do something else."""
     if shell.traps:
         return "the session's shell has a trap, which runs beside any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
@@ -161,7 +161,7 @@ def _of_shell(shell: ShellState) -> str:
 
 
 def _of_text(command: str, shell: ShellState) -> str:
-    """Return what in the text changes the shell itself: functions, and variables that mean something to programs."""
+    """Return the part of the text that changes the shell itself: functions, and variables with a meaning for programs."""
     try:
         script = parse(command)
     except (ShellSyntaxError, ShellTooComplex) as error:
@@ -237,7 +237,7 @@ def _of_words(words: Sequence[object], attributes: Mapping[str, str], taken: fro
 
 
 def _is_free(name: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether a variable means nothing to programs, and is no other's second name and no number that is calculated."""
+    """Return whether a variable has no meaning for programs, and is not a name reference or a calculated number."""
     return _FREE.fullmatch(name) is not None and not attributes.get(name, "").strip("aAlu")
 
 
@@ -255,7 +255,7 @@ def _is_plain(word: object) -> bool:
 
 
 def _literal(word: object) -> str | None:
-    """Return the text of a word that holds nothing but text; None for another."""
+    """Return the text of a word that is only text; None for any other."""
     if not isinstance(word, tree.Word):
         return None
     text = ""

@@ -1,4 +1,4 @@
-"""Rules about paths that nobody should change unasked, whatever changes them."""
+"""Rules about paths that need a question for any change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL: frozenset[Mode] = _CHANGES | {"folder"}
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """``pattern`` is searched in an absolute, normalised path, or in one from ``~``; HOLEs stand in it for what is unknown."""
+    """A rule: ``pattern`` is searched in an absolute, normalised path, or in one from ``~``; its unknown parts are HOLEs."""
 
     key: str
     level: Level
@@ -43,7 +43,7 @@ START_FILES = tuple(
     " emacs pythonrc pythonrc.py pdbrc irbrc pryrc psqlrc gdbinit lldbinit tmux.conf screenrc gitconfig pam_environment"
     " environment curlrc wgetrc direnvrc envrc aliases".split()
 )
-"""Hidden files of a home that say what runs when a shell, editor or session starts, without their dot."""
+"""Hidden files of a home with commands for the start of a shell, editor or session, without their dot."""
 
 _LOADED = (
     # shells, and what they read
@@ -85,7 +85,9 @@ _LOADED_DATA = (
     r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
     r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*|helm/.*|gh/extensions/.*|k9s/.*"
 )
-"""Files that programs of a home load as code, or take commands from, behind its dot. Caches, logs and data are not among it."""
+"""Files that programs of a home load as code, or take commands from, without their dot. Caches, logs and data are not
+included.
+"""
 
 _BLOCK_DEVICE = (
     r"^/dev/(?:sd[a-z]|hd[a-z]|x?vd[a-z]|nvme|mmcblk|r?disk|mapper/|dm-|md\d|md/|loop\d|nbd|zd\d|zvol|sr\d|cdrom|pmem"

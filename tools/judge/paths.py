@@ -1,4 +1,4 @@
-"""Findings about files, the same whether a file tool or a shell command touches them."""
+"""Findings about files, the same for a file tool and a shell command."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ ROOTS = Regex(
     r"|systemd|pam\.d))",
     re.ASCII,
 )
-"""Folders whose recursive deletion ends the system or a home."""
+"""Folders whose recursive deletion destroys the system or a home."""
 
 _ROOT_NAMES = (
     *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
 )
 _GLOB = Regex(r"[*?\[{]")
-"""The beginning of what a shell pattern matches."""
+"""The beginning of the active part of a shell pattern."""
 _WHOLE = Regex(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
-"""Patterns that stand for (nearly) all that a folder holds."""
+"""Patterns that stand for (nearly) the whole content of a folder."""
 
 
 def is_protected(path: str, protected: Sequence[str]) -> bool:
@@ -69,7 +69,7 @@ def may_match(pattern: str, folder: str) -> bool:
 
 
 def may_go_into(pattern: str, folder: str) -> bool:
-    """Return whether a pattern may name a file that toolcrib keeps in ``folder``, by a ``**``: any folders but hidden ones."""
+    """Return whether a pattern with ``**`` (any folders but hidden ones) may name a file that toolcrib keeps in ``folder``."""
     words, parts = pattern.split("/"), folder.split("/")
     if "**" not in words:
         return False
@@ -79,7 +79,7 @@ def may_go_into(pattern: str, folder: str) -> bool:
 
 
 def may_be_above(pattern: str, folder: str) -> bool:
-    """Return whether the absolute shell ``pattern`` may name a folder that ``folder`` is in, or itself."""
+    """Return whether the absolute shell ``pattern`` may name ``folder`` or a parent of it."""
     words, parts = pattern.split("/"), folder.split("/")
     return pattern[:1] == "/" and len(words) <= len(parts) and all(map(part_matches, words, parts))
 
@@ -88,9 +88,9 @@ def may_be_above(pattern: str, folder: str) -> bool:
 
 
 def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
-    """The absolute paths or patterns that ``value`` may mean, HOLEs and patterns still in them; ``~`` where a home is unknown.
+    """Return the absolute paths or patterns that ``value`` may mean, with HOLEs and patterns; ``~`` stays if the home is unknown.
 
-    Empty where it is relative and nobody knows to what.
+    The result is empty for a relative path if the working folder is unknown.
     """
     text = value.text
     if not text:
@@ -107,9 +107,9 @@ def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
 
 
 def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[str, ...]:
-    """The absolute paths that ``value`` may mean from each of ``cwds``; a pattern counts as the folder that it stands in.
+    """Return the absolute paths that ``value`` may mean from each of ``cwds``. A pattern counts as its folder.
 
-    UNKNOWN_PATH where only running would show it.
+    UNKNOWN_PATH stands for a path that is only known at run time.
     """
     found: list[str] = []
     for path in spelled(value, cwds, home):
@@ -124,7 +124,7 @@ def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[st
 
 
 def goes_on(path: str, written: str) -> bool:
-    """Return whether an absolute pattern names what lies in the folders that it matches: ``a/*/b``, ``*/``."""
+    """Return whether an absolute pattern continues below the folders that it matches: ``a/*/b``, ``*/``."""
     glob = _GLOB.search(path)
     return glob is not None and ("/" in path[glob.start() :] or written.endswith("/")) and HOLE not in path
 
@@ -135,7 +135,7 @@ def _folder(path: str) -> str:
 
 
 def root_of(value: Value, cwds: Sequence[str], home: str = "") -> bool:
-    """Return whether ``value`` names a system root or a home, or all that is in one."""
+    """Return whether ``value`` names a system root or a home, or everything in one."""
     return any(_is_root(path, value.pattern, home) for path in spelled(value, cwds, home))
 
 
@@ -181,8 +181,9 @@ def judge_change(
     home: str | None = None,
     inspect_path: Callable[[str], Seen] | None = None,
 ) -> list[Finding]:
-    """Judge a change of ``path`` by the command ``text``. ``home``: of the account that it runs as (None: of this process);
-    ``inspect_path`` sees what lies around it.
+    """Judge a change of ``path`` by the command ``text``.
+
+    ``home``: of the command's account (None: of this process's); ``inspect_path`` sees the files around it.
     """
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
@@ -198,7 +199,7 @@ def judge_change(
 
 
 def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:
-    """The rules that ``path`` (absolute, or from ``~``) falls under; the general one only where no other does."""
+    """Return the rules for ``path`` (absolute, or from ``~``); the general one only if there is no other."""
     if not _may_concern(path):
         return []
     named = _from_home(path, posixpath.expanduser("~") if home is None else home)
@@ -207,7 +208,7 @@ def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list
 
 
 def _may_concern(path: str) -> bool:
-    """Return whether a rule may match the path: most are ruled out by this look."""
+    """Return whether a rule may match the path. This quick check excludes most paths."""
     return (
         "/." in path
         or path[:1] in ("~", ".")
@@ -222,13 +223,13 @@ def _may_concern(path: str) -> bool:
 
 
 _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
-"""Folders in which a path needs one of the other marks."""
+"""Folders whose paths need one of the other marks."""
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
-    """Judge a read of ``path``: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
+    """Judge a read of ``path``: toolcrib's keys and state are closed, its documents and plugins' sources are not.
 
-    A folder above them is closed too, since reading it (a search) would show them.
+    A folder above them is closed too, since a search in it would show them.
     """
     if found := judge_process(path, text):
         return found
@@ -240,7 +241,7 @@ def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Find
 
 
 def _from_home(path: str, home: str) -> str:
-    """``~/...`` for what lies in the person's own home, wherever that is; any other path as it is."""
+    """Return a path in the person's own home as ``~/...``; any other path unchanged."""
     return f"~{path[len(home) :]}" if home not in ("", "~", "/") and under(path, home) else path
 
 

@@ -1,7 +1,7 @@
-"""The plain interface that the specification names: what is dangerous, as patterns over text (003-23).
+"""The plain interface of the specification: dangerous commands, as patterns over text (003-23).
 
-The judge does not need the patterns that are listed here: a text says little about what a shell makes of it, and the judge's
-rules look at that. A pattern that somebody appends counts, in ``detect_dangerous_command`` and in the gate.
+The judge does not need the patterns listed here: the text shows little of its meaning to a shell, and the judge's rules examine
+that meaning. An added pattern counts, in ``detect_dangerous_command`` and in the gate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIRST = list(DANGEROUS_PATTERNS)
 
 
 def added() -> tuple[tuple[str, str], ...]:
-    """The patterns that were appended, as (regex, description)."""
+    """Return the added patterns, as (regex, description)."""
     if DANGEROUS_PATTERNS == _FIRST:
         return ()
     return tuple((str(one[0]), str(one[1])) for one in DANGEROUS_PATTERNS if one not in _FIRST)

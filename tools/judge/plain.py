@@ -11,16 +11,16 @@ _READS_MORE = frozenset(
     ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
     + "if then else elif fi for while until do done case esac select".split()
 )
-"""Names behind which another command may stand, beside shells and wrappers."""
+"""Names that may be followed by another command, besides shells and wrappers."""
 _OWN_WORK = frozenset(
     "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
     " gcloud".split()
 )
-"""Commands that can run another command, and mostly don't; the command they run is judged, and granted, apart."""
+"""Commands that can run another command, and mostly don't. The inner command is judged and granted separately."""
 
 
 def simple_argv(command: str) -> tuple[str, ...] | None:
-    """The argv of ONE simple command that means the same to any shell, else None.
+    """Return the argv of ONE simple command that means the same to any shell, otherwise None.
 
     None for anything with a quote, expansion, pattern, redirect, operator, comment, leading assignment or wrapper
     (sudo, env, xargs, bash, find ...).

@@ -1,4 +1,4 @@
-"""Access to other processes by /proc: their variables, their memory and what they have open, where keys stand."""
+"""Access to other processes by /proc: their variables, memory and open files, which may have keys."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _SAME = Regex(r"/\.(?=/|$)|/(?=/)")
 KEPT = ("environ", "mem")
 _OWN = frozenset({"self", "thread-self"})
 _NO_PROCESS = frozenset({"sys", "net", "fs", "bus", "irq", "driver", "tty", "scsi", "acpi", "sysvipc", "asound", "pressure"})
-"""Folders of /proc that are not a process's."""
+"""Folders of /proc that do not belong to a process."""
 _MOST = 20
-"""Steps up that are followed."""
+"""Maximum number of followed steps up."""
 
 
 def judge_process(path: str, text: str) -> list[Finding]:
-    """Judge access to another process's variables, memory and open files: keys stand there, in a form that nothing redacts from a
-    result. What a command itself has open is its own.
+    """Judge access to another process's variables, memory and open files.
+
+    They may have keys in a form that is not redacted from a result. A command's own open files are free.
     """
     if not names_process(path):
         return []
@@ -41,20 +42,20 @@ def judge_process(path: str, text: str) -> list[Finding]:
 
 
 def names_process(text: str, *, fd: bool = True) -> bool:
-    """Return whether a path, or a text with paths in it, names what a process keeps. ``fd``: files that it has open count."""
+    """Return whether a path, or a text with paths, names a process's data. ``fd``: its open files count."""
     if "/proc/" not in text and not (text.startswith("/dev/fd/") and ".." in text):
         return False
     return any(_is_kept(match, fd) for match in _FILE.finditer(_plain(text)))
 
 
 def matches_process(pattern: str) -> bool:
-    """Return whether a shell pattern, absolute, matches what a process keeps: ``/p*/1/environ``."""
+    """Return whether an absolute shell pattern matches a process's data: ``/p*/1/environ``."""
     first, slash, rest = pattern[1:].partition("/")
     return bool(slash) and part_matches(first, "proc") and names_process(f"/proc/{rest}")
 
 
 def near_processes(folder: str) -> list[str]:
-    """Return the absolute ``folder`` where it is below /proc, or may be."""
+    """Return the absolute ``folder`` if it is below /proc, or may be."""
     if folder.startswith("/proc"):
         return [folder]
     first, _, rest = folder[1:].partition("/")
@@ -67,7 +68,7 @@ def is_folder(path: str) -> bool:
 
 
 def in_code(text: str) -> bool:
-    """Return whether a program's source names what a process keeps, in one piece or in several."""
+    """Return whether a program's source names a process's data, in one piece or in several."""
     text = _JOINED.sub("", text)
     if "psutil" in text and _BY_LIBRARY.search(text) is not None:
         return True
@@ -75,7 +76,7 @@ def in_code(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """``text`` with ``/a/..``, ``/.`` and ``//`` taken out of its paths."""
+    """Return ``text`` with ``/a/..``, ``/.`` and ``//`` removed from its paths."""
     if text.startswith("/dev/fd/"):
         text = f"/proc/self/fd/{text[8:]}"
     if "/." in text or "//" in text:
@@ -100,6 +101,6 @@ def _is_kept(match: re.Match[str], fd: bool) -> bool:
 
 
 def relative(text: str, near: Sequence[str]) -> list[str]:
-    """The paths that a word may name in folders below /proc: ``environ``, ``if=environ``, ``@environ``."""
+    """Return the paths that a word may name in folders below /proc: ``environ``, ``if=environ``, ``@environ``."""
     names = {text, text.rpartition("=")[2], text.rpartition("@")[2]}
     return [f"{cwd}/{name}" for cwd in near for name in names if name and name[0] not in "/-"]

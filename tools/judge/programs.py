@@ -1,7 +1,7 @@
-"""Tables of programs: their options, what subcommands they have, variables that hold options of theirs.
+"""Tables of programs: their options, their subcommands, variables with options for them.
 
-An option is written with ``=`` where it takes a value, ``?`` where it takes one that must be attached, ``!`` where the program
-then only says what it would do. Words without a dash are modes (``options.Grammar``), ``+NAME`` takes over another program's.
+An option has a ``=`` if it takes a value, ``?`` if the value must be attached, ``!`` if it makes a dry run. Words without a dash
+are modes (``options.Grammar``), ``+NAME`` includes another program's options.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gzip": ("GZIP",),
     "xz": ("XZ_OPT", "XZ_DEFAULTS"),
 }
-"""Variables with options that a program takes beside those of its command line; ``{}`` is its subcommand."""
+"""Variables with options for a program, in addition to its command line; ``{}`` is its subcommand."""
 
 COMMAND_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "rsync": ("RSYNC_RSH", "RSYNC_CONNECT_PROG"),

@@ -1,8 +1,7 @@
-"""Programs that only read: by name, and with which words. Whoever is not in these tables counts as one that may write.
+"""Programs that only read: their names, and the words that keep them readers. Any other program counts as one that may write.
 
-``PLAIN`` write nothing, whatever words they get. A program of ``CHECKED`` has a test of its words, which returns the reason
-that they may write, "" where they do not. All its words must be known before it runs: another may be an option, or fall apart
-into several words.
+``PLAIN`` programs write nothing with any words. A program of ``CHECKED`` has a test of its words, which returns the reason that
+they may write, or "". All its words must be known before it runs: an unknown one may be an option, or become several words.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PLAIN = names(
     " strings sum tac tail tr true tsort tty type uname unexpand uptime vdir wc which who whoami break continue base32"
     " base64 : shift times"
 )
-"""Programs and builtins that have no option, operand or variable by which they write a file or run something."""
+"""Programs and builtins without options, operands or variables that write a file or run something."""
 
 _WRITES: Mapping[str, str] = MappingProxyType(
     {
@@ -37,7 +36,7 @@ _WRITES: Mapping[str, str] = MappingProxyType(
         for name in group.split()
     }
 )
-"""Deeds of well-known programs that are in none of the tables of readers: words for people, which decide nothing."""
+"""Effects of well-known programs that are not readers: words for people, without an influence on the result."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"
@@ -51,7 +50,7 @@ _NAME = Regex(r"[a-z_][a-z0-9_]*")
 
 
 def may_write(name: str, words: Words) -> str:
-    """Return why the program ``name`` may write with these ``words`` (its own name not among them); "" where it does not."""
+    """Return why the program ``name`` may write with these ``words`` (without its own name); "" if it does not."""
     if name in PLAIN or (name in _VERSIONS and len(words) == 1 and words[0] in _VERSION):
         return ""
     check = CHECKED.get(name)
@@ -63,12 +62,12 @@ def may_write(name: str, words: Words) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether the program writes nothing even with words that nobody knows."""
+    """Return whether the program writes nothing even with unknown words."""
     return name in PLAIN
 
 
 def _without(shorts: str, *longs: str) -> Callable[[Words], str]:
-    """Return a test that refuses these letters in clusters of options, and these long options however they are shortened."""
+    """Return a test that refuses these letters in clusters of options, and these long options, also abbreviated."""
 
     def check(words: Words) -> str:
         for word in words:
@@ -87,7 +86,7 @@ _FIND = frozenset(("-delete", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0"
 
 
 def _find(words: Words) -> str:
-    """``-exec`` is let pass here: what it runs is a command of its own."""
+    """Check the words of find. ``-exec`` passes here, because its command is judged separately."""
     return next((f"{word} changes or runs something" for word in words if word in _FIND), "")
 
 
@@ -141,7 +140,7 @@ def _read(words: Words) -> str:
 
 
 def _test(words: Words) -> str:
-    """``-v`` works its operand out, commands in an index too."""
+    """Check the words of test: ``-v`` evaluates its operand, even commands in an index."""
     return "-v may run what stands in an index" if "-v" in words and any("[" in word[:-1] for word in words) else ""
 
 
@@ -158,7 +157,7 @@ def _all_of(allowed: Callable[[str], object]) -> Callable[[Words], str]:
     return lambda words: "" if words and all(map(allowed, words)) else "it changes the session's shell"
 
 
-# -- sed and awk: programs in a language, of which the plain part passes ----------------------------------------------------
+# -- sed and awk: programs in a language; its plain part passes -------------------------------------------------------------
 
 _TEXT = r"(?:[^/\\\n\[]|\\[^\n]|\[[^\]/\n]*\])*"
 _ADDRESS = rf"(?:\d+|\$|/{_TEXT}/I?)"
@@ -166,7 +165,7 @@ _COMMAND = rf"(?:[pd=]|q\d*|s/{_TEXT}/{_TEXT}/[gpIi0-9]*|s\|[^|\\\n\[]*\|[^|\\\n
 _SED = Regex(rf"\s*(?:(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?[ \t]*!?[ \t]*{_COMMAND}[ \t]*(?:[;\n]\s*|$))*")
 _SED_OPTION = Regex(r"-[nErsuz]+|--quiet|--silent|--regexp-extended|--posix|--separate|--unbuffered")
 _LONG = 300
-"""A longer script is not read."""
+"""Maximum length; a longer script is not read."""
 
 
 def _sed(words: Words) -> str:

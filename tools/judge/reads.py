@@ -1,4 +1,4 @@
-"""Reads of a command: other processes' variables and memory, by its words; and whether it takes folders whole."""
+"""Reads of a command: other processes' variables and memory, from its words; and whether it takes whole folders."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _WITH_OPTION = frozenset(
 )
 _ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", "ugrep", "rgrep", "7z", "restic", "borg"})
 TAKES = _WITH_OPTION | _ALWAYS
-"""Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
+"""Commands that take a folder with all its contents: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
-"""Commands that print names at most. What a pattern of theirs matches may be read by the next command of the pipe."""
+"""Commands that print at most names. The matches of their patterns may be read by the next command of the pipe."""
 
 
 def takes_folders(act: Act) -> bool:
-    """Return whether the command reads or takes all that is in a folder."""
+    """Return whether the command reads or takes all contents of a folder."""
     if act.name in _ALWAYS:
         return True
     if act.name not in _WITH_OPTION:
@@ -37,7 +37,7 @@ def takes_folders(act: Act) -> bool:
 
 
 def processes(act: Act) -> Iterator[Value]:
-    """Yield the words, and the code, by which the command reads what other processes keep."""
+    """Yield the words, and the code, that make the command read other processes' data."""
     near = _near(tuple(act.cwds))
     looks = act.name in _SHOW_NAMES
     lost = not act.cwds
@@ -65,7 +65,7 @@ def processes(act: Act) -> Iterator[Value]:
         elif wild and text[:1] == "/" and matches_process(text):
             yield given
         elif not act.cwds and text == "environ" and act.name != "git" and not _is_pattern(act, given):
-            yield given  # in a folder that nobody knows
+            yield given  # in an unknown folder
     for code in act.code:
         if code.language != "shell" and in_code(code.text.text):
             yield code.text._replace(text=code.path or "\N{HORIZONTAL ELLIPSIS}", shown="")
@@ -82,7 +82,7 @@ _PATTERNS = frozenset({"-e", "--regexp", "-f", "--file"})
 
 
 def _is_pattern(act: Act, given: Value) -> bool:
-    """Return whether a word is what is searched for, or a text for git, and not a file."""
+    """Return whether a word is a search pattern, or a text for git, and not a file."""
     if act.name == "git":
         return not given.text.startswith(("/", "."))
     if act.name not in _SEARCH or given not in act.argv:
@@ -102,7 +102,7 @@ _ELSEWHERE = frozenset({"-C", "--directory", "--cd"})
 
 
 def places(act: Act, home: str) -> Sequence[str]:
-    """Return the folders from which the command's paths may count: besides the working folder, those that tar goes to."""
+    """Return the folders that the command's paths may be relative to: the working folder, and folders that tar changes to."""
     if act.name not in _TARS or not any("C" in text or text.startswith("--") for text in act.words()):
         return act.cwds
     where = list(act.cwds)
@@ -119,7 +119,7 @@ _HIDDEN = {
     "rg": Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted"),
     "ag": Regex(r"--hidden|-[a-zA-Z]*u[a-zA-Z]*|--unrestricted"),
 }
-"""Searches that skip what is hidden, and the options with which they do not."""
+"""Searches that skip hidden files, and the options that include them."""
 _SEARCH_VALUED = _PATTERNS | {
     "-m",
     "--max-count",
@@ -139,8 +139,9 @@ _SEARCH_VALUED = _PATTERNS | {
 def searched(
     act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> list[str]:
-    """The absolute folders in which a search goes through what is in the folders and files ``protected``. ``real`` gives where
-    a path may lead: a link that is named is followed.
+    """Return the absolute folders where a search goes through the folders and files ``protected``.
+
+    ``real`` gives the link targets of a path: a link among the words is followed.
     """
     hidden = True
     if act.name in _HIDDEN:
@@ -167,7 +168,7 @@ def searched(
 
 
 def _way(path: str, own: str) -> Sequence[str] | None:
-    """Return the names of folders from ``path``, which may be a pattern, down to ``own``; None where it does not lead there."""
+    """Return the names of folders from ``path``, which may be a pattern, down to ``own``; None if ``own`` is not below it."""
     if under(path, own):
         return ()
     if is_wild(path) and may_be_above(path, own):
@@ -184,7 +185,7 @@ _TARGET = frozenset({"-t", "--target-directory"})
 
 
 def copied(act: Act, home: str) -> list[str]:
-    """The absolute folders that a command copies or packs with all that is in them."""
+    """Return the absolute folders that a command copies or packs with all their contents."""
     name = act.name
     words = [value.text for value in act.argv]
     if name in _LAST_IS_TARGET:
@@ -222,7 +223,9 @@ _BEFORE = frozenset({"-C", "--work-tree"})
 
 
 def taken_by_git(act: Act) -> list[str]:
-    """The absolute files and folders that git reads into a repository, or makes one of; [] for what only reads a repository."""
+    """Return the absolute files and folders that git reads into a repository, or makes one of; [] if it only reads a
+    repository.
+    """
     words = [value.text for value in act.argv]
     reading = read(words, "git")
     at = reading.operands[0] if reading.operands else 0

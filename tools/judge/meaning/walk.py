@@ -1,4 +1,4 @@
-"""The walk over a script, as the modules below it know it: its limits, what it found, where it is, and what it can be asked."""
+"""The walk over a script for the modules below it: its limits, results, position and services."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
 SOME_FORKS, MANY_FORKS = 12, 48
-"""Times that more than one state was left: from then on 4 and 2 are kept."""
+"""Numbers of times that more than one state was left; from then on, 4 and 2 are kept."""
 _LONG = 200
-"""Steps from which on one state is kept: the rest of a long script is judged for all ways through it at once."""
+"""Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
-"""Steps of one loop from which on its rounds are few, however many there are, in a script that is long already."""
+"""Number of steps of one loop after which its rounds are few, in a script that is already long."""
 _LOOK_EVERY = 256
-"""Steps between looks at the clock."""
+"""Number of steps between checks of the clock."""
 
 
 class Stop(Exception):
-    """A limit is reached: nothing more is followed."""
+    """A limit is reached, and nothing more is followed."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -38,20 +38,20 @@ class Stop(Exception):
 
 @dataclass(slots=True)
 class WalkLimits:
-    """Counts of one walk, which only grow, and the limits that its budget sets them."""
+    """Counters of one walk, which only grow, and the limits in its budget."""
 
     budget: Budget
     left: int
-    """Characters that may still be parsed and expanded."""
+    """Number of characters that may still be parsed and expanded."""
     began: float
     """CPU time of this thread at the start."""
     steps: int = 0
     ticks: int = 0
     forks: int = 0
     epochs: int = 0
-    """Texts that were parsed."""
+    """Number of parsed texts."""
     processes: int = 63
-    """The descriptor that the next ``<(...)`` gets; these are counted down."""
+    """The descriptor of the next ``<(...)``; it is counted down."""
 
     def step(self) -> None:
         self.steps += 1
@@ -70,21 +70,21 @@ class WalkLimits:
             raise Stop("size", "its expansions grow too large")
 
     def _guard(self) -> None:
-        """Check the CPU time of this thread, now and then: a guard behind the counted limits, for whatever they do not count."""
+        """Check the CPU time of this thread at intervals: a second limit, for work that the counted limits miss."""
         if time.thread_time() - self.began > self.budget.cpu_seconds:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
     @property
     def is_long(self) -> bool:
-        """True where so much of it was followed that the rest is judged for all ways through it at once."""
+        """True if the script is so long that its rest is judged for all branches together."""
         return self.steps > _LONG
 
     def is_long_since(self, step: int) -> bool:
-        """Return whether a loop that began at ``step`` has taken so long that no more of it is followed round by round."""
+        """Return whether a loop that began at ``step`` is so long that its further rounds are not followed one by one."""
         return self.is_long and self.steps - step > _LONG_LOOP
 
     def alternatives(self) -> int:
-        """Return how many states are followed at once: fewer, the longer it takes, so that a long script still ends."""
+        """Return the number of states to follow at once. It becomes smaller with time, so that a long script still ends."""
         if self.is_long:
             return 1
         if self.forks > MANY_FORKS or self.steps > _LONG // 2:
@@ -101,45 +101,45 @@ class Found:
     read: dict[str, None] = field(default_factory=dict)
     tainted: dict[str, Taint] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
-    """Files and folders that are copies of others, or moved ones: the new path, and the old one."""
+    """Files and folders that are copies of others, or moved: the new path, and the old one."""
     links: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Links that are made: where they are, and where they lead."""
+    """New links: their paths and targets."""
     waits: bool = False
-    """True where a job in the background loops until something happens."""
+    """True if a job in the background loops until something happens."""
     gone: dict[str, None] = field(default_factory=dict)
     """Files and folders that are moved or removed, unless that fails."""
     arrived: dict[str, None] = field(default_factory=dict)
-    """Paths that files and folders are copied or moved to, or at which some may turn up in a way that nobody follows."""
+    """Paths that files and folders are copied or moved to, or that may appear in an unknown way."""
     folders: dict[str, None] = field(default_factory=dict)
-    """Folders that are made."""
+    """New folders."""
     unsure: dict[str, None] = field(default_factory=dict)
-    """Folders whose contents may be changed in ways that nobody follows."""
+    """Folders whose contents may change in unknown ways."""
     traps: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
-    """Texts that run between commands, with what they depended on when they were followed last."""
+    """Texts that run between commands, with the state that they depended on when last followed."""
     last: bool = False
-    """True where a text asks for the last word of the command before, ``$_``."""
+    """True if a text uses the last word of the previous command, ``$_``."""
     lists: dict[str, None] = field(default_factory=dict)
     """Texts that are read part by part, and not followed to their end."""
 
 
 @dataclass(slots=True)
 class Doubts:
-    """Expansions in doubt in the command that is being expanded, and outcomes of the others."""
+    """Uncertain expansions in the command that is being expanded, and outcomes of the others."""
 
     choice: int = -1
-    """Outcome of those in doubt in this pass over the command: -1 blurred, 0 as if set, 1 as if not, 2 blurred again."""
+    """Outcome of uncertain expansions in this pass over the command: -1 unknown, 0 as if set, 1 as if not, 2 unknown again."""
     substituted: int | None = 0
     """The status of the last ``$(...)``."""
     names: set[object] = field(default_factory=set)
     failed: tuple[State, ...] = ()
-    """The states in which an expansion failed."""
+    """The states after a failed expansion."""
 
     def fail(self, state: State) -> None:
         self.failed = (*self.failed, state.copy())
 
 
 class Called(NamedTuple):
-    """A function that runs: the state it began with, and counts of then."""
+    """A running function: the state at its start, and the counters at that time."""
 
     name: str
     spawned: int
@@ -150,7 +150,7 @@ class Called(NamedTuple):
 
 @dataclass(slots=True)
 class Context:
-    """Circumstances that hold from here inwards: ``Walker.inside`` gives a copy to be changed, and brings this one back."""
+    """Circumstances of a part of the walk. ``Walker.inside`` gives a copy that may be changed, and then restores this one."""
 
     wrappers: tuple[str, ...] = ()
     place: str = ""
@@ -159,18 +159,18 @@ class Context:
     language: str = "shell"
     background: bool = False
     mounts: tuple[tuple[str, str], ...] = ()
-    """Folders of the host that a container may write to, by the names that they have inside."""
+    """Folders of the host that a container may write to, by their names inside."""
     copied: bool = False
-    """True where these are copies: what is sent away of them counts, and no change."""
+    """True if these are copies: data sent from them counts, but a change does not."""
 
     text: str = ""
     """The text being walked."""
     epoch: int = 0
-    """Number of this text, of all that were parsed."""
+    """Number of this text among all parsed texts."""
     line: int = 0
-    """Line of this text that the shell has read before it ran what is being walked."""
+    """The last line of this text that the shell read before it ran the current part."""
     parsed: tuple[int, int] | None = None
-    """Text and line that were read last when the function that runs was defined: what aliases were set then counts in it."""
+    """The text and line read last when the running function was defined: the aliases of that time are valid in it."""
     span: tuple[int, int] | None = None
     """Position in the outermost text of the part being walked; None while that text itself is walked."""
     doubts: Doubts = field(default_factory=Doubts)
@@ -180,18 +180,18 @@ class Context:
     calls: tuple[Called, ...] = ()
     sourced: bool = False
     spawned: int = 0
-    """Processes of its own that this runs in, and below: conditions that it depends on."""
+    """Number of child processes around this part, and below it the number of conditions around it."""
     conditional: int = 0
     rounds: int = 0
-    """Loops whose condition is being walked: what ``read`` gets there is one line of many."""
+    """Number of loops whose condition is being walked: ``read`` gets one line of many there."""
     loops: int = 0
-    """Loops whose body is being walked."""
+    """Number of loops whose body is being walked."""
     later: bool = False
-    """True for what runs after the line: a trap, a job for ``at``."""
+    """True for code that runs after the line: a trap, a job for ``at``."""
     shadowing: frozenset[str] = frozenset()
-    """Files that are being looked into because PATH has them first."""
+    """Files being examined because they come first in PATH."""
     followed: set[object] | None = None
-    """Commands that were followed among the arguments of the program whose arguments are being followed; None: of none."""
+    """The followed commands among the arguments of the current program; None if no program's arguments are being followed."""
 
     def copy(self) -> Context:
         new = Context.__new__(Context)
@@ -208,7 +208,7 @@ class Context:
 
 
 class Walker(Protocol):
-    """The interpreter, as the functions of this package know it: modules that stand above theirs they reach through it alone."""
+    """The interpreter for the functions of this package. They use modules above their own only through it."""
 
     now: ShellNow
     snapshot: Snapshot
@@ -218,19 +218,19 @@ class Walker(Protocol):
     found: Found
     context: Context
     span: tuple[int, int]
-    """Position in the outermost text of the command that was begun last there."""
+    """Position in the outermost text of the command begun last there."""
     keyless: Mapping[str, Value]
-    """Files of the line as they were last, none of which holds a key."""
+    """Files of the line in their last state; none of them has a key."""
     readings: Readings
 
     # bookkeeping
 
     def inside(self) -> AbstractContextManager[Context]:
-        """Everything within ``with`` has a Context of its own, to be changed there."""
+        """Give the code within ``with`` its own Context, which it may change."""
         ...
 
     def too_deep(self, why: str) -> bool:
-        """Return whether nothing may be entered any more, which is then a fault."""
+        """Return whether the nesting is too deep to go further, and then record a fault."""
         ...
 
     def fault(self, kind: str, why: str) -> None: ...
@@ -246,27 +246,27 @@ class Walker(Protocol):
         name: str | None = None,
         compound: bool = False,
     ) -> Act | None:
-        """Note an act, here, and return it. ``compound``: it is the redirects of a compound command."""
+        """Record an act of this place and return it. ``compound``: it is the redirects of a compound command."""
         ...
 
     def constants(self, cmd: Simple) -> list[Value] | None:
-        """Return the arguments of a command that sets nothing, where they are the same in any state; else None."""
+        """Return the arguments of a command that sets nothing, if they are the same in any state; otherwise None."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
 
     def limited(self, states: Sequence[State], *, loose: bool = False) -> Iterator[State]:
-        """Yield states in which the same is to be done; what is done with one may leave room for fewer, and merges the others."""
+        """Yield states for the same work. If the work on one leaves room for fewer, the others are merged."""
         ...
 
     # texts
 
     def parse(self, text: str) -> Script | None:
-        """Return the tree of a text found inside; a fault and None where it can't be read."""
+        """Return the tree of an inner text; record a fault and return None if it can't be read."""
         ...
 
     def text(self, text: str, state: State) -> list[State]:
-        """Interpret a text in the shell that ``state`` is."""
+        """Interpret a text in the shell of ``state``."""
         ...
 
     def word(self, text: str) -> Word | None:
@@ -292,7 +292,7 @@ class Walker(Protocol):
     # commands
 
     def script(self, script: Script, state: State, *, read: bool = False) -> list[State]:
-        """``read``: the shell reads it line by line as it runs, so that aliases set by one line count in the next."""
+        """Run a script. ``read``: the shell reads it line by line, so that an alias is valid from the next line."""
         ...
 
     def command(self, command: Command, state: State) -> list[State]: ...
@@ -304,7 +304,7 @@ class Walker(Protocol):
     def traps(self, ends: list[State], before: tuple[str, ...] = ()) -> list[State]: ...
 
     def returned(self, state: State, ends: Sequence[State], files: Mapping[str, Value]) -> list[State]:
-        """Return the shell after children: of them only files, output and status remain."""
+        """Return the shell after its children: only their files, output and status remain."""
         ...
 
     def dispatch(
@@ -320,5 +320,5 @@ class Walker(Protocol):
         ...
 
     def program(self, state: State, argv: Sequence[Value], targets: Sequence[RedirectTarget] = ()) -> list[State]:
-        """Run a program that another one starts: no function, no builtin."""
+        """Run a program that another one starts: not a function or a builtin."""
         ...

@@ -1,4 +1,4 @@
-"""Programs that run another command: where in their arguments it stands, and how it runs then."""
+"""Programs that run another command: its place in their arguments, and how it runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Values = Sequence[Value]
 class Inner:
     """A command inside another: ``argv``, or ``text`` that a shell reads.
 
-    ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
-    ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
-    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside; ``copied``: copies of them.
+    ``place``: it runs on this other machine or container. ``fed``: gets more arguments. ``own``: the wrapper does something
+    itself. ``environment``: variables that are set for it. ``bare``: it does not see the variables around it. ``cwd``: its first
+    working folder. ``stdin``: its input instead of the wrapper's. ``mounts``: the only folders of the host that it sees, by their
+    names inside; ``copied``: they are copies.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -40,12 +41,13 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """``valued``: options with a separate value. ``skip``: operands before the command. ``sub``: its first words.
+    """A program that runs the command in its arguments.
 
-    ``text``: the rest is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it.
-    ``own``: it does something besides. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes
-    ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only. ``single``: it is one word, however that
-    begins. ``goes``: options that name the folder it goes to first.
+    ``valued``: options with a separate value. ``skip``: operands before the command. ``sub``: its first words. ``text``: the rest
+    is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it. ``own``: it also does something
+    itself. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes ``NAME=value`` words. ``dashed``:
+    the command comes only after ``--``. ``single``: it is one word, even one like an option. ``goes``: options for the first
+    working folder.
     """
 
     valued: frozenset[str]
@@ -255,7 +257,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
 
 
 def inner(row: Sequence[Wrapper], argv: Values) -> list[Inner] | None:
-    """Return the commands inside; None where a program of this row wraps nothing here."""
+    """Return the commands inside; None if a program of this row wraps nothing here."""
     for wrapper in row:
         found = _wrapped(wrapper, argv)
         if found is not None:
@@ -309,7 +311,7 @@ def _wrapped(wrapper: Wrapper, argv: Values) -> list[Inner] | None:
 
 
 def _folder(wrapper: Wrapper, argv: Values, at: int) -> Value | None:
-    """Return the folder that an option names, if it is one of those that do."""
+    """Return the folder given by an option; None for any other option."""
     text = argv[at].text
     name, equals, given = text.partition("=")
     if equals and name in wrapper.goes:
@@ -320,7 +322,7 @@ def _folder(wrapper: Wrapper, argv: Values, at: int) -> Value | None:
 
 
 def _option(wrapper: Wrapper, argv: Values, at: int, found: list[Inner]) -> int:
-    """Past an option and its value; texts that a shell reads are collected."""
+    """Return the index after an option and its value. Collects texts that a shell reads."""
     text = argv[at].text
     name, equals, given = text.partition("=")
     if wrapper.textual:
@@ -367,7 +369,7 @@ def _past_options(wrapper: Wrapper, argv: Values, at: int) -> int:
 
 
 def words_of(text: str) -> list[str]:
-    """A text as xargs splits it: blanks, quotes, backslashes."""
+    """Split a text as xargs does: blanks, quotes, backslashes."""
     matches = re.finditer(r"(?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s'\"\\])+", text)
     return [_QUOTES.sub(lambda one: one[1] or one[2] or one[3] or "", match[0]) for match in matches]
 
@@ -376,5 +378,5 @@ _QUOTES = Regex(r"'([^']*)'|\"([^\"]*)\"|\\(.)")
 
 
 def fed_value(value: Value | None) -> Value:
-    """An argument that comes from elsewhere."""
+    """Return an argument that comes from another command's output."""
     return unknown(value.taint if value is not None else Taint.NONE)

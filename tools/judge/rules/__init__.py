@@ -1,6 +1,6 @@
-"""The rules table: every row of the modules beside this one, filed by command.
+"""The rules table: every row of the modules in this package, indexed by command.
 
-A module here has a tuple ``RULES`` of rows (see tools/judge/table.py). They are imported when the first command is judged.
+Each module here has a tuple ``RULES`` of rows (see tools/judge/table.py). They are imported when the first command is judged.
 """
 
 from __future__ import annotations
@@ -59,26 +59,26 @@ MODULES = (
     "backups",
     "schedulers",
 )
-"""The files of this folder that hold rows, by name; one that isn't there yet is passed over."""
+"""The names of the files with rows in this folder. One that does not exist yet is skipped."""
 
 ALL = "*"
-"""Rows filed under this name are held against every command."""
+"""Rows with this name are checked for every command."""
 
 ENVIRONMENT = "@environment"
-"""Rows filed under this name are held against every command that has variables set for it which environment.assigned picks."""
+"""Rows with this name are checked for every command with variables of its own that environment.assigned returns."""
 
 REDIRECTED = "@redirected"
-"""Rows filed under this name are held against every command with a redirect."""
+"""Rows with this name are checked for every command with a redirect."""
 
 BY_PATH = "@by-path"
-"""Rows filed under this name are held against every command that is called by a path or an address."""
+"""Rows with this name are checked for every command that is called by a path or an address."""
 
 _VERSION = Regex(r"[-.]?\d[\d.]*$")
 
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every row."""
+    """Return all rows."""
     found: list[Rule] = []
     for name in MODULES:
         full = f"{__name__}.{name}"
@@ -89,12 +89,12 @@ def all_rules() -> tuple[Rule, ...]:
 
 @functools.cache
 def filed() -> Mapping[str, Sequence[Rule]]:
-    """The rows by the names they are filed under."""
+    """Return all rows by name."""
     return file_rules(all_rules())
 
 
 def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
-    """``rules`` by the names they are filed under."""
+    """Return ``rules`` by name."""
     by_name: dict[str, list[Rule]] = {}
     for one in rules:
         for name in one.names:
@@ -108,7 +108,7 @@ Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
 
 @functools.lru_cache(maxsize=1_024)
 def _indexed(name: str) -> Indexed:
-    """Return the table's rows under ``name`` by the words that they need."""
+    """Return the table's rows for ``name``, indexed by the words that they need."""
     rows = filed().get(name, ())
     by_word: dict[str, set[int]] = {}
     free: set[int] = set()
@@ -121,7 +121,7 @@ def _indexed(name: str) -> Indexed:
 
 
 def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
-    """Return the table's rows under ``name`` that commands with these words are held against, in their order."""
+    """Return the table's rows for ``name`` that apply to commands with these words, in their order."""
     rows, by_word, free = _indexed(name)
     if not by_word:
         return rows
@@ -131,7 +131,9 @@ def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
 
 @functools.lru_cache(maxsize=4096)
 def family(name: str) -> tuple[str, ...]:
-    """The names that it may be filed under: ``mkfs.ext4`` -> itself and ``mkfs``; ``python3.12`` -> itself and ``python``."""
+    """Return the names of a program in the table: ``mkfs.ext4`` -> itself and ``mkfs``; ``python3.12`` -> itself and
+    ``python``.
+    """
     if name.startswith("@"):
         return (name,)
     lowered = name.lower()

@@ -1,4 +1,4 @@
-"""Git's folders that a command works in under another name than ``.git``: by --git-dir, GIT_DIR, or because it runs there."""
+"""Git folders of a command with a name other than ``.git``: from --git-dir, GIT_DIR, or the working folder."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from tools.judge.meaning.value import HOLE
 from tools.judge.table import ActView
 
 _MOST_ABOVE = 12
-"""Folders above the working folder in which a repository is looked for."""
+"""Maximum number of folders above the working folder that are searched for a repository."""
 
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
-    """Return the folders by whose settings git would work, as far as they are not called ``.git``; those too that an archive
-    brought. A folder that another command's output names is HOLE.
+    """Return the folders whose settings git would use and whose name is not ``.git``, including those from an archive.
+
+    A folder named by another command's output is HOLE.
     """
     act = view.act
     if act.name != "git" or act.place:
@@ -45,7 +46,7 @@ def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
 
 
 def _around(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield what git would take for its own folder in ``folder`` and in those above it, up to the first that has a ``.git``."""
+    """Yield the folders that git would use as its own, from ``folder`` upwards to the first one with a ``.git``."""
     for _ in range(_MOST_ABOVE):
         yield folder
         kind = looks.inspect_path(f"{folder}/.git").kind if folder[:1] == "/" else "dir"
@@ -57,7 +58,7 @@ def _around(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def _pointed(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield ``folder``, or where it points to if it is a file; not if that belongs to a repository's own ``.git``."""
+    """Yield ``folder``, or its target if it is a file; not if that belongs to a repository's own ``.git``."""
     seen = looks.inspect_path(folder)
     text = (seen.text or "") if seen.kind == "file" else ""
     target = _joined(posixpath.dirname(folder), text[7:].strip()) if text.startswith("gitdir:") else folder
@@ -66,7 +67,7 @@ def _pointed(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield git's folder of the repository around ``folder``, where the session unpacked it with all that it holds."""
+    """Yield git's folder of the repository around ``folder`` if the session unpacked it with all its contents."""
     while looks.is_unpacked(folder) and folder != posixpath.dirname(folder):
         seen = looks.inspect_path(f"{folder}/.git")
         if seen.kind != "missing":
@@ -77,9 +78,9 @@ def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a folder of git's, by key; a hook that a person's commands run counts as a setting of hooks.
+    """Yield the settings of a git folder, by key. A hook that a person's commands run counts as a setting of hooks.
 
-    Those of a folder that it shares its settings with (``commondir``) are among them, if that is not called ``.git``.
+    The settings of a shared folder (``commondir``) are included if it is not called ``.git``.
     """
     if folder == HOLE:
         yield "core.hooksPath", HOLE

@@ -1,4 +1,4 @@
-"""Settings that say what a git command works on: where remotes lie, and what is ignored. A grant is bound to what they say."""
+"""Settings that a git command depends on: the addresses of remotes, and the ignored files. They become part of a grant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_ABOVE = 12
 
 
 def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
-    """Return what a repository's settings, and those of its account, say of the remotes; None where that is not known."""
+    """Return the settings of the repository and its account about the remotes; None if they are unknown."""
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes:
         return None
@@ -33,7 +33,7 @@ def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
 
 
 def ignored(view: ActView, looks: Looks, home: str) -> Settings | None:
-    """Return what the folder's list of ignored files says; None where it is not known which folder that is."""
+    """Return the content of the folder's list of ignored files; None if the folder is unknown."""
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes or looks.are_changed(IGNORES):
         return None
@@ -66,11 +66,11 @@ def _sections(text: str, wanted: frozenset[str]) -> str:
 
 
 def _config_of(folder: str, looks: Looks) -> str | None:
-    """Return the settings file of the repository that ``folder`` lies in; "" where there is none, None where it is not known."""
+    """Return the settings file of the repository around ``folder``; "" if there is none, None if it is unknown."""
     above = [folder]
     while above[-1] != "/" and len(above) < _MOST_ABOVE:
         above.append(posixpath.dirname(above[-1]))
-    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all: what is wanted is read in one go
+    seen = [(one, looks.inspect_path(posixpath.join(one, ".git"))) for one in above]  # all, so that one read gets everything
     for at, one in seen:
         if one.kind == "dir":
             return posixpath.join(at, ".git/config")

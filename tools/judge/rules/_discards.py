@@ -1,4 +1,4 @@
-"""Uncommitted work: which git commands throw it away, and whether there is any where they would work."""
+"""Uncommitted work: the git commands that discard it, and whether there is any in their folders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tools.judge.rules._git import WIDE, git
 from tools.judge.table import ActView, Test, opt
 
 _ELSEWHERE = ("--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source", "--bare")
-"""Options before the subcommand by which git works on other files than those of the folder that it is started in."""
+"""Options before the subcommand that make git use other files than those of its working folder."""
 
 _HARMLESS_SETTINGS = ("user.", "color.", "advice.", "commit.", "pager.", "core.pager=", "core.editor=", "init.", "gc.")
 
 
 def folders(view: ActView) -> Sequence[str] | None:
-    """Return the absolute folders in which git would begin to look for its repository; None where that is not known."""
+    """Return the absolute folders that git would search first for its repository; None if they are unknown."""
     act = view.act
     if act.name != "git" or act.place or not act.cwds or any(map(moves_git, act.environment)):
         return None
@@ -61,7 +61,7 @@ _MAKES_BRANCH = ("-b", "-B", "--orphan", "-t", "--track", "--detach", "-d")
 
 
 def _names_files(view: ActView) -> bool:
-    """Return whether words behind ``checkout`` name files: after ``--``, a pattern, or more than one commit's name."""
+    """Return whether words after ``checkout`` name files: after ``--``, a pattern, or more than one commit's name."""
     words = view.words
     if any(word.startswith("--pathspec-from-file") for word in words) or (view.act.fed and "--" in words):
         return True
@@ -74,24 +74,24 @@ def _names_files(view: ActView) -> bool:
 
 
 def _is_pathspec(given: Value) -> bool:
-    """Return whether no branch can be called so."""
+    """Return whether this can't be the name of a branch."""
     return given.pattern or given.text.startswith(("./", "../", "/", ":")) or not _GLOB.isdisjoint(given.text)
 
 
 NAMES_FILES = Test(_names_files)
-"""Test for files among the words behind ``checkout``, as far as the words show it."""
+"""Test for files among the words after ``checkout``, as far as the words alone show it."""
 
 ONE_NAME = Test(
     lambda view: len(view.operands()) == 1 and "--" not in view.words and not any(w.startswith(_MAKES_BRANCH) for w in view.words)
 )
-"""Test for the word behind ``checkout`` that is a branch, or a file: ``git checkout NAME``."""
+"""Test for a single word after ``checkout`` that is a branch, or a file: ``git checkout NAME``."""
 
 _NEW_BRANCH = git("checkout", opt("-b -B --orphan") & ~opt("-f --force"))
 _SURE = git("checkout", WIDE | NAMES_FILES | opt("-f --force"))
 
 
 def checked_out(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen`` for ``git checkout``: True if it may throw work away. ``NAME`` is a file where there is one."""
+    """Return a row's ``seen`` for ``git checkout``: True if it may discard work. ``NAME`` is a file if there is one."""
     if _NEW_BRANCH(view):
         return brings_over(view, looks)
     if not _SURE(view):
@@ -104,18 +104,18 @@ def checked_out(view: ActView, looks: Looks) -> bool:
 
 
 _STAYS = git("switch", ~opt("-f --force --discard-changes")) | git("merge|rebase", ~opt("--abort --skip"))
-"""Commands by which git keeps what differs from the last commit, but for ignored files."""
+"""Git commands that keep differences from the last commit, except in ignored files."""
 
 
 def restored(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen`` for commands that bring files of a commit into the tree."""
+    """Return a row's ``seen`` for commands that bring files of a commit into the tree."""
     return (not _STAYS(view) and may_lose(overwritten)(view, looks)) or brings_over(view, looks)
 
 
 def aborted(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen`` for ``git merge --abort`` and its like, and for what brings a commit in.
+    """Return a row's ``seen`` for ``git merge --abort`` and similar commands, and for commands that bring a commit in.
 
-    An abort is what one does after a conflict: where nobody can look, it counts as one without work.
+    An abort usually follows a conflict. If the folder can't be inspected, it counts as one without work.
     """
     if _STAYS(view):
         return brings_over(view, looks)
@@ -124,7 +124,7 @@ def aborted(view: ActView, looks: Looks) -> bool:
 
 
 def brings_over(view: ActView, looks: Looks) -> bool:
-    """Return whether it was seen that a commit's files come in the place of ignored ones, which git does not look after."""
+    """Return whether a commit's files were seen to replace ignored ones, which git does not protect."""
     where = folders(view)
     commits, files = _taken(view)
     for folder in where or ():
@@ -141,7 +141,7 @@ def _reaches(pathspec: str, path: str) -> bool:
 
 
 def _taken(view: ActView) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commits that a git command takes files from, as far as they are named, and the files; none for all of them."""
+    """Return the commits that a git command takes files from, as far as they are named, and the files; none for all files."""
     reading = view.read()
     words = ["git", *view.words]
     end = words.index("--") if "--" in words else len(words)
@@ -156,7 +156,7 @@ def _taken(view: ActView) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def overwritten(view: ActView) -> str:
-    """Kinds of work that are lost to files of a commit: untracked ones too, where it is another than the last."""
+    """Return the kinds of work that files of a commit replace: untracked ones too, unless it is the last commit."""
     if _FROM_COMMIT(view):
         return "changed untracked"
     return "changed"
@@ -177,24 +177,28 @@ _FROM_COMMIT = (
 
 
 def cleaned(view: ActView) -> str:
-    """Kinds of work that ``git clean`` deletes: ignored files with -x, only those with -X."""
+    """Return the kinds of work that ``git clean`` deletes: ignored files with -x, only those with -X."""
     letters = "".join(word[1:] for word in view.words if word[:1] == "-" and word[:2] != "--")
     return "ignored" if "X" in letters else "untracked ignored" if "x" in letters else "untracked"
 
 
 IGNORES = (".gitignore", "info/exclude")
-"""Endings of files that say what git ignores."""
+"""Endings of the files with lists of ignored files."""
 
 _may_clean = may_lose(cleaned)
 
 
 def may_clean(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen`` for ``git clean``: True where files are, or may be once the line has changed what is ignored."""
+    """Return a row's ``seen`` for ``git clean``: True if there are such files, or may be after the line changed the
+    ignored ones.
+    """
     return _may_clean(view, looks) or looks.are_changed(IGNORES)
 
 
 def widened(view: ActView) -> str:
-    """Return in words what ``git clean`` deletes besides untracked files, for ``at=``: it takes a grant of its own."""
+    """Describe for ``at=`` the files that ``git clean`` deletes besides untracked ones, because they need a grant of their
+    own.
+    """
     given = [one.name for one in view.read().options]
     ignored = "ignored files" if "-x" in given or "-X" in given else ""
     forced = sum(name == "-f" or (len(name) > 2 and "--force".startswith(name)) for name in given)

@@ -1,4 +1,4 @@
-"""Parts that rows about git share."""
+"""Common parts of rows about git."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tools.judge.rules._program import Program
 from tools.judge.table import operand, opt
 
 GIT = "git hub yadm"
-"""hub hands on what it doesn't know to git; yadm is git over the home folder."""
+"""hub passes unknown subcommands on to git; yadm is git for the home folder."""
 
 git = Program("-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source")
 

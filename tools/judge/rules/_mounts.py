@@ -1,4 +1,4 @@
-"""Parts of the host that a container is given: the options of ``docker run`` and its like, taken apart as docker does."""
+"""Parts of the host that a container gets: the options of ``docker run`` and similar commands, split as docker does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _STRONG = frozenset(
 
 
 def host_given(view: ActView) -> str:
-    """Return the part of the host that ``docker run``'s options hand over (``--privileged``, ``/etc``), "" for none."""
+    """Return the part of the host that ``docker run``'s options give to the container (``--privileged``, ``/etc``); "" if
+    none.
+    """
     return _among(view, view.read().options) if view.path.endswith(" run") else ""
 
 
@@ -46,7 +48,7 @@ _BUILD_VALUED = frozenset("-v --volume --cap-add --device --security-opt --pid -
 
 
 def host_built_with(view: ActView) -> str:
-    """Return the part of the host that the options of a build hand over, "" for none."""
+    """Return the part of the host that the options of a build give to it; "" if none."""
     return _among(view, view.read(_BUILD_VALUED).options)
 
 
@@ -86,12 +88,12 @@ _CACHES = Regex(
     r"|\.bundle|\.yarn|\.pnpm-store|\.bun|\.deno|\.cpan|\.cabal|\.stack|\.huggingface|\.ollama|\.local/share/pnpm|\.triton|go/pkg"
     r"|node_modules)(?:/|$)|^/var/(?:cache|tmp)/|^/(?:tmp|dev/shm)(?:/|$)"
 )
-"""Folders of what is fetched or built again."""
+"""Folders of files that can be downloaded or built again."""
 _OWN_FOLDERS = Regex(r"/(?:mnt|opt|srv)/.*")
 
 
 def elsewhere_given(view: ActView) -> list[Value]:
-    """Return the folders and files outside of the working folder that ``docker run`` may write to, but for caches."""
+    """Return the folders and files outside of the working folder that ``docker run`` may write to, except caches."""
     found: list[Value] = []
     argv = view.act.argv
     for given in view.read().options if view.path.endswith(" run") else ():
@@ -102,7 +104,7 @@ def elsewhere_given(view: ActView) -> list[Value]:
 
 
 def _writable(name: str, value: str) -> str:
-    """Return the source of a mount of a part of the host that may be written to, "" for another."""
+    """Return the source of a mount if it is a writable part of the host, otherwise ""."""
     if name in ("-v", "--volume"):
         source, _, rest = value.partition(":")
         said = rest.partition(":")[2].split(",")

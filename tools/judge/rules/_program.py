@@ -1,4 +1,4 @@
-"""Programs with subcommands: tests on what stands behind ``push`` in ``git -C x push -f``."""
+"""Programs with subcommands: tests for the words after ``push`` in ``git -C x push -f``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tools.judge.table import ANY, FED, ActView, Test
 
 
 class Program:
-    """``valued``: its options that take the next word, as far as they may stand before the last subcommand.
+    """A program with subcommands. ``valued``: its options that take the next word and may come before the last subcommand.
 
-    ``git = Program("-C -c")``; ``git("push", opt("-f"))`` is a Test that asks ``opt`` about the words behind ``push`` only.
+    ``git = Program("-C -c")``; ``git("push", opt("-f"))`` is a Test that applies ``opt`` only to the words after ``push``.
     Alternatives for one word are joined by ``|``: ``docker("container rm|remove")``.
     """
 
@@ -31,7 +31,7 @@ class Program:
         return Test(ask, wanted[-1])
 
     def at(self, path: str, name: Callable[[ActView], str]) -> Callable[[ActView], str]:
-        """Return ``name`` of the words behind the subcommand, for ``at=``; "" where the subcommand is another."""
+        """Return the result of ``name`` for the words after the subcommand, for ``at=``; "" for another subcommand."""
         wanted = _split(path)
 
         def at(view: ActView) -> str:
@@ -57,7 +57,7 @@ class Program:
 def anywhere(words: str, unless: str = "") -> Test:
     """Test for an operand of ``words`` with none of ``unless`` before it.
 
-    For programs whose verb stands behind any number of nouns (``gcloud sql instances delete x``). Alternatives are blanks.
+    For programs whose verb follows any number of nouns (``gcloud sql instances delete x``). Alternatives are separated by blanks.
     """
     wanted, read = frozenset(words.split()), frozenset(unless.split())
 
@@ -82,7 +82,7 @@ MANY = Test(lambda view: view.act.fed or any(computed(value) or value.pattern fo
 
 
 def several(least: int) -> Test:
-    """Test for at least so many operands, or a list that is made while it runs."""
+    """Test for at least this number of operands, or a list that is made at run time."""
     return Test(lambda view: len(view.operands()) >= least) | MANY
 
 

@@ -1,4 +1,4 @@
-"""Rules: what deletes backups and snapshots of them."""
+"""Rows: deletion of backups and snapshots."""
 
 from __future__ import annotations
 

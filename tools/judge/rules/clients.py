@@ -1,4 +1,4 @@
-"""Rows: programs that no other row knows and that look like clients of a service or a database: their verbs that delete."""
+"""Rows: deleting verbs of programs without rows of their own that look like clients of a service or a database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = frozenset(
     "--project --region --zone --cluster --host --server --url --endpoint --database --profile --namespace --context --env"
     " --tenant --subscription --org".split()
 )
-"""Options that say which service, account or database is meant."""
+"""Options that name a service, account or database."""
 _CLIENT = Regex(r".+(?:ctl|cli|db|sql)", re.IGNORECASE)
 _VENDORS = names("cbt ccloud nebius ovh sf sfdx stackit")
 _OTHER_VERBS = names("get list ls show describe create add search find logs help")
@@ -29,7 +29,7 @@ _OTHER_VERBS = names("get list ls show describe create add search find logs help
 
 @functools.lru_cache(maxsize=512)
 def _is_stranger(name: str) -> bool:
-    """Return whether no row and no table knows the program. A script of the project is none: it is read."""
+    """Return whether the program is in no row and no table. A script of the project is not meant, because it is read."""
     if not name or "/" in name or HOLE in name or name[0] == "@" or path_of(name):
         return False
     return unlisted.is_known(name) is False and all(other not in filed() for other in family(name))
@@ -55,7 +55,7 @@ def _command(view: ActView) -> str:
 
 
 def _whole(view: ActView, _looks: Looks, _home: str) -> tuple[tuple[str, str], ...] | None:
-    """Return no settings; None for a command with unknown words, which no grant covers."""
+    """Return no settings; None for a command with unknown words, because no grant covers it."""
     return None if view.act.fed or HOLE in view.joined else ()
 
 

@@ -41,7 +41,7 @@ _AWS_OPENS = Regex(
 
 
 def aws_call(view: ActView) -> tuple[str, str]:
-    """(service, operation) of ``aws --profile x ec2 stop-instances``."""
+    """Return (service, operation) of ``aws --profile x ec2 stop-instances``."""
     given = [one.text for one in view.operands(_AWS_VALUED)[:2]]
     return (given[0], given[1]) if len(given) == 2 else ("", "")
 

@@ -1,4 +1,4 @@
-"""Rules: docker, podman, compose, nerdctl, lxc, incus. What hands a container the host, and what removes in bulk."""
+"""Rules: docker, podman, compose, nerdctl, lxc, incus. Options that give a container the host, and bulk removals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Test for the program's own help: looked for only where no other program's words can stand."""
+"""Test for the program's own help, only for places without another program's words."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 
@@ -34,7 +34,7 @@ def _run(test: Test) -> Test:
 
 
 def _running(view: ActView, name: Callable[[ActView], Any]) -> Any:
-    """Return what ``name`` finds in the words behind ``run``."""
+    """Return the result of ``name`` for the words after ``run``."""
     for path in ("run|create", "container run|create", "compose run"):
         if found := docker.at(path, name)(view):
             return found
@@ -51,12 +51,12 @@ def _given_elsewhere(view: ActView) -> str:
 
 
 def _outside(view: ActView, looks: Looks) -> bool:
-    """Return whether it gives the container more of the host than the workspace, and folders for temporary files."""
+    """Return whether the container gets more of the host than the workspace, and folders for temporary files."""
     return not looks.are_inside(view.act, _running(view, elsewhere_given))
 
 
 def _removes(noun: str, verbs: str, test: Test) -> Test:
-    """``docker rm`` and ``docker container rm``."""
+    """Return a test for ``docker rm`` and ``docker container rm``."""
     return docker(verbs, test) | docker(f"{noun} {verbs}", test)
 
 

@@ -10,12 +10,12 @@ DEVICE = Regex(
     r"(?:\w+=)?/dev/(?!null|zero|full|std|fd/|tty|shm/|pts/|u?random).+|(?:\w+=)?/dev/?|PhysicalDrive.*|\\\\.\\.*"
     r"|disk\d+(?:s\d+)?|/dev"
 )
-"""Words that name a disk, a part of one, or a device that stores."""
+"""Words that name a disk, a part of one, or a storage device."""
 _DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
 
 
 def _short_only(letters: str) -> Test:
-    """The options given are one of ``letters`` each: the program then only shows."""
+    """Test for options that are each one of ``letters``, so that the program only prints."""
     return word(rf"-[{letters}]+")
 
 

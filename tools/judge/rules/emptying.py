@@ -1,4 +1,4 @@
-"""Rows: emptying files, wholly or in part."""
+"""Rows: emptying files, completely or partly."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _is_one_of_many(path: Value) -> bool:
 
 
 def _loses(act: Act, path: Value) -> bool:
-    """Return whether a file is emptied that matters. Code of other languages says by its input what it writes."""
+    """Return whether an important file is emptied. For code of other languages, its input has the written data."""
     if _is_one_of_many(path):
         return True
     return _DATA_FILE.fullmatch(path.text) is not None and (act.language == "shell" or not act.read().text.strip())
 
 
 def _emptied(view: ActView) -> bool:
-    """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
+    """Return whether a file is emptied because nothing is written to it: ``> app.db``, ``: > app.db``."""
     act = view.act
     return (
         not act.prints
@@ -44,7 +44,7 @@ _PRINTS_NOTHING = {"cat": (["/dev/null"],), "printf": ([""], ["%s", ""]), "echo"
 
 
 _ALL_LINES = Regex(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
-"""The script of sed that leaves no line."""
+"""The sed script that deletes all lines."""
 
 
 def _drops_all(view: ActView) -> bool:
@@ -56,7 +56,7 @@ def _truncated(view: ActView) -> Sequence[Value]:
 
 
 def _was_there(paths: Callable[[ActView], Sequence[Value]]) -> Callable[[ActView, Looks], bool]:
-    """Make a row's ``seen``: False where it was seen that no file is there yet, so that none is emptied."""
+    """Make a row's ``seen``: False if it was seen that the file does not exist yet, so that none is emptied."""
 
     def seen(view: ActView, looks: Looks) -> bool:
         given = paths(view)

@@ -1,4 +1,4 @@
-"""Rows: variables that make programs load code, or that take a check away."""
+"""Rules: variables that make programs load code, or that disable a check."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _HARMLESS = {
         r"(?:/(?:usr/(?:local/)?|opt/homebrew/|nix/\S+/|run/current-system/sw/)?s?bin/)?(?:\w{0,3}sh|nu|false|true|nologin)|"
     ),
 }
-"""Values with which a variable loads nothing foreign."""
+"""Values that make a variable load nothing foreign."""
 
 _TLS = {
     "NODE_TLS_REJECT_UNAUTHORIZED": Regex(r"0"),
@@ -143,7 +143,9 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """The variables that it sets and that a row is about: for itself (a prefix, ``env``), and by ``export`` and its like."""
+    """Return the assigned variables that a row is about: for the command (a prefix, ``env``), and by ``export`` and similar
+    builtins.
+    """
     if view.assigned is not None:
         return view.assigned
     found = view.assigned = [(name, given) for name, given in view.act.environment.items() if _concerns(name)]
@@ -157,7 +159,7 @@ def assigned(view: ActView) -> list[tuple[str, Value]]:
 
 @functools.lru_cache(maxsize=1_024)
 def _concerns(name: str) -> bool:
-    """Return whether a row may be about a variable of this name. A long script exports a few to all that it runs."""
+    """Return whether a row may be about a variable of this name. A long script exports some variables to all its commands."""
     return name in _EDITORS or name in _LOADERS or name in _TLS or name in _OTHERS or name.startswith(_BEGINNINGS)
 
 
@@ -168,7 +170,7 @@ _OTHERS = frozenset(
 _BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_", "CARGO_TARGET_", "AWS_ENDPOINT_URL")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
-"""Whatever sets variables."""
+"""Commands that set variables."""
 
 
 def loads(name: str, given: Value) -> bool:
@@ -208,7 +210,7 @@ def _loaded(view: ActView) -> str:
 
 
 def _names_own_modules(view: ActView, name: str, given: Value) -> bool:
-    """Return whether PYTHONPATH begins at the working folder or below, as it does in a project that lies in /tmp."""
+    """Return whether PYTHONPATH begins at the working folder or below, as in a project below /tmp."""
     first = given.text.partition(":")[0] + "/"
     cwds = view.act.cwds
     return name == "PYTHONPATH" and bool(cwds) and all(cwd.count("/") > 1 and first.startswith(f"{cwd}/") for cwd in cwds)

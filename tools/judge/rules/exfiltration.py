@@ -1,4 +1,4 @@
-"""Rows: secrets and files that leave the machine, and services that hand out keys."""
+"""Rows: secrets and files that leave the machine, and services that issue keys."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _BODIES = frozenset(
     "-d --data --data-binary --data-raw --data-ascii --data-urlencode -F --form --json --url-query -H --header --proxy-header"
     " --variable".split()
 )
-"""Options whose value is sent, or names the file that is: ``@FILE``, ``<FILE``."""
+"""Options whose value is sent, or names a file that is sent: ``@FILE``, ``<FILE``."""
 _FILES = frozenset("-T --upload-file --post-file --body-file -i --input-file --load-cookies -b --cookie --etag-compare".split())
-"""Options whose value is a file that is sent, or whose lines are."""
+"""Options whose value is a file that is sent, or whose lines are sent."""
 _TEXTS = frozenset(
     "--post-data --body-data --raw -A --user-agent -e --referer -U -X --request --method --form-string -u --user --oauth2-bearer"
     " -Q --quote --mail-from --mail-rcpt --url --base -B".split()
@@ -72,12 +72,12 @@ _COOKIES = frozenset({"-b", "--cookie", "--load-cookies"})
 _HEADERS = frozenset({"-H", "--header"})
 _LOGINS = frozenset({"-u", "--user", "--oauth2-bearer"})
 _LOCAL_I = frozenset({"curl", "curlie", *_ITEMS})
-"""Programs whose ``-i`` names no file."""
+"""Programs whose ``-i`` does not name a file."""
 _STDIN = frozenset({"-", ".", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def _sends_secret(view: ActView) -> bool:
-    """curl, wget and their kin: a secret in what they send; a local key that they only use (``--cacert``) is none."""
+    """Return whether curl, wget or a similar program sends a secret. A local key that it only uses (``--cacert``) is not sent."""
     if any(_option_sends(view, name, given) for name, given in sent_options(view)):
         return True
     carried = view.act.taint & Taint.SECRET
@@ -96,7 +96,7 @@ def _sends_secret(view: ActView) -> bool:
 
 
 def sent_options(view: ActView) -> Iterator[tuple[str, Value]]:
-    """Yield the options whose values are sent, and these."""
+    """Yield the options whose values are sent, and these values."""
     argv = view.act.argv
     for given in view.read(_SENT).options:
         if given.value is None or given.name not in _SENT or (given.name == "-i" and view.name in _LOCAL_I):
@@ -119,14 +119,14 @@ def _option_sends(view: ActView, name: str, given: Value) -> bool:
 
 
 def _reads_stdin(view: ActView) -> bool:
-    """Return whether an option names the standard input as what is sent; HTTPie and its kin send it unasked."""
+    """Return whether the standard input is sent because of an option; HTTPie and similar programs send it by default."""
     if view.name in _ITEMS:
         return True
     return any(re.split("[@=]", given.text)[-1] in _STDIN for name, given in sent_options(view) if name in _BODIES | _FILES)
 
 
 def is_login(name: str, given: Value) -> bool:
-    """``-H "Authorization: Bearer $TOKEN"``, ``-u "$USER:$PASSWORD"``: how one logs in."""
+    """Return whether the value is a login: ``-H "Authorization: Bearer $TOKEN"``, ``-u "$USER:$PASSWORD"``."""
     said = given.shown or given.text
     if name in _HEADERS:
         return re.search(r"(?i)authorization|api-?key|token|cookie", said) is not None
@@ -151,7 +151,7 @@ def _whole(view: ActView) -> bool:
 
 
 def copies_out(view: ActView) -> bool:
-    """scp, rsync: a secret goes to another host."""
+    """Return whether scp or rsync copies a secret to another host."""
     given = view.operands(frozenset(["-i", "-e", "-P", "-F", "-o", "-l", "--rsh", "--exclude", "--include", "-S", "-c"]))
     if len(given) < 2 or not _HOST_PATH.fullmatch(given[-1].text) or _LOCAL_HOSTED.fullmatch(given[-1].text):
         return False
@@ -165,7 +165,7 @@ def leaves(view: ActView) -> bool:
 
 
 def _uploads(view: ActView) -> bool:
-    """Cloud stores, pastes, mail: a secret among the words or in what is read."""
+    """Return whether a client of cloud stores, pastes or mail has a secret among its words or input."""
     return (
         fed_secret(view)
         or any(names_secret(value) for value in view.operands())
@@ -177,7 +177,7 @@ def _uploads(view: ActView) -> bool:
 
 
 def _receiver(view: ActView) -> bool:
-    """nc that connects somewhere and is given a file or a pipe of one's own data."""
+    """Return whether nc connects to a host and gets a file or a pipe with the person's own data."""
     act = view.act
     if any(word in ("-l", "-z", "--listen") or re.fullmatch(r"-\w*[lz]\w*", word) for word in view.words):
         return False

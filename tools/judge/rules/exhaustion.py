@@ -1,4 +1,4 @@
-"""Rules: what exhausts the machine."""
+"""Rules: commands that exhaust the machine."""
 
 from __future__ import annotations
 

@@ -22,30 +22,30 @@ def _some(view: ActView) -> list[Value]:
 
 
 def _in_a_root(view: ActView, looks: Looks) -> bool:
-    """Return whether a pattern names files that lie in a home or a system root itself."""
+    """Return whether a pattern names files directly in a home or a system root."""
     folders = (one._replace(text=posixpath.dirname(one.text) or ".", pattern=False) for one in _some(view))
     return any(root_of(one, view.act.cwds, looks.home) for one in folders)
 
 
 def _is_made(given: Value) -> bool:
-    """Return whether a word is the whole name of a folder that ``mktemp -d`` made, or nothing."""
+    """Return whether a word is the whole name of a folder that ``mktemp -d`` made, or empty."""
     if not given.taint & Taint.MADE or given.pattern or given.text == HOLE:
         return False
     return HOLE not in given.text or (given.text[-1] == HOLE and (given.text.count(HOLE) == 1 or not isinstance(given, Elastic)))
 
 
 def _only_made(view: ActView) -> bool:
-    """Return whether all that is deleted is what ``mktemp -d`` made here."""
+    """Return whether only folders made by ``mktemp -d`` here are deleted."""
     return not view.act.fed and not view.act.place and all(map(_is_made, view.operands()))
 
 
 def _many(view: ActView) -> bool:
-    """Return whether the command names a list that is only known when it runs, or all that a folder holds."""
+    """Return whether the command names a list that is only known at run time, or all contents of a folder."""
     return view.act.fed or any(_is_many(given) for given in view.operands())
 
 
 def _is_many(given: Value) -> bool:
-    """``*``, ``dir/*``, ``{*,.*}``: a pattern that holds no letter of a name; a substitution."""
+    """Return whether a word is a substitution or a pattern without a letter of a name: ``*``, ``dir/*``, ``{*,.*}``."""
     tail = given.text.rstrip("/").rpartition("/")[2]
     if (given.pattern or given.taint & Taint.MANY) and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
         return True

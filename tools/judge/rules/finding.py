@@ -1,4 +1,4 @@
-"""Rows: what find and fd delete."""
+"""Rows: deletions by find and fd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STARTS = Regex(r"[-(!\\]")
 
 
 def _find_starts(view: ActView) -> Sequence[Value]:
-    """Return the folders in which find begins to look: "." where none is named. One that follows links may look anywhere."""
+    """Return the folders that find starts from: "." if none is named. A find that follows links may reach any folder."""
     found: list[Value] = []
     if not {"-L", "-follow"}.isdisjoint(view.words):
         found.append(Value(HOLE))
@@ -33,11 +33,11 @@ _NARROWS = {
     **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
     **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),
 }
-"""Words of find, and how many others belong to each, that only leave fewer files to those behind them, or print their names."""
+"""Words of find, with the number of their arguments, that only reduce the files for later words, or print their names."""
 
 
 def _only_remade(view: ActView, looks: Looks) -> bool:
-    """Return whether find deletes nothing but empty folders or what is made again, in the workspace."""
+    """Return whether find deletes only empty folders or reproducible files in the workspace."""
     starts = _find_starts(view)
     words = iter(view.words[len(starts) if view.words[0][:1] not in "-(!" else 0 :])
     chosen, tests = False, set[str]()
@@ -66,7 +66,7 @@ _WORD_OF_NAME = Regex(r"[A-Za-z0-9]{2}")
 
 
 def _only_named(view: ActView) -> bool:
-    """Return whether find deletes only files of certain names: a person may agree to that also in a home."""
+    """Return whether find deletes only files of certain names: a person may agree to that even in a home."""
     words = view.words
     before = words[: words.index("-delete")] if "-delete" in words else words
     if not _EITHER.isdisjoint(before):

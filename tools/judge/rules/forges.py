@@ -1,4 +1,4 @@
-"""Rules: what stands beside git. Forges (gh, glab), git's extras and other version controls."""
+"""Rules: tools around git. Forges (gh, glab), git's extras and other version controls."""
 
 from __future__ import annotations
 

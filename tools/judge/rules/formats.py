@@ -18,11 +18,11 @@ _FORMATS = (
 
 
 _IMAGES = Test(lambda view: view.name in ("mkfs.erofs", "mkfs.cramfs") and len(view.operands()) > 1)
-"""Test for programs that pack a folder into a file that they make."""
+"""Test for programs that pack a folder into a new file."""
 
 
 _DEVICES = frozenset({"-c", "-d", "-j", "-J", "-l", "-r", "--journal-device"})
-"""Options that may name a further device, of programs whose grammar is written down: a journal's, a log's."""
+"""Options that may name a further device (for a journal or a log), for programs with a known grammar."""
 
 
 def _path(view: ActView) -> str:
@@ -34,7 +34,7 @@ def _path(view: ActView) -> str:
 
 
 def _formatted(view: ActView) -> list[Value]:
-    """Return what is formatted: operands and further devices, or every argument of a program whose options nobody knows."""
+    """Return the formatted devices: operands and further devices, or every argument of a program with unknown options."""
     path, argv = _path(view), view.act.argv
     if not path:
         return list(argv[1:]) if view.operands() or any("=" in value.text for value in argv[1:]) else []
@@ -61,7 +61,7 @@ def _formats_device(view: ActView) -> bool:
 
 
 def _formats_other(view: ActView) -> bool:
-    """Return whether an image is formatted, or what is only known when it runs."""
+    """Return whether an image, or something that is only known at run time, is formatted."""
     given = _formatted(view)
     unknown = any(HOLE in value.text for value in given)
     return bool(given) and not _formats_device(view) and (unknown or not _IMAGES(view))

@@ -1,4 +1,4 @@
-"""Rules: git. What loses commits, rewrites what others share, or makes git run code."""
+"""Rules: git. Commands that lose commits, rewrite shared history, or make git run code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixe
 def _config_pairs(view: ActView) -> list[tuple[str, str]]:
     """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``.
 
-    ``--config-env`` takes the value out of a variable: it is unknown where nothing on the line sets that.
+    ``--config-env`` takes the value from a variable; it is unknown if the line does not set the variable.
     """
     words = view.words
     found = []
@@ -72,7 +72,7 @@ def _config_pairs(view: ActView) -> list[tuple[str, str]]:
 
 
 def _sets_code(view: ActView) -> str:
-    """The key of a setting that makes git run something, "" where there is none."""
+    """Return the key of a setting that makes git run something; "" if there is none."""
     return next((key for key, value in _config_pairs(view) if _runs(key, value)), "")
 
 
@@ -86,14 +86,14 @@ def _runs(key: str, value: str) -> bool:
 
 
 def _runs_code(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen``: True if a setting makes git run something: on the line, or of a git folder known by its shape."""
+    """Return a row's ``seen``: True if a setting makes git run something: on the line, or of a git folder known by its shape."""
     if _sets_code(view):
         return not _READS_CONFIG(view)
     return any(_runs(key, value) for folder in bare_folders(view, looks) for key, value in own_settings(folder, looks))
 
 
 def _other_commands(view: ActView) -> bool:
-    """Return whether git takes the programs behind its subcommands from a folder other than the system's."""
+    """Return whether git takes the programs for its subcommands from a folder other than the system's."""
     given = (word[12:] for word in view.words if word.startswith("--exec-path="))
     return any(not folder.startswith(("/usr/", "/opt/", "/Library/", "/Applications/")) for folder in given)
 
@@ -113,7 +113,7 @@ _READS_CONFIG = git(
 
 
 def _pushed(view: ActView) -> str:
-    """``origin/main`` of ``push -f origin HEAD:main``."""
+    """Return ``origin/main`` for ``push -f origin HEAD:main``."""
     words = [value.text for value in view.operands(frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec")))]
     if not words:
         return ""
@@ -131,7 +131,7 @@ _EXPIRES = Regex(r"gc\.(?:[^=]*\.)?(?:pruneexpire|reflogexpire\w*)=(?!never)(?!\
 
 
 def _expires(view: ActView) -> bool:
-    """Return whether a setting on the line lets go early of what no branch holds."""
+    """Return whether a setting on the line removes commits without a branch early."""
     return any(one.name == "-c" and _EXPIRES.match(one.value or "") for one in view.read().options)
 
 
