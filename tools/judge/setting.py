@@ -1,4 +1,4 @@
-"""Circumstances by which the calls of a session are judged."""
+"""Circumstances that the calls of a session are judged with."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:  # the table loads with the first command
 class Setting:
     """Circumstances of a judgement besides the call.
 
-    ``protected`` are toolcrib's own folders, absolute; ``home`` is that of the account that commands run as, "" where unknown;
-    ``rules`` are the operator's rows, looked at beside the table's. ``installed`` is toolcrib's own code, which can be read.
+    ``protected`` are toolcrib's own folders, absolute; ``home`` is that of the account that commands run as, "" if unknown;
+    ``rules`` are the operator's rows, checked in addition to the table's. ``installed`` is toolcrib's own code, which can be
+    read.
     """
 
     protected: Sequence[str] = ()
@@ -30,6 +31,6 @@ class Setting:
 
 
 def person_home() -> str:
-    """The home of whoever runs toolcrib; "" where it has none."""
+    """Return the home of this process's account; "" if it has none."""
     home = posixpath.expanduser("~")
     return home if home.startswith("/") else ""

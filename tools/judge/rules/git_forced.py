@@ -1,4 +1,4 @@
-"""Rules: git. Settings and plumbing that run programs, give passwords away, or take what other branches and remotes hold."""
+"""Rules: git. Settings and plumbing that run programs, reveal passwords, or remove the commits of other branches and remotes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _RUNNING = Regex(
     r"|tar|hook|guitool|remote|imap|sendemail|interactive|pager|credential|alias)(?:\..*)?",
     re.IGNORECASE,
 )
-"""Sections of settings of which some name programs."""
+"""Sections of settings that have names of programs in some of their keys."""
 _VALUED = frozenset("-f --file --blob".split())
 _MOST_ABOVE = 12
 
 
 def _renames_into(view: ActView) -> bool:
-    """Return whether a section of settings becomes one of those that name programs, which it was not before."""
+    """Return whether a section of settings gets a name whose settings name programs, which its old name did not."""
     given = [one.text.lower() for one in view.operands(_VALUED)]
     given = given[1:] if given[:1] == ["rename-section"] else given
     if len(given) < 2:
@@ -37,7 +37,7 @@ _ALL_REFS = Regex(r"remote\..*\.mirror=(?!false|no|off|0)|remote\..*\.push=(?:\+
 
 
 def _pushes_all(view: ActView) -> bool:
-    """Return whether a setting makes a plain push overwrite or delete what the other side has."""
+    """Return whether a setting makes a plain push overwrite or delete the other side's branches."""
     words = view.words
     given = [after for word, after in itertools.pairwise(words) if word == "-c"]
     if git("config", ~opt("--get --get-all --unset --unset-all -l --list"))(view):
@@ -51,14 +51,14 @@ def _pushes_all(view: ActView) -> bool:
 
 
 def _made_anew(view: ActView) -> str:
-    """``NAME START`` of ``checkout -B NAME START``"""
+    """Return ``NAME START`` of ``checkout -B NAME START``."""
     wanted = frozenset(("-B",) if view.path.endswith("checkout") else ("-C", "--force-create"))
     named = [one.value for one in view.read().options if one.name in wanted and one.value]
     return " ".join((named[-1], *(one.text for one in view.operands()[:1]))) if named else ""
 
 
 def _renamed(view: ActView) -> str:
-    """``NEW OLD`` of ``branch -M OLD NEW``; OLD is ``@`` where it is not said."""
+    """Return ``NEW OLD`` of ``branch -M OLD NEW``; OLD is ``@`` if it is not given."""
     given = [one.text for one in view.operands()]
     forced = {one.name for one in view.read().options}
     named = forced & {"-M", "-C"} or (forced & {"-m", "-c", "--move", "--copy"} and forced & {"-f", "--force"})
@@ -66,7 +66,7 @@ def _renamed(view: ActView) -> str:
 
 
 def _updated(view: ActView) -> str:
-    """``NAME COMMIT`` of ``update-ref refs/heads/NAME COMMIT``"""
+    """Return ``NAME COMMIT`` of ``update-ref refs/heads/NAME COMMIT``."""
     given = [one.text for one in view.operands(frozenset(("-m",)))]
     heads = "refs/heads/"
     return f"{given[0].removeprefix(heads)} {given[1]}" if len(given) == 2 and given[0].startswith(heads) else ""
@@ -80,7 +80,7 @@ def _forced(view: ActView) -> str:
 
 
 def _may_drop_commits(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen``: True unless the branch is not there yet, or another one has its last commit."""
+    """Return a row's ``seen``: True unless the branch does not exist yet, or another one has its last commit."""
     name, _, start = _forced(view).partition(" ")
     where = folders(view)
     if where is None or HOLE in name:
@@ -114,7 +114,7 @@ def _drops(top: str, name: str, start: str, looks: Looks) -> bool:
 
 
 def _commit(git: str, name: str, packed: str, looks: Looks) -> str:
-    """Return the commit that a branch points to, "" where there is no such branch."""
+    """Return the commit that a branch points to; "" if there is no such branch."""
     seen = looks.inspect_path(f"{git}/{name}")
     if seen.text is not None:
         return seen.text.strip()

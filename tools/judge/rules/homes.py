@@ -1,4 +1,4 @@
-"""Rows: a folder that is given to a program for the person's home, and with it the settings that lie there."""
+"""Rows: a folder that a program gets as the person's home, with the settings in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.table import ActView, Test, rule
 
 
 def _homes(view: ActView) -> list[str]:
-    """Return the absolute folders that a program would take for the person's home."""
+    """Return the absolute folders that a program would use as the person's home."""
     given = [value.text for name, value in assigned(view) if name == "HOME" and value.known]
     return [posixpath.normpath(posixpath.join(cwd, text)) for text in given if text for cwd in view.act.cwds or ("/",)]
 

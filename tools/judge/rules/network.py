@@ -12,11 +12,11 @@ from tools.judge.table import ANY, ActView, Test, count, operand, opt, rule, sub
 _DEVELOPMENT = Regex(
     r"(?:\w+://)?(?:[^@/\s]*@)?(?:host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test|internal))(?:[:/?].*)?", re.IGNORECASE
 )
-"""Names of servers under development, whose certificates nobody signed."""
+"""Names of servers under development, which have unsigned certificates."""
 
 
 def _elsewhere(view: ActView) -> bool:
-    """Return whether some address among the command's words is neither this machine's nor a server under development."""
+    """Return whether some address among the command's words is not this machine's and not a server under development."""
     urls = [
         value.text
         for value in view.act.argv[1:]

@@ -1,4 +1,4 @@
-"""Findings about text that is run, and commands whose name is unknown, where nobody could read them."""
+"""Findings about code that can't be read, and commands with an unknown name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolcrib.contract.regex import Regex
 from tools.judge.meaning.act import Act, Code
 from tools.judge.meaning.value import HOLE, Taint
 
-# -- code that nobody could read -------------------------------------------------------------------------------------
+# -- code that can't be read -----------------------------------------------------------------------------------------------
 
 _INITIALISERS = Regex(
     r"(?:eval )?['\"]?(?:\$\(|`|<\()\s*(?:\w+=\w+ )*(?:(?!curl|wget|cat|echo|printf|base64|nc|xxd|openssl)[\w.-]+"
@@ -26,14 +26,14 @@ _INITIALISERS = Regex(
     r"|skaffold|eksctl|flux|argocd|istioctl|stern|sam|pulumi"
     r"|dbus-launch|gnome-keyring-daemon|xdg-user-dirs|systemctl|modulecmd|lmod|spack|module)\b)[^|;&`$()]*(?:\)|`)['\"]?\s*"
 )
-"""``eval "$(ssh-agent -s)"``: programs whose output is made to be evaluated."""
+"""Programs whose output is intended to be evaluated: ``eval "$(ssh-agent -s)"``."""
 
 _EXTRA_PIPE = Regex(r"\|\s*(?:ba|z|da)?sh\b")
 _ASSIGNS = Regex(r"^(?:\s*(?:export |local |declare |readonly )?[A-Za-z_]\w*=[^\s;&|`$()]*\s*;?)*$")
 
 
 def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, str]]:
-    """(key, why) for what ``act`` runs without anybody having read it; ``before`` is the act that was found before it."""
+    """Yield (key, why) for code that ``act`` runs although it could not be read; ``before`` is the act found before it."""
     told: set[str] = set()
     for code in act.code:
         if before is not None and code.path.startswith("/dev/fd/") and _is_initialiser(before):
@@ -80,7 +80,7 @@ _FOREIGN = frozenset(
         " scheme swift"
     ).split()
 )
-"""Languages without a reader: only what starts programs or deletes files is looked for."""
+"""Languages without a reader. Their code is searched only for starts of programs and deletions of files."""
 
 _FOREIGN_ACTS = Regex(
     r"\b(?:system2?|shell|exec\w*|spawn|popen|run|cmd|eval\w*|unlink|delete\w*|rm|remove\w*|rmtree|mv|process|kill\w*"
@@ -93,7 +93,7 @@ _FOREIGN_ACTS = Regex(
 
 
 def _unread(code: Code) -> bool:
-    """Return whether nobody could look into the code: it is unknown as a whole, or no reader understood it."""
+    """Return whether the code could not be examined: it is completely unknown, or no reader understood it."""
     text = code.text.text
     if HOLE in text:
         whole = not text.replace(HOLE, "").strip("\"' \t\n;")
@@ -108,7 +108,9 @@ def _unread(code: Code) -> bool:
 
 
 def _of_file(code: Code) -> tuple[str, str] | None:
-    """A file that is there and could not be read; one whose folder only is unknown (``. "$NVM_DIR/nvm.sh"``) is let be."""
+    """Return a finding for an existing, unreadable file. A file that only has an unknown folder (``. "$NVM_DIR/nvm.sh"``) is
+    accepted.
+    """
     if code.text.taint & Taint.SECRET:
         return None  # `source .env`: it is never looked into
     if HOLE in code.path and code.path.strip("\"'") != HOLE:
@@ -121,12 +123,12 @@ def _from_missing_file(act: Act) -> bool:
 
 
 def _is_initialiser(act: Act) -> bool:
-    """``source <(kubectl completion bash)``: the substitution's own command was reported just before."""
+    """Return whether this is ``source <(kubectl completion bash)``, whose inner command was reported just before."""
     return _INITIALISERS.fullmatch(f"$({' '.join(one.text for one in act.argv)})") is not None
 
 
 def _is_harmless(act: Act, code: Code) -> bool:
-    """The output of a program that is made to be evaluated."""
+    """Return whether the code is the output of a program that is intended to be evaluated."""
     text = code.text.text
     shown = code.text.shown or next((one.shown for one in act.argv[1:] if one.text == text), "")
     if not shown and code.source == "file":
@@ -135,9 +137,9 @@ def _is_harmless(act: Act, code: Code) -> bool:
 
 
 _COMMAND_PLACE = Regex(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
-"""An unknown part of shell text where a command's name would stand."""
+"""An unknown part of shell text at the place of a command's name."""
 
-# -- commands that nobody could name ---------------------------------------------------------------------------------
+# -- commands without a known name -----------------------------------------------------------------------------------------
 
 _TOOLS = Regex(
     r"['\"]?\$\{?(?:\w*_)?(?:EDITOR|VISUAL|PAGER|BROWSER|SHELL|TERMINAL|PYTHON\d*|PY|PYTHON_?\w*|PIP\d*|PYTEST|NODE|NPM|NPX"
@@ -156,7 +158,7 @@ _WHICH = Regex(
 
 
 def unknown_command(act: Act) -> str:
-    """Return why a command whose name is unknown needs an approval; "" where it is plainly a tool that a variable names."""
+    """Return why a command with an unknown name needs an approval; "" if it is clearly a tool named by a variable."""
     first = act.argv[0] if act.argv else None
     shown = first.shown if first is not None else ""
     if first is not None and first.taint & (Taint.REMOTE | Taint.DECODED):

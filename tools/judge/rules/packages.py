@@ -1,4 +1,4 @@
-"""Rules: package managers. Removing what the system needs, taking releases back, trusting what isn't signed."""
+"""Rules: package managers. Removing packages that the system needs, withdrawing releases, trusting unsigned packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ dnf = Program("-c --config --installroot --releasever --enablerepo --disablerepo
 registry = Program("--registry --otp --tag --token --index --manifest-path --config --prefix --workspace -w")
 pip = Program("--proxy --index-url -i --python --cache-dir --log --timeout")
 _IN_PROJECT = Test(lambda view: view.name in ("npm", "pnpm", "yarn", "cargo"))
-"""Test for programs that take packages out of a project's own list, which brings them back."""
+"""Test for programs that remove packages from a project's own list, which can restore them."""
 
 _APT_DRY = opt("-s --simulate --just-print --dry-run --no-act --recon --print-uris --download-only")
 _DNF_DRY = text(r"--assumeno|--downloadonly|--setopt=tsflags=test")

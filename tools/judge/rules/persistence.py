@@ -1,4 +1,4 @@
-"""Rows: what starts by itself later. Files that do so are judged by their paths (tools/judge/paths.py)."""
+"""Rows: programs that start by themselves later. Files with this effect are judged by their paths (tools/judge/paths.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EDITORS = Regex(
 
 
 def plain_editor(command: str) -> bool:
-    """Return whether the command is just an editor or a pager, with plain options at most."""
+    """Return whether the command is only an editor or a pager, with at most plain options."""
     return _EDITORS.fullmatch(command) is not None
 
 

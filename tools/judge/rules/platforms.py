@@ -1,4 +1,4 @@
-"""Rows: what particular systems and products bring of their own: servers' control programs, set-top boxes, desktops."""
+"""Rows: special tools of systems and products: servers' control programs, set-top boxes, desktops."""
 
 from __future__ import annotations
 

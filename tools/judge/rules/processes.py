@@ -1,4 +1,4 @@
-"""Rows: killing processes, and running the machine out of them."""
+"""Rows: killing processes, and exhausting the machine's processes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _pids(view: ActView) -> list[str]:
 
 
 _EXPLICIT = Regex(r"[2-9]|\d{2,}|-f|--force|-v|--verbose")
-"""Words of a kill of one process by its number."""
+"""Words in a kill of one process by its number."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
@@ -53,7 +53,7 @@ def _everything(view: ActView) -> bool:
 
 
 def _computed(view: ActView) -> bool:
-    """A list from another command; one unknown variable is one process."""
+    """Return whether this is a list from another command; one unknown variable is one process."""
     if view.act.fed:
         return True
     given = [value for value in view.operands(frozenset({"-s", "-n", "--signal"})) if HOLE in value.text]
@@ -78,7 +78,7 @@ def _ours(view: ActView) -> bool:
 
 
 def _with_variables(view: ActView) -> bool:
-    """``e`` among options without a dash."""
+    """Return whether ``e`` is among options without a dash."""
     words = view.words
     return any(
         re.fullmatch(r"[aAcfghjlmnNrsSTuvwxXZ]*e[aAcefghjlmnNorsSTuvwxXZ]*", word) is not None
@@ -92,7 +92,7 @@ _NAMED = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwhole
 
 
 def _finds_kept(view: ActView) -> bool:
-    """find and fd below /proc: their patterns name what a process keeps, or they run something on every file."""
+    """Return whether find or fd reads below /proc: their patterns name a process's data, or they run a command for every file."""
     given = [path for value in view.operands() for path in spelled(value, view.act.cwds) if path.startswith("/proc")]
     if not any(is_folder(path) for path in given or view.act.cwds if path.startswith("/proc")):
         return False
@@ -111,7 +111,7 @@ _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf
 
 
 def _attaches(view: ActView) -> bool:
-    """Return whether a running process is debugged, traced or copied; one that the line itself began is its own."""
+    """Return whether a running process is debugged, traced or copied. One that the line itself began does not count."""
     given = list(view.act.argv[1:])
     words = view.words
     if any(_BEGUN_HERE.fullmatch(value.shown) for value in given):
@@ -136,7 +136,7 @@ _GDB_VALUED = frozenset({"-ex", "-x", "-c", "-iex", "-d", "-s", "-e", "-cd", "-t
 
 
 def _traces(words: Sequence[str], valued: frozenset[str]) -> bool:
-    """``-p`` among the options, which end where the command begins."""
+    """Return whether ``-p`` is among the options, which end at the start of the command."""
     at = 0
     while at < len(words) and words[at][:1] == "-" and words[at] != "--":
         if re.fullmatch(r"-[a-zA-Z]*p\d*|--attach(=.*)?|--pid(=.*)?|--tid(=.*)?", words[at]):

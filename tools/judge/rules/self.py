@@ -85,7 +85,7 @@ _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
 _DOCTORS = ("--f", "--b", "--r")
-"""Beginnings of doctor's options that do more than look (--fix, --bundle, --repair-store): the command line takes them so."""
+"""Beginnings of doctor's options that change something (--fix, --bundle, --repair-store), as accepted by the command line."""
 
 
 def _changes(view: ActView) -> bool:
@@ -110,7 +110,9 @@ def _is_change(given: list[str]) -> bool:
 
 
 def _as_module(view: ActView) -> bool:
-    """``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config set ...``"""
+    """Return whether toolcrib is changed by a module: ``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config
+    set ...``.
+    """
     words = view.words
     for at, word in enumerate(words):
         if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
@@ -131,7 +133,7 @@ _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach
 
 
 def _has_terminal(view: ActView) -> bool:
-    """Return whether toolcrib would get a terminal that the same command can type into: it could answer its own prompts there."""
+    """Return whether toolcrib would get a terminal that the same command can type into, and so could answer its own prompts."""
     first = next((value.text for value in view.operands(_VALUED)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
     return given and first in ("chat", "call")
@@ -141,7 +143,7 @@ _OWN_CODE = Regex(
     r"agent\.(?:api|cli|config|conversation|memory|plugin_host|policy|process|run|store|undo|workspace)(?:\.|$)"
     r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )
-"""Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""
+"""Imported names that are (almost) certainly toolcrib's own and that can change approvals and settings."""
 
 
 def _is_own(view: ActView) -> bool:
@@ -149,7 +151,7 @@ def _is_own(view: ActView) -> bool:
 
 
 def _maybe_own(view: ActView) -> bool:
-    """A project may have a package of its own that is called agent. Where it lies beside the source, it is meant."""
+    """Return whether the module may be toolcrib's. A project's own package named agent, next to the source, is not."""
     return not _is_own(view) and view.words[1] != "beside"
 
 

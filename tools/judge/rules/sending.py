@@ -1,7 +1,7 @@
-"""Rows: files and unknown data that are sent to a host which only the command names, whatever the file is.
+"""Rows: files and unknown data that are sent to a host named only by the command, for any file.
 
-A short text that the command spells out is free, and so is this machine. An ssh alias (``web:``), a remote of git and the bucket
-of an account that the user set up are hosts which the user named.
+A short text in the command itself is free, and so is this machine. An ssh alias (``web:``), a remote of git and the bucket of an
+account that the user set up are hosts chosen by the user.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _is_unknown(given: Value) -> bool:
 
 
 def _is_fed(view: ActView) -> bool:
-    """Return whether the standard input is more than a short text which the command spells out."""
+    """Return whether the standard input is more than a short text in the command itself."""
     if any(one.op == "<" and one.path.text == "/dev/null" for one in view.act.redirects):
         return False
     return view.act.stdin is not None and _is_unknown(view.act.stdin)
@@ -58,7 +58,7 @@ def _names_file(name: str, body: str) -> bool:
 def _sends(view: ActView) -> bool:
     """Return whether curl or wget sends a file, or a body that is unknown or long.
 
-    A file of the project that goes to a host where the user logs in, by a key that the command doesn't spell, is not counted.
+    A file of the project does not count if it goes to a host with the user's login, and the key is not in the command.
     """
     given = list(sent_options(view))
     logged_in = any(is_login(name, one) and HOLE in one.text for name, one in given)
@@ -99,7 +99,7 @@ _FILE_END = Regex(r"(?:(?:FILE|OPEN|GOPEN|PIPE):)(?!/dev/)|(?!-$)[^:,]*(?:/|\.)[
 
 
 def _is_foreign(one: str) -> bool:
-    """Return whether a path, as scp writes it, is on a host that is neither this machine nor an alias."""
+    """Return whether a path in scp's form is on a host other than this machine and not an alias."""
     if not _REMOTE.fullmatch(one) or ("://" not in one and "/" in one.partition(":")[0]) or (":" not in one):
         return False
     host = _host(one)
@@ -117,7 +117,7 @@ _CONFIGURED = frozenset({"-F"})
 
 
 def _is_renamed(view: ActView) -> bool:
-    """Return whether an option says which host an alias means."""
+    """Return whether an option defines the host of an alias."""
     if any(map(_HOST_NAME.fullmatch, (one.text for one in view.values(_SETTINGS)))):
         return True
     return view.name != "rsync" and bool(view.values(_CONFIGURED))
@@ -147,7 +147,7 @@ def _archives(view: ActView) -> list[Value]:
 
 
 def _pushed_to(view: ActView) -> list[Value]:
-    """Return the addresses that git pushes to; the name of a remote is none."""
+    """Return the addresses that git pushes to, without names of remotes."""
     given = [*view.operands()[:1], *view.values(frozenset({"--repo"}))]
     return [one for one in given if not one.text.startswith("file:") and _is_foreign(one.text)]
 
@@ -163,7 +163,7 @@ def _mails(view: ActView) -> bool:
 
 
 def _puts(view: ActView) -> bool:
-    """Return whether a client for FTP stores files: by its words or its standard input."""
+    """Return whether an FTP client stores files: by its words or its standard input."""
     if any(LOCAL_URL.fullmatch(one.text) for one in view.operands()):
         return False
     fed = view.act.stdin
@@ -197,7 +197,7 @@ Where = Callable[[ActView], Sequence[Value]]
 
 
 def _sending(names: str, test: Test, where: Where, yes: Sequence[str], no: Sequence[str]) -> Rule:
-    """Return a row; a grant for it covers the hosts that ``where`` returns, and none that the command doesn't spell."""
+    """Return a row. A grant for it covers the hosts from ``where``, but only those written in the command."""
 
     def hosts(view: ActView) -> str:
         found = {_host(one.text) for one in where(view) if not LOCAL_URL.fullmatch(one.text)}

@@ -1,4 +1,4 @@
-"""Rows: messages that make a program do something that runs already, outside of the session: over D-Bus, and in editors."""
+"""Rows: messages that make a running program outside of the session act: over D-Bus, and in editors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tools.judge.meaning.value import names
 from tools.judge.table import ActView, Test, opt, rule, word
 
 _LOOKS = Regex(r"(?:Get|List|Introspect|Ping|Name|Has|Is|Read|Lookup|Search|Find|Query|Describe|Can|Show)\w*|Peer")
-"""Members that only tell something, by the usual names."""
+"""Members that only return information, by their usual names."""
 _VALUED = names("-d --dest -o --object-path -m --method -t --timeout -H --host -M --machine --address --type --reply-timeout")
 _TELLS = names("list status monitor capture tree introspect get-property wait help")
 """Commands of busctl and gdbus that call nothing."""

@@ -1,4 +1,4 @@
-"""Rows: shells for others, root shells, shells out of other programs, downloaded code. See opaque.py for unread text."""
+"""Rows: shells for others, root shells, shells from other programs, downloaded code. See opaque.py for unread text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _elsewhere(host: str) -> bool:
 
 
 def _to_socket(view: ActView) -> bool:
-    """Return whether the input or output is bound to another host's port."""
+    """Return whether the input or output is connected to another host's port."""
     for target in view.act.redirects:
         match = _SOCKET.match(target.path.text)
         if match is not None and _elsewhere(match[1]):
@@ -68,7 +68,7 @@ _LOGIN = Regex(r"-[a-zA-Z]*[is]|--login|--shell|-l?")
 
 
 def _asks_for_shell(view: ActView) -> bool:
-    """Among its own options, not those of a command that it runs."""
+    """Return whether the program's own options ask for a shell; those of its inner command do not count."""
     before = ""
     for given in view.words:
         if _LOGIN.fullmatch(given):

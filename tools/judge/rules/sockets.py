@@ -1,7 +1,7 @@
-"""Rows: sockets of programs that do what their clients ask. A connection to one can do what the program behind it can.
+"""Rows: sockets of programs that obey their clients. A connection to one has the same power as the program behind it.
 
 The path of such a socket counts in a word, an address (``unix://``, ``UNIX-CONNECT:``), a variable and in code. Programs that
-only look at names are free, and so are programs that other rows judge by their own verbs (docker, tmux).
+only use names are free, and so are programs that other rows judge by their own verbs (docker, tmux).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.judge.table import ANY, ActView, Test, opt, rule
 _RUN = r"/run/user/[^/\s]+"
 _END = r"(?![\w.-])"
 _NUMBER = r"[^A-Za-z/\s][^/\s]*"
-"""A user's number, or what a program computes it by."""
+"""A user's number, or an expression for it."""
 _SOCKETS: Mapping[str, Regex[str]] = {
     "engine": Regex(
         rf"/(?:(?:docker|podman)[\w.-]*\.sock(?:\.raw)?|(?:containerd|crio|cri-dockerd|buildkitd)\.sock|snapd[\w-]*\.socket"
@@ -41,9 +41,9 @@ _SOCKETS: Mapping[str, Regex[str]] = {
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
 _MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")
-"""Texts of which every path that a pattern matches, or may match once it is known, has one."""
+"""Every path that a pattern matches, or may match once it is known, has one of these texts."""
 _FOLDERS = ("/run", "/var/run", HOLE, *(f"/tmp/{name}" for name in ("tmux-", "ssh-", "dbus-", "zellij-", "toolcrib-")))  # noqa: S108 - compared, not used
-"""Beginnings of folders in which sockets of these kinds lie."""
+"""Beginnings of folders with sockets of these kinds."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "engine": names(
         "docker docker-compose podman podman-compose nerdctl finch lima buildah buildctl skopeo dockerd containerd buildkitd ctr"
@@ -57,24 +57,24 @@ _LOOKS = names(
     "[ [[ test file find fd fdfind tree git gh glab rg ag ack ugrep sed gsed awk gawk mawk yq printf lsof ss netstat sort less"
     " more bat tee rm unlink chmod chown chgrp touch mkdir rmdir"
 )
-"""Programs besides the plain readers that connect to no path that they are given."""
+"""Programs besides the plain readers that connect to no path among their arguments."""
 _SETS = names("export declare typeset readonly local setenv")
 _CLIENTS = names("curl nc ncat netcat socat @socket")
 _SERVERS = Regex(r"/(?:postgresql|pgbouncer|mysqld?|mariadb|redis|memcached)/|/\.s\.PGSQL|/\.X11-unix/|/wayland-\d")
-"""Databases and displays, whose clients are judged by what they send."""
+"""Databases and displays, whose clients are judged by the data that they send."""
 _ADDRESS = Regex(r"(?:(UNIX|GOPEN)|ABSTRACT)[\w-]*:([^,!]*)", re.IGNORECASE)
 _BEFORE, _BEHIND = "=:,\"'`( \t\n", Regex(r"[\s,;\"'`()|]")
-"""Characters that may stand around a path, in a word or in code."""
+"""Characters that may be next to a path, in a word or in code."""
 _OURS = frozenset({"ours"})
 _ALL_HANDED = frozenset({"engine", "ours"})
 _CONNECTS = Regex(
     r"socket|connect|[Cc]lient|[Uu]nix|UNIX|Dial|[Rr]equest|[Ss]ession|__import__|getattr|\beval|\bexec|DBUS_|AUTH_SOCK|DOCKER_HOST"
 )
-"""Words of code that connects. Code that only writes a path into a file mostly lacks them."""
+"""Words of code that connects. Code that only writes a path to a file usually lacks them."""
 
 
 def concerns(view: ActView) -> bool:
-    """Return whether a row here may be about a command: most are ruled out by this look."""
+    """Return whether a row here may be about a command. This quick check excludes most commands."""
     act, name = view.act, view.name
     if not name or is_plain(name):
         return False
@@ -93,12 +93,12 @@ def _marked(text: str) -> bool:
 
 
 def _is_near(view: ActView) -> bool:
-    """Return whether it works in a folder of sockets, so that a bare name may be one."""
+    """Return whether the command works in a folder of sockets, so that a bare name may be one."""
     return any(cwd.startswith(_FOLDERS) for cwd in view.act.cwds)
 
 
 def _reached(view: ActView) -> Mapping[str, str]:
-    """Return the kinds of sockets that it names, and their paths; ``KIND=`` where it may be that it only hands the path on."""
+    """Return the kinds of sockets that the command names, with their paths; ``KIND=`` if it may only pass the path on."""
     if view.sockets is None:
         view.sockets = dict(one for one in _named(view) if view.name not in _OWN_VERBS.get(one[0].rstrip("="), ()))
     return view.sockets
@@ -125,7 +125,7 @@ def _named(view: ActView) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of sockets that a text names, and their paths, which may count from each of ``cwds``; "" for none."""
+    """Yield the kinds of sockets that a text names, with their paths, relative to each of ``cwds``; "" for none."""
     text = given.text.replace("%2F", "/").replace("%2f", "/") if "%2" in given.text else given.text
     if HOLE in text and "XDG_RUNTIME_DIR" in given.shown:
         text = text.replace(HOLE, f"/run/user/{HOLE}", 1)
@@ -141,7 +141,7 @@ def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str]) -> Iterato
 
 
 def _operands(view: ActView) -> list[Value]:
-    """Return the sockets to which a generic client connects; ``@NAME`` is an abstract one."""
+    """Return the sockets that a generic client connects to; ``@NAME`` is an abstract one."""
     name = view.name
     if name == "curl":
         abstract = view.values(frozenset({"--abstract-unix-socket"}))
@@ -160,7 +160,7 @@ _BY_PATH = opt("-U --unixsock")
 
 
 def _led(view: ActView, looks: Looks) -> Iterator[str]:
-    """Yield where the sockets of a generic client lead by links."""
+    """Yield the link targets of a generic client's sockets."""
     for one in _operands(view):
         for path in spelled(one, view.act.cwds):
             yield from looks.links.real(path)
@@ -175,7 +175,7 @@ def _at(kind: str) -> Callable[[ActView], str]:
 
 
 def _is_strange(view: ActView, looks: Looks) -> bool:
-    """Return whether a generic client connects to a socket outside of the workspace that no table knows."""
+    """Return whether a generic client connects to a socket outside of the workspace that is in no table."""
     strange = [one for one in _operands(view) if not _is_own(view, one, looks) and not _SERVERS.search(one.text)]
     return (
         bool(strange)
@@ -208,7 +208,7 @@ def _other(view: ActView) -> str:
 
 
 SOCKETS = "@sockets"
-"""Rows filed under this name are held against every command that ``concerns`` picks."""
+"""Rows with this name are checked for every command that ``concerns`` selects."""
 
 RULES = (
     rule(

@@ -16,7 +16,7 @@ _OBJECT = Regex(
 
 
 def _object(view: ActView) -> str:
-    """The table or database that a statement is about."""
+    """Return the table or database of a statement."""
     match = _OBJECT.match(view.joined)
     return match[1].strip("\"`'[]") if match else ""
 

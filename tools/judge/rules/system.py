@@ -13,7 +13,7 @@ def _init_script(view: ActView) -> bool:
 
 
 def _one_setting(view: ActView) -> bool:
-    """A desktop program's setting back to what it was delivered with."""
+    """Return whether one setting of a desktop program is reset to its default."""
     return view.name in ("dconf", "gsettings") and sub("reset")(view)
 
 

@@ -1,4 +1,4 @@
-"""Rows: terminal devices, at which a person may sit before a prompt, and requests that type into them; multiplexers."""
+"""Rows: terminal devices, whose user may be at a prompt, and requests that type into them; multiplexers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TERMINAL = Regex(r"(?:[^/]*[=:,]|-[a-zA-Z])?(?:file:)?/dev/(?:pts/.+|tty\d*|con
 _NAMES = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "file", "realpath", "readlink", "dirname", "basename", "ps"}
 )
-"""Programs that tell of a file's name at most."""
+"""Programs that show at most a file's name."""
 
 
 def _named(view: ActView) -> bool:
@@ -56,7 +56,7 @@ _OTHERS = names(
 
 
 def _is_message(line: str) -> bool:
-    """Return whether a line begins with no program that is known: a chat in that session would take it for a message."""
+    """Return whether a line does not begin with a known program, so that a chat in that session would take it for a message."""
     from tools.judge.rules import filed
 
     words = [word for word in line.split() if ASSIGNMENT.match(word) is None]
@@ -69,7 +69,7 @@ def _is_message(line: str) -> bool:
 
 
 def _types_unsure(view: ActView, looks: Looks) -> bool:
-    """A row's ``seen``: True if it types into a session in which nobody knows what a line means."""
+    """Return a row's ``seen``: True if it types into a session where the meaning of a line is unknown."""
     found, drives = False, driven(view.name, view.act.argv)
     for target, line in drives.typed:
         if target in drives.targets:

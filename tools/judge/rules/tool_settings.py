@@ -1,4 +1,4 @@
-"""Rows: commands that set, for every project, which programs other tools run and which hosts they talk to."""
+"""Rows: commands that set, for every project, the programs that other tools run and the hosts that they connect to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN_PROJECT = word("--local|--project|--location=project") | text(r"(?:^| )(?:--
 
 
 def _pairs(view: ActView) -> Iterator[tuple[str, str]]:
-    """Yield what may be settings: ``KEY VALUE``, ``KEY=VALUE``, ``--KEY VALUE`` and ``--KEY=VALUE``."""
+    """Yield possible settings: ``KEY VALUE``, ``KEY=VALUE``, ``--KEY VALUE`` and ``--KEY=VALUE``."""
     words = view.words
     for at, one in enumerate(words):
         key, assigned, given = one.lstrip("-").partition("=")

@@ -1,4 +1,4 @@
-"""Rules: git commands that throw away work which no commit has. They ask unless it was seen that there is none."""
+"""Rules: git commands that discard work which no commit has. They ask unless it was seen that there is none."""
 
 from __future__ import annotations
 

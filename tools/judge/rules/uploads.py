@@ -14,7 +14,7 @@ _LOGGED = frozenset({"-f", "--file"})
 
 
 def _out_to_cloud(view: ActView) -> bool:
-    """A local secret first, a place in the cloud behind it."""
+    """Return whether a local secret comes first, and a place in the cloud after it."""
     given = view.operands()
     cloud = [place for place, value in enumerate(given) if re.match(r"\w+://|https:|\w+/", value.text)]
     local = [place for place, value in enumerate(given) if SECRET_PATH.search(value.text) and not re.match(r"\w+://", value.text)]
@@ -28,7 +28,7 @@ _URL = Regex(r"(?:-{0,2}[\w-]+=)?\w+://")
 
 
 def _in_address(view: ActView) -> bool:
-    """Return whether a secret is part of an address that is asked for; one by which somebody logs in is not sent away."""
+    """Return whether a secret is part of a requested address; a secret for the login does not count."""
     return any(
         (HOLE in _LOGIN.sub("", given.text) or SECRET_PATH.search(given.shown))
         and (given.taint & Taint.SECRET or names_secret(given._replace(text="")))

@@ -1,6 +1,6 @@
 """A parser of bash and POSIX sh: text in, ``tree.Script`` out.
 
-What bash may read in another way is refused, never guessed: whoever judges a script then asks a person.
+Text that bash may read in another way is refused, never guessed: then a person is asked.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _PLAIN = Regex(
     r"""[ \t]*+[^ \t\n;&|()<>\\'"$`#=\[\0][^ \t\n;&|()<>\\'"$`=\[\0]*+"""
     r"""(?:[ \t]++[^ \t\n;&|()<>\\'"$`#\0][^ \t\n;&|()<>\\'"$`\0]*+)*+[ \t]*+"""
 )
-"""One command of words in which nothing is quoted, expanded or redirected: most of all."""
+"""One command of words without quotes, expansions or redirects: the most frequent case."""
 _WORD = Regex(r"[^ \t]++")
 
 
 def parse(text: str, budget: Budget = _DEFAULT) -> Script:
-    """The tree of ``text``. Pure; costs time linear in its length.
+    """Return the tree of ``text``. Pure; costs time linear in its length.
 
-    Raises ShellSyntaxError for what bash refuses (or reads only when it gets there, as backquotes, and would refuse then),
-    and ShellTooComplex for what is longer than ``budget.chars`` or nested deeper than ``budget.depth``.
+    Raises ShellSyntaxError for text that bash refuses (or would refuse at run time, as in backquotes), and ShellTooComplex for
+    text that is longer than ``budget.chars`` or nested deeper than ``budget.depth``.
     """
     if len(text) > budget.chars:
         raise ShellTooComplex("size", budget.chars)
@@ -48,7 +48,7 @@ def parse(text: str, budget: Budget = _DEFAULT) -> Script:
 
 
 def _plain(text: str) -> Script | None:
-    """Return the tree of a text of plain words; None where the first one makes more of it than a simple command."""
+    """Return the tree of a text of plain words; None if the first word makes it more than a simple command."""
     words: list[Word] = []
     for match in _WORD.finditer(text):
         start, end = match.span()

@@ -18,7 +18,9 @@ SIMPLE = {
 
 
 def decode(source: str) -> str:
-    """The text between the quotes, decoded. Bytes that make no UTF-8 become lone surrogates; a NUL ends the text, as in bash."""
+    """Return the decoded text between the quotes. Bytes that are not UTF-8 become lone surrogates; a NUL ends the text, as in
+    bash.
+    """
     if "\\" not in source:
         return source
     out = bytearray()

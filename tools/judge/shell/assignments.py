@@ -15,16 +15,16 @@ ESCAPED = Regex(r"\\[;&|()<>'\"`]")
 SPLIT_START = Regex(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 DECLARES = frozenset(["declare", "local", "export", "readonly", "typeset"])
 ALSO_ASSIGN = frozenset(["eval", "let", "alias"])
-"""Bash reads ``name=(...)`` after these too, but hands it over as text."""
+"""Bash reads ``name=(...)`` after these too, but passes it on as text."""
 
 
 class Assignments(Expansions):
     __slots__ = ()
 
     def word_or_assignment(self, *, leading: bool, arrays: bool) -> Word | Assignment:
-        """Read a word, or an assignment where one may stand: at the start of a command, or as an argument of ``declare``.
+        """Read a word, or an assignment if allowed: at the start of a command, or as an argument of ``declare``.
 
-        ``leading``: a subscript may hold blanks. ``arrays``: ``(...)`` may follow the ``=``.
+        ``leading``: a subscript may have blanks. ``arrays``: ``(...)`` may follow the ``=``.
         """
         text, start = self.text, self.pos
         match = START.match(text, start)
@@ -49,7 +49,7 @@ class Assignments(Expansions):
         return Assignment(match[1], self.value(arrays=False), append=equals.group() == "+=", index=index)
 
     def after_bracket(self, head: str, inside: list[Part], start: int) -> Word:
-        """Read on behind a bracket that began no assignment: a word that begins with a pattern such as ``a[bc]d``."""
+        """Continue after a bracket that began no assignment: a word that begins with a pattern such as ``a[bc]d``."""
         parts: list[Part] = [Plain(head), *inside, *self.parts(modes.WORD)]
         merged: list[Part] = []
         plain: list[str] = []
@@ -81,7 +81,7 @@ class Assignments(Expansions):
         return self.make(self.parts(modes.WORD), start)
 
     def compound(self) -> Compound:
-        """``( [index]=value ... )``"""
+        """Read ``( [index]=value ... )``."""
         text = self.text
         items: list[tuple[Word | None, Word]] = []
         opened = self.pos

@@ -50,7 +50,7 @@ class Commands(Conditionals):
     compounds: ClassVar[Mapping[str, Callable[[Any], Command]]]
     """Readers of compound commands by reserved word; for the other reserved words, functions that refuse them."""
     no_compound: ClassVar[frozenset[str]]
-    """Reserved words that start no compound command: those that close one, or stand within it, and ``!``, ``time`` ..."""
+    """Reserved words that start no compound command: those at its end or inside it, and ``!``, ``time`` ..."""
 
     # -- lists
 
@@ -88,7 +88,7 @@ class Commands(Conditionals):
         return Script(items, lines)
 
     def body(self) -> Script:
-        """A script that must not be empty."""
+        """Read a script that must not be empty."""
         script = self.script()
         if not script.items:
             self.unexpected()
@@ -138,7 +138,7 @@ class Commands(Conditionals):
         return Pipeline(commands, negated, timed, [*stderr_too, False])
 
     def prefixes(self) -> tuple[bool, bool, bool]:
-        """``!`` and ``time [-p] [--]``, and whether nothing follows them."""
+        """Read ``!`` and ``time [-p] [--]``. The third result is True if nothing follows them."""
         negated = timed = False
         while True:
             if self.at_word("!"):
@@ -202,7 +202,7 @@ class Commands(Conditionals):
         raise NotImplementedError
 
     def simple(self, words: list[Word | Assignment], name: str, start: int) -> Command:
-        """``words`` and ``name``: the first word, if it has been read already."""
+        """Read a simple command. ``words`` and ``name``: the first word, if it has been read already."""
         text, scale, first, last = self.text, self.scale, self.first, self.last
         assignments: list[Assignment] = []
         redirects: list[Redirect] = []
@@ -263,7 +263,7 @@ class Commands(Conditionals):
             self.fail("a file descriptor is split by a line continuation")
 
     def function(self, words: list[Word | Assignment], assignments: list[Assignment], redirects: list[Redirect]) -> Command:
-        """``name () body``"""
+        """Read ``name () body``."""
         if len(words) != 1 or assignments or redirects or not isinstance(words[0], Word):
             self.unexpected()
         name = static(words[0])
@@ -285,7 +285,7 @@ class Commands(Conditionals):
     # -- redirects
 
     def redirect(self) -> Redirect | None:
-        """The redirect that starts here, if one does."""
+        """Return the redirect that starts here, if there is one."""
         text, start = self.text, self.pos
         match = REDIRECT.match(text, start)
         if not match or (match[1] and self.too_large(match[1])):
@@ -307,7 +307,7 @@ class Commands(Conditionals):
         return redirect
 
     def too_large(self, descriptor: str) -> bool:
-        """Bash takes a number that is no int for a word."""
+        """Return whether the number is too large for an int; bash then takes it for a word."""
         return descriptor[0] != "{" and (len(descriptor) > 18 or int(descriptor) > LARGEST_DESCRIPTOR)
 
     def heredoc(self, redirect: Redirect, word: Word, start: int) -> None:
@@ -325,7 +325,7 @@ class Commands(Conditionals):
 
 
 def constant(part: Part) -> str | None:
-    """The text of a part that needs no expansion."""
+    """Return the text of a part that needs no expansion."""
     if isinstance(part, Plain | Quoted):
         return part.text
     if isinstance(part, Double):
@@ -335,7 +335,7 @@ def constant(part: Part) -> str | None:
 
 
 def static(word: Word) -> str | None:
-    """The text of a word without quotes and expansions."""
+    """Return the text of a word without quotes and expansions."""
     if len(word.parts) == 1 and isinstance(word.parts[0], Plain):
         return word.parts[0].text
     return None

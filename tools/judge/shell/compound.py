@@ -36,7 +36,7 @@ IDENTIFIER = Regex(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Parser(Commands):
-    """The whole parser. ``script`` reads a text; whoever calls it checks that nothing remains."""
+    """The whole parser. ``script`` reads a text; its caller checks that nothing remains."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class Parser(Commands):
         return self.parts(modes.HEREDOC)
 
     def compound_only(self) -> Command:
-        """A compound command is due: the body of a function."""
+        """Read a compound command, which must be here: the body of a function."""
         match = FIRST.match(self.text, self.pos)
         read = self.compounds.get(match.group()) if match else None
         if read is None and self.text.startswith("(", self.pos):
@@ -122,7 +122,7 @@ class Parser(Commands):
         return body
 
     def loop_body(self) -> Script:
-        """``do ... done``, or the undocumented ``{ ... }``."""
+        """Read ``do ... done``, or the undocumented ``{ ... }``."""
         self.newlines()
         if self.at_word("{"):
             self.pos += 1
@@ -237,7 +237,7 @@ class Parser(Commands):
     # -- functions and coprocesses
 
     def function_word(self) -> Command:
-        """``function name [()] body``"""
+        """Read ``function name [()] body``."""
         self.blanks()
         name = static(self.word())
         if not name:

@@ -1,4 +1,4 @@
-"""``[[ ... ]]``"""
+"""``[[ ... ]]``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Conditionals(Assignments):
     __slots__ = ()
 
     def conditional(self) -> Conditional:
-        """Read from ``[[`` to ``]]``. The nesting of parentheses is a number, not a recursion; the tree does not show it."""
+        """Read from ``[[`` to ``]]``. The nesting of parentheses is a number, not a recursion; it is not in the tree."""
         words: list[Word] = []
         self.pos += 2
         nest = 0
         operand = True
-        """True while an operand is due, rather than ``&&``, ``||``, ``)`` or ``]]``."""
+        """True if the next token must be an operand, and not ``&&``, ``||``, ``)`` or ``]]``."""
         self.newlines()
         if self.at_word("]]"):
             self.fail("an empty [[")
@@ -56,7 +56,7 @@ class Conditionals(Assignments):
         return self.make([Plain(operator)], start)
 
     def term(self, words: list[Word]) -> None:
-        """``-f word``, ``word``, or ``word op word``."""
+        """Read ``-f word``, ``word``, or ``word op word``."""
         first = self.operand()
         words.append(first)
         if UNARY.match(plain(first)):
@@ -96,6 +96,6 @@ class Conditionals(Assignments):
 
 
 def plain(word: Word) -> str:
-    """The word's text if it is nothing but unquoted text, else ""."""
+    """Return the word's text if it is only unquoted text, otherwise ""."""
     part = word.parts[0]
     return part.text if len(word.parts) == 1 and isinstance(part, Plain) else ""
