@@ -71,7 +71,7 @@ def overlap(one: str, two: str) -> bool:
             ends = _taken_often(ends, chars, right)
         else:
             ends = _skipped({at + 1 - right[at][1] for at in ends if at < len(right) and _meet(chars, right[at][0])}, right)
-            # a token that repeats stays where it is, and may be left as well
+            # a token that repeats may remain current, or may end here
         if not ends:
             return False
     return len(right) in ends

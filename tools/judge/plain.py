@@ -37,7 +37,7 @@ def simple_argv(command: str) -> tuple[str, ...] | None:
 
 
 def _stands_before_others(name: str) -> bool:
-    from tools.judge.meaning.interpreters import SHELLS  # the judge loads where it is needed, not at the start
+    from tools.judge.meaning.interpreters import SHELLS  # the judge loads at its first use, not at the start
     from tools.judge.meaning.tables import SPECIALS, WRAPPERS
     from tools.judge.rules import family
 

@@ -4,8 +4,8 @@
          yes="rm -rf build", no="rm -f a.log", paths=operands, roots=True)
 
 Tests are built with ``opt``, ``word``, ``sub``, ``operand``, ``text``, ``reads``, ``env``; ``&``, ``|`` and ``~`` join them.
-They see words as the program would get them: quoting, variables and wrappers are gone. Every row's ``yes`` commands must be
-flagged by it and its ``no`` commands by no row at all; the tests hold the whole table to that.
+They see words as the program would get them, without quoting, variables and wrappers. Every row must flag its ``yes`` commands,
+and no row may flag a ``no`` command; the tests check this for the whole table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REALLY = Regex(r"none|false|server")
 
 
 class ActView:
-    """An act's arguments, read once as its program reads them, and looked at by many rules."""
+    """An act's arguments, read once as its program reads them, for many rules."""
 
     __slots__ = ("_below", "_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "sockets", "words")
 
@@ -36,18 +36,18 @@ class ActView:
         self.act = act
         self.name = act.name
         self.path = path_of(act.name) if path is None else path
-        """The program and the subcommand whose options these are, as tools/judge/options.py calls them."""
+        """The program and subcommand of these options, as named in tools/judge/options.py."""
         self.assigned: list[tuple[str, Value]] | None = None
-        """Variables that it sets, once a rule about them has looked."""
+        """Variables that the command sets; filled by the first rule about them."""
         self.sockets: dict[str, str] | None = None
-        """Kinds of sockets that it names, with their paths, once a rule about them has looked."""
+        """Kinds of sockets that the command names, with their paths; filled by the first rule about them."""
         self._joined: str | None = None
         self._said: list[str] | None = None
         self._readings: dict[frozenset[str], Reading] = {}
         self._operands: dict[frozenset[str], list[Value]] = {}
         self._below: dict[tuple[int, str], ActView] = {}
         self.words: list[str] = [value.text for value in act.argv[1:]]
-        """argv[1:] as texts, abbreviated options spelled out."""
+        """argv[1:] as texts, with abbreviated options in full."""
         if self.path:
             self._spell()
 
@@ -60,7 +60,7 @@ class ActView:
 
     @property
     def said(self) -> list[str]:
-        """The words but for the values that stand apart from their options, where the program's grammar is written down."""
+        """The words, without separate values of options if the program's grammar is known."""
         if self._said is None:
             apart = {given.value_at - 1 for given in self.read().options if given.value_at > given.at} if self.path else None
             self._said = [text for at, text in enumerate(self.words) if at not in apart] if apart else self.words
@@ -74,7 +74,7 @@ class ActView:
         return self._joined
 
     def read(self, valued: frozenset[str] = _NONE) -> Reading:
-        """Return the options and operands. ``valued``: options with a value, of a program whose grammar nobody wrote down."""
+        """Return the options and operands. ``valued``: options with a value, for a program without a grammar."""
         found = self._readings.get(valued)
         if found is None:
             posix = "POSIXLY_CORRECT" in self.act.environment
@@ -82,7 +82,7 @@ class ActView:
         return found
 
     def operands(self, valued: frozenset[str] = _NONE) -> list[Value]:
-        """The arguments that are neither options nor the separate values of options (see ``read``). Not to be changed."""
+        """Return the arguments that are not options or separate values of options (see ``read``). Not to be changed."""
         found = self._operands.get(valued)
         if found is None:
             argv = self.act.argv
@@ -90,7 +90,7 @@ class ActView:
         return found
 
     def after(self, sub: Sequence[str]) -> list[Value]:
-        """The operands after the first words ``sub`` (``git remote add`` -> what is added)."""
+        """Return the operands after the first words ``sub`` (``git remote add`` -> the added remote)."""
         return self.operands()[len(sub) :]
 
     def values(self, names: frozenset[str]) -> list[Value]:
@@ -103,14 +103,14 @@ class ActView:
         ]
 
     def below(self, at: int, path: str) -> ActView:
-        """Return a view of what stands behind the subcommand at index ``at`` of argv; ``path`` is that subcommand's."""
+        """Return a view of the words after the subcommand at index ``at`` of argv; ``path`` is that subcommand's."""
         found = self._below.get((at, path))
         if found is None:
             found = self._below[at, path] = ActView(self.act.called(self.act.argv[at:]), path)
         return found
 
     def dry(self) -> bool:
-        """Return whether an option says that the program only prints what it would do, its help or its version."""
+        """Return whether an option makes it a dry run, or makes the program print its help or its version."""
         reading = self.read()
         rules = grammar(reading.path)
         before: GivenOption | None = None
@@ -126,16 +126,16 @@ class ActView:
         return False
 
     def _certain(self, at: int) -> bool:
-        """Return whether the word at ``at`` ends the line, and can't be the value of an option that nobody knows."""
+        """Return whether the word at ``at`` ends the line, and can't be the value of an unknown option."""
         before = self.words[at - 2] if at > 1 else ""
         return at == len(self.words) and (before[:1] != "-" or "=" in before or _SAYS.fullmatch(before) is not None)
 
 
 class Test:
-    """A yes or no about a View; ``&``, ``|``, ``~`` join them.
+    """A test of a view with a boolean result; combine tests with ``&``, ``|``, ``~``.
 
-    ``needs``: one of these must be among the words, or the answer is no: most rows of a program with subcommands are passed over
-    by that. None where there is no such condition.
+    ``needs``: one of these must be among the words, otherwise the result is False. This skips most rows of a program with
+    subcommands. None if there is no such condition.
     """
 
     __slots__ = ("ask", "needs")
@@ -188,16 +188,16 @@ def opt(names: str) -> Test:
 
 
 def word(pattern: str, flags: int = 0) -> Test:
-    """Test for an argument that is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``.
+    """Test for an argument that fully matches this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``.
 
-    The value of an option does not count, where the option is known to have one.
+    The value of an option does not count if the option is known to have one.
     """
     regex = Regex(pattern, flags)
     return Test(lambda view: any(map(regex.fullmatch, view.said)))
 
 
 def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --namespace --context --kubeconfig --file") -> Test:
-    """The first operands are these, after options (those in ``valued`` take the next word): ``sub("remote add|set-url")``.
+    """Test for these first operands, after options (those in ``valued`` take the next word): ``sub("remote add|set-url")``.
 
     Alternatives for one word are joined by ``|``.
     """
@@ -212,13 +212,13 @@ def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --nam
 
 
 def value(names: str, pattern: str, flags: int = 0) -> Test:
-    """Test for an option's value that wholly matches a regular expression: ``value("-X --request", "DELETE")``."""
+    """Test for an option's value that fully matches a regular expression: ``value("-X --request", "DELETE")``."""
     regex, wanted = Regex(pattern, flags), frozenset(names.split())
     return Test(lambda view: any(regex.fullmatch(given.text) for given in view.values(wanted)))
 
 
 def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
-    """Test for an operand, or the one at index ``at`` (negative from the end), that is wholly this regular expression."""
+    """Test for an operand, or the one at index ``at`` (negative from the end), that fully matches this regular expression."""
     regex = Regex(pattern, flags)
 
     def ask(view: ActView) -> bool:
@@ -231,7 +231,7 @@ def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
 
 
 def text(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
-    """The arguments, joined by blanks, hold this regular expression."""
+    """Test for this regular expression in the arguments, joined by blanks."""
     regex = Regex(pattern, flags)
     return Test(lambda view: regex.search(view.joined) is not None)
 
@@ -249,7 +249,7 @@ def env(names: str) -> Test:
 
 
 def count(least: int) -> Test:
-    """Test for at least so many operands."""
+    """Test for at least this number of operands."""
     return Test(lambda view: len(view.operands()) >= least)
 
 
@@ -257,21 +257,21 @@ FED = Test(lambda view: view.act.fed)
 """Test for arguments that come from a list that is made while the command runs (xargs, find -exec)."""
 
 UNKNOWN = Test(lambda view: any(HOLE in text for text in view.words))
-"""Test for an argument that is unknown, wholly or in part."""
+"""Test for an argument that is completely or partly unknown."""
 
 DRY = Test(ActView.dry)
-"""Test for a dry run: the command only says what it would do."""
+"""Test for a dry run of the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of the table. ``key`` is what a grant covers, with ``@`` and what ``at`` returns where there is one.
+    """A row of the table. ``key``, with ``@`` and the result of ``at`` if there is one, is the key that a grant covers.
 
-    ``names``: the commands it is filed under (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
-    ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,
+    ``names``: the commands that it applies to (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
+    ``paths``: the arguments that are paths which a grant must cover. ``roots``: if one of these is a system root or a home,
     the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
-    look at files: False where what is there makes it harmless. ``bound`` gives the finding's settings, by the home; None
-    where they are not known, and no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
+    look at files: False if their state makes it harmless. ``bound`` gives the finding's settings, by the home; None if they are
+    unknown, and then no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
     """
 
     key: str
@@ -307,7 +307,7 @@ def rule(
     bound: Callable[[ActView, Looks, str], tuple[tuple[str, str], ...] | None] | None = None,
     effect: Effect | None = None,
 ) -> Rule:
-    """A row of the table; ``names`` are separated by blanks. See Rule."""
+    """Make a row of the table; ``names`` are separated by blanks. See Rule."""
     filed_under = tuple(names.split())
     return Rule(key, level, filed_under, test, why, _several(yes), _several(no), at, paths, roots, dry, seen, bound, effect)
 
@@ -318,7 +318,7 @@ def operands(view: ActView) -> list[Value]:
 
 
 def last(view: ActView) -> list[Value]:
-    """Return the last operand, which cp, mv, ln and the like write to, for ``paths=``."""
+    """Return the last operand, which cp, mv, ln and similar commands write to, for ``paths=``."""
     return view.operands()[-1:]
 
 
@@ -329,7 +329,7 @@ def first_operand(view: ActView) -> str:
 
 
 def nth_operand(index: int) -> Callable[[ActView], str]:
-    """Return the operand at ``index``, "" where there are fewer, for ``at=``."""
+    """Return a function for ``at=`` that returns the operand at ``index``; "" if there are fewer."""
 
     def at(view: ActView) -> str:
         given = view.operands()

@@ -1,4 +1,4 @@
-"""Writes whose target only a list, a folder or a pattern decides: whether it may be what starts by itself, or toolcrib's own."""
+"""Writes whose target depends on a list, a folder or a pattern: whether it may be a start file, or toolcrib's own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ Reason = tuple[str, Level, str]
 
 
 class Targets:
-    """``closed``: absolute folders and files of our own, by the key of what changes them. ``inspect_path`` sees a file.
+    """The places that such a write may reach.
+
+    ``closed``: absolute folders and files of our own, by the key for a change of them. ``inspect_path`` inspects a file.
     ``lists``: texts that name files, and that were not followed to their end.
     """
 
@@ -51,12 +53,12 @@ class Targets:
         self._listers: list[Act] = []
 
     def record_act(self, act: Act) -> None:
-        """Remember a program that may list files: later commands may write what it found."""
+        """Record a program that may list files, because later commands may write the files that it found."""
         if act.name and not act.place and lists_files(act.name, act.argv):
             self._listers.append(act)
 
     def reasons(self, act: Act, touch: Touch) -> Iterator[Reason]:
-        """Yield (key, level, why) of a write to a path that is not known, as far as its name can be a place of danger."""
+        """Yield (key, level, why) of a write to an unknown path, as far as its name can be a dangerous place."""
         if touch.mode != "write" or act.place:
             return
         value = unglobbed(touch.path) if touch.path.pattern else touch.path
@@ -103,7 +105,7 @@ class Targets:
                 yield key, "ask-once", _OURS[key]
 
     def _is_in(self, own: str, path: str, *, listed: bool) -> bool:
-        """Return whether ``path`` may be ``own``, or what toolcrib reads in it."""
+        """Return whether ``path`` may be ``own``, or a file in it that toolcrib reads."""
         start, hole, _ = path.partition(HOLE)
         if not hole or under(start, own):
             return under(start, own)
@@ -122,7 +124,7 @@ class Targets:
 
 
 def _is_specific(path: str) -> bool:
-    """Return whether the known part of a hidden file's name says more than that it is hidden: ``~/.bash…``."""
+    """Return whether the known part of a hidden file's name is more than its dot: ``~/.bash…``."""
     name = path.rpartition("/")[2]
     return name[:1] == "." and any(char.isalpha() for char in name.replace(HOLE, ""))
 

@@ -1,7 +1,7 @@
-"""Writes by programs whose words nobody has described: a word of theirs that is a place of the highest kind counts as written.
+"""Writes by unknown programs: if one of their words is a place of the highest kind, it counts as written.
 
-Which options of which programs name a file to write can't be listed to the end. Where the place is a start file of the shell, a
-terminal or toolcrib's own, whoever isn't known to only read is asked about.
+A list of all options that name a file to write can't be complete. So for a start file of the shell, a terminal or toolcrib's own
+files, every program asks that is not known to only read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.judge.path_rules import PathRule
 from tools.judge.writes import is_listed
 
 _WRITE = names("uniq history fc ar ranlib tput at")
-"""Of the programs that leave what they are given alone elsewhere, the ones that may write it."""
+"""Programs that may write their arguments, although they keep them unchanged in other respects."""
 _READ = names(
     "chezmoi yadm stow dotbot rcup lsrc mackup homeshick vcsh ssh-keygen tmux screen psql gdb lldb systemctl systemd-analyze dex"
     " gtk-launch desktop-file-validate i3 sway xrdb setfont loadkeys lsof fuser inotifywait inotifywatch namei getfattr lsattr"
@@ -29,7 +29,7 @@ _READ = names(
     " source-highlight enscript a2ps keychain xdg-mime gio trashy scc onefetch vet shellharden checkbashisms bashate docker"
     " podman"
 )
-"""Programs that read what they are given, besides those that others know."""
+"""Programs that only read their arguments, in addition to those known elsewhere."""
 _READ_MODULES = names("tokenize dis ast pydoc pygments tabnanny http.server pytest unittest ruff mypy json.tool py_compile")
 _TOLD = Regex(
     r"GIT_TR\w*|GIT_REDIRECT_\w+|HISTFILE|SSLKEYLOGFILE|MALLOC_TRACE|\w*(?:TRACE|LOG|LOGS|OUTPUT|PROFILE|COVERAGE)(?:_?FILE|_?PATH|_TO)?"
@@ -42,7 +42,7 @@ _LATER = Regex(r"/\.local/(?:bin|share|lib)/")
 
 
 def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
-    """Yield the words, and the values of variables, that may be files which ``act`` writes though no table says so."""
+    """Yield the words, and the values of variables, that may be files which ``act`` writes although no table has them."""
     for name, given in act.environment.items() if not act.place else ():
         if given.text[:1] in ("/", "~", ".") and (_TOLD.fullmatch(name) or act.name in _AWK):
             yield given
@@ -70,7 +70,9 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
 
 @functools.lru_cache(maxsize=512)
 def is_known(name: str) -> bool | None:
-    """Return whether a program only reads what it is given, or is followed: what it runs is an act of its own. None: Python."""
+    """Return whether a program only reads its arguments, or is followed, so that its commands are acts of their own. None:
+    Python.
+    """
     if _PYTHON.fullmatch(name):
         return None
     if name in _WRITE:
@@ -81,7 +83,7 @@ def is_known(name: str) -> bool | None:
 
 
 def _of_module(words: Sequence[Value]) -> Sequence[Value]:
-    """The words behind ``-m MODULE``; of ``json.tool`` all but the first file."""
+    """Return the words after ``-m MODULE``; for ``json.tool``, all but the first file."""
     for at, word in enumerate(words[:-1]):
         if word.text == "-m":
             module = words[at + 1].text
@@ -95,7 +97,7 @@ def _of_module(words: Sequence[Value]) -> Sequence[Value]:
 
 
 def is_highest(rule: PathRule, path: str) -> bool:
-    """Return whether a rule about ``path`` is one of those that count for programs which nobody described."""
+    """Return whether a rule about ``path`` also counts for unknown programs."""
     if rule.key == "persist.start-file":
         return _LATER.search(path) is None
     return rule.key == "terminal.device" and _TERMINAL.fullmatch(path) is not None

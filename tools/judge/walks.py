@@ -1,4 +1,4 @@
-"""Files that find and its like pass on: those of folders as a whole, by no name that stands in the line."""
+"""Files that find and similar programs pass on: those of whole folders, without their names in the line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """``starts`` are absolute; ``names``: patterns of which one must fit, none where all do."""
+    """A walk. ``starts`` are absolute; ``names``: patterns, one of them must match; empty if all files match."""
 
     starts: Sequence[str]
     names: Sequence[Value]
 
 
 def walk(act: Act, home: str = "") -> Walk:
-    """Read a finder's arguments: the folders in which it looks, and the names that it looks for."""
+    """Read a finder's arguments: its folders, and the names that it searches for."""
     fd = act.name.startswith("fd")
     given = list(act.argv[1:])
     starts: list[Value] = []
@@ -48,7 +48,7 @@ _TAKES_WORD = frozenset(
     " -links -inum -fstype -lname -ilname -regex -iregex -iname -ipath -iwholename -used -context -D -files0-from -regextype"
     " -maxdepth -mindepth".split()
 )
-"""Words of find's that take the next one, other than those that say a whole name."""
+"""Words of find that take the next one, except those with a whole name."""
 _SAYS_NAME = frozenset({"-name", "-path", "-wholename"})
 _ACTIONS = ("-exec", "-ok", "-print", "-fprint", "-fls", "-ls", "-delete", "-prune", "-quit")
 _NOT = frozenset({"!", "-not"})
@@ -56,7 +56,7 @@ _WILD = Regex(r"\\.|\[[^\]]*\]|[*?]")
 
 
 def listed(act: Act, home: str = "") -> list[str]:
-    """The files that a program may list or pass on, as absolute paths with a HOLE for any text."""
+    """Return the files that a program may list or pass on, as absolute paths with a HOLE for any text."""
     if act.name in FINDERS:
         starts = walk(act, home).starts
         names = _wanted(act) if not act.name.startswith("fd") else [HOLE]
@@ -73,7 +73,7 @@ def listed(act: Act, home: str = "") -> list[str]:
 
 
 def _wanted(act: Act) -> list[str]:
-    """Return names of which each file that find passes on has one, HOLE where it may have any."""
+    """Return patterns for the names of the files that find passes on; HOLE if they may have any name."""
     names: list[str] = []
     sure = False
     words = iter([value.text for value in act.argv[1:]])

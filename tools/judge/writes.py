@@ -25,12 +25,12 @@ class Touch(NamedTuple):
 class Writes(NamedTuple):
     """Description of the paths that one command changes.
 
-    ``pick``: which operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, what the
-    others are called in it, and the others too where ``takes``, or where ``shares`` holds; "" for none). ``valued``: options
-    whose next word is no operand. ``outputs``: options whose value is written, ``folders``: those that name the folder to write
-    to. ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: only then the operands are changed. ``takes``:
-    what happens to the sources. ``shares``: then they get a second name (a hard link), by which a later call writes them.
-    ``backups``: options with what is put behind a name to keep what was there.
+    ``pick``: the changed operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, with the
+    names that the others get in it, and also the others if ``takes`` or ``shares`` apply; "" for none). ``valued``: options whose
+    next word is not an operand. ``outputs``: options whose value is written, ``folders``: options for the folder to write to.
+    ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: the condition for a change of the operands. ``takes``:
+    the effect on the sources. ``shares``: the condition for a second name of the sources (a hard link), so that a later call can
+    write them. ``backups``: options with a suffix for the names of old versions.
     """
 
     mode: Mode
@@ -48,7 +48,7 @@ class Writes(NamedTuple):
 EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
     lambda view: bool(view.words) and view.words[0][:1] != "-" and "x" in view.words[0]
 )
-"""tar unpacks: ``-x`` among its letters, or among those of the first word."""
+"""Test for unpacking by tar: ``-x`` among its letters, or among those of the first word."""
 
 _IN_PLACE = opt("-i --in-place --inplace") | word(r"-[a-zA-Z0-9]*i(\..*)?|-[a-z]*i\S*")
 _EDITING = word(r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*")
@@ -198,7 +198,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
             "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
         ),
     ),
-    ("ssh-keygen", Writes("write", folders="-f", when=Test(lambda view: view.act.stdin is not None))),  # told to overwrite
+    ("ssh-keygen", Writes("write", folders="-f", when=Test(lambda view: view.act.stdin is not None))),  # stdin may answer yes
     ("PlistBuddy", Writes("write", "all", "-c")),
 )
 
@@ -208,12 +208,12 @@ _QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-", "/dev/zero",
 
 
 def is_listed(names: Sequence[str]) -> bool:
-    """Return whether what a program of these families writes is described here."""
+    """Return whether the table describes the files that a program of these families writes."""
     return any(name in _BY_NAME for name in names)
 
 
 def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
-    """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: of it, where there is one."""
+    """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: its view, if there is one."""
     for target in act.redirects:
         if ">" in target.op and target.path.text not in _QUIET:
             yield Touch(target.path, "write")
@@ -245,7 +245,7 @@ def _by_command(writes: Writes, view: ActView) -> Iterator[Touch]:
 
 
 def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the operands that are changed, and the names under which the program keeps what was there."""
+    """Yield the changed operands, and the names that the program gives to old versions."""
     valued = f"{writes.valued} {writes.outputs} {writes.folders}"
     plain = view.operands(_names(valued if writes.backups[:2] == "-i" else f"{valued} {writes.backups}"))
     suffixes = _suffixes(writes, view) if writes.backups else []
@@ -256,7 +256,7 @@ def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator
 
 
 def _suffixes(writes: Writes, view: ActView) -> list[str]:
-    """Suffixes that a program puts behind the names of the files that it keeps; an editor's option has it in the same word."""
+    """Return the suffixes that a program adds to the names of old versions; an editor's option has it in the same word."""
     if writes.backups[:2] == "-i":
         found = [match[1] or match[2] for match in map(_IN_WORD.fullmatch, view.words) if match is not None]
     else:
@@ -288,13 +288,13 @@ _DELETES_FOLDERS = opt("-r -R --recursive -d --dir")
 
 
 def _files(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the paths that rm deletes: it leaves folders, unless it is told otherwise."""
+    """Yield the paths that rm deletes: folders only with the options for it."""
     whole = _DELETES_FOLDERS(view)
     return (Touch(given, writes.mode) for given in plain if whole or given.pattern or not _FOLDERS.fullmatch(given.text))
 
 
 def _packed(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield a packed file, and what it is called when it is unpacked."""
+    """Yield a packed file, and its name after unpacking."""
     for given in plain:
         yield Touch(given, writes.mode)
         name = given.text.rpartition(".")[0]
@@ -303,7 +303,7 @@ def _packed(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequ
 
 
 def _pieces(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the files whose names begin with the prefix, and go on in a way that the program finds."""
+    """Yield the files whose names begin with the prefix, and end in a way that the program chooses."""
     prefixes = plain[1:] if view.name == "split" else view.values(_names(writes.outputs))
     return (Touch(given._replace(text=given.text + HOLE, shown=""), writes.mode) for given in prefixes)
 
@@ -312,7 +312,7 @@ _REMOTE_NAME = Regex(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(?:-all)?")
 
 
 def _fetched(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Yield the files that take their names from addresses, where they are hidden ones."""
+    """Yield the hidden files that take their names from addresses."""
     if view.name == "curl" and not any(map(_REMOTE_NAME.fullmatch, view.words)):
         return
     for given in plain:
@@ -327,13 +327,13 @@ def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Seque
 
 
 def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Return the paths after the first word, which is a mode, an owner or a script; all of them where an option says it."""
+    """Return the paths after the first word, which is a mode, an owner or a script; all of them if an option gives it."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 
 
 def _bundle(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """``git bundle create FILE``"""
+    """Return the file of ``git bundle create FILE``."""
     words = [given.text for given in plain[:2]]
     return (Touch(given, writes.mode) for given in (plain[2:3] if words == ["bundle", "create"] else ()))
 

@@ -63,7 +63,7 @@ def matching(it: Walker, state: State, path: Value) -> list[str]:
         return []
     found: dict[str, None] = {}
     names = filestate.absolute(it, state, path.text)
-    if names[0][:1] != "/":  # it begins with what is unknown: a folder, or a part of a name
+    if names[0][:1] != "/":  # it begins with an unknown part: a folder, or a part of a name
         names = [f"{cwd}{'' if one[1:2] == '/' else '/'}{one}" for cwd in state.cwds for one in names]
     for name in names:
         named = re.compile("".join(_as_regex(part, path.pattern) for part in _SPECIAL.split(name)), re.DOTALL)

@@ -22,7 +22,7 @@ from tools.judge.paths import root_of
 Values = Sequence[Value]
 
 _MOST = 48
-"""Maximum number of places in one command from which its arguments are followed; a command with more asks."""
+"""Maximum number of places in one command that its arguments are followed from; a command with more asks."""
 
 _LAUNCHERS = names(
     "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"

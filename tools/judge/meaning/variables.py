@@ -100,7 +100,7 @@ def _special(it: Walker, state: State, name: str) -> Value:
         return unknown()
     if name == "OLDPWD":
         return folder(state.old_cwds)
-    if name == "PPID":  # which of all numbers it is, nobody would know any more
+    if name == "PPID":  # without this mark, it would be an ordinary number
         return unknown(Taint.OURS)
     if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
         made = Taint.MADE if name in it.now.made else Taint.NONE

@@ -103,7 +103,7 @@ def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
 
 
 Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
-"""Rows; by a word that must be among those of a command, the places of those that need it; the places of those that need none."""
+"""Rows; by a word that must be in a command, the places of the rows that need it; the places of rows that need none."""
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -168,7 +168,7 @@ class Parser(Commands):
         return words
 
     def no_descriptor(self) -> None:
-        """Refuse a redirect where none may follow; ``2>`` is not the word 2 there either."""
+        """Refuse a redirect, because none may follow; ``2>`` is not the word 2 there either."""
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             self.unexpected()
 

@@ -20,7 +20,7 @@ ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 IS_ENDED = Regex(ENDED)
 LATE = " (bash would find this only when it runs it)"
 AND_OR_LIMIT = 8
-"""Number of times the depth budget that ``&&`` and ``||`` may follow each other: the tree nests to the left for each."""
+"""Maximum number of consecutive ``&&`` and ``||``, as a multiple of the depth budget: the tree nests to the left for each."""
 
 
 class Cursor:
@@ -39,15 +39,15 @@ class Cursor:
         self.seen_case = False
         self.in_substitution = 0
         self.reserved_next = False
-        """True where a reserved word may follow the last token without a separator, as in ``{ (a) }``."""
+        """True if a reserved word may follow the last token without a separator, as in ``{ (a) }``."""
         self.opened = -1
-        """Offset at which the first command of the substitution read last starts."""
+        """Offset of the first command in the substitution read last."""
         self.spliced = False
-        """True where a line continuation stood inside the last word."""
+        """True if a line continuation was inside the last word."""
         self.arithmetic_not: set[int] = set()
-        """Offsets of ``((`` that turned out to start nested subshells: decided once, so that nesting doesn't double the work."""
+        """Offsets of ``((`` that start nested subshells. They are stored so that nesting does not double the work."""
         self.doubles: dict[int, int] = {}
-        """Start and end of each pair of double quotes with something in it."""
+        """Start and end of each pair of double quotes that is not empty."""
         self.line = line
         self.line_mark = 0
         self.many_lines = "\n" in text
@@ -74,18 +74,18 @@ class Cursor:
     # -- a text within this one
 
     def within(self, text: str, start: int, end: int) -> Self:
-        """A parser for text that had to be unescaped first, so that it's no slice of this one."""
+        """Return a parser for text that had to be unescaped first, and so is not a slice of this one."""
         outer = (start * self.scale + self.first, end * self.scale + self.last)
         inner = type(self)(text, self.limit, depth=self.depth, outer=outer, line=self.line_at(start))
         inner.deeper()
         return inner
 
     def here_document(self) -> list[Part]:
-        """The parts of a here-document's body, which is the whole text."""
+        """Return the parts of a here-document's body, which is the whole text."""
         raise NotImplementedError
 
     def script(self) -> Script:
-        """Commands up to a token that cannot start one; that token is left to the caller."""
+        """Read commands up to a token that cannot start one. The caller handles that token."""
         raise NotImplementedError
 
     # -- between tokens
@@ -100,7 +100,7 @@ class Cursor:
         return self.line
 
     def blanks(self) -> str:
-        """Skip blanks, continuations and a comment; return the character that follows, "" at the end."""
+        """Skip blanks, continuations and a comment; return the next character, "" at the end."""
         char = self.text[self.pos : self.pos + 1]
         if char not in _BEGIN_BLANKS:
             return char
@@ -110,7 +110,7 @@ class Cursor:
         return self.text[self.pos : self.pos + 1]
 
     def newlines(self) -> str:
-        """Skip blanks, comments and newlines; return the character that follows."""
+        """Skip blanks, comments and newlines; return the next character."""
         char = self.blanks()
         while char == "\n":
             self.newline()
@@ -123,7 +123,7 @@ class Cursor:
             self.gather()
 
     def gather(self) -> None:
-        """Read the bodies of the here-documents that the line just ended has begun."""
+        """Read the bodies of the here-documents begun by the line that just ended."""
         pending, self.heredocs = self.heredocs, []
         for heredoc in pending:
             start = self.pos
@@ -137,7 +137,9 @@ class Cursor:
             heredoc.redirect.target = Word(parts, start * self.scale + self.first, self.pos * self.scale + self.last)
 
     def operator(self, length: int) -> None:
-        """Step over an operator. Bash would join one that a line continuation splits; read as two it would be another script."""
+        """Step over an operator. One split by a line continuation is refused: bash would join it, and two would be another
+        script.
+        """
         self.pos += length
         text, pos = self.text, self.pos
         if text.startswith("\\\n", pos):
@@ -147,7 +149,7 @@ class Cursor:
                 self.fail("an operator is split by a line continuation")
 
     def at_word(self, word: str) -> bool:
-        """Return whether the reserved word stands at the position."""
+        """Return whether the reserved word is at the position."""
         return self.text.startswith(word, self.pos) and IS_ENDED.match(self.text, self.pos + len(word)) is not None
 
     def expect(self, word: str) -> None:

@@ -116,7 +116,7 @@ class Expansions(Words):
         return self.operation(match[1], self.index(), mode)
 
     def operation(self, name: str, index: Word | None, mode: Mode) -> Parameter:
-        """Read the rest of ``${...}`` behind the name, up to the closing brace."""
+        """Read the rest of ``${...}`` after the name, up to the closing brace."""
         match = OPERATOR.match(self.text, self.pos)
         if not match:
             return Parameter(name, index=index)
@@ -171,7 +171,7 @@ class Expansions(Words):
         return parts
 
     def no_hidden_expansion(self, parts: list[Part], start: int) -> None:
-        """Refuse single quotes in arithmetic: bash expands their content there too, a trap too subtle to follow."""
+        """Refuse single quotes in arithmetic: bash expands their content there too, which is too subtle to follow."""
         for part in parts:
             if isinstance(part, Quoted) and ("$" in part.text or "`" in part.text):
                 self.fail("a quoted expansion in arithmetic", start)
@@ -179,7 +179,9 @@ class Expansions(Words):
                 self.no_hidden_expansion(list(part.parts), start)
 
     def arithmetic(self, start: int) -> Arithmetic | None:
-        """Read from ``((`` to ``))``. None, with nothing read, where the first is closed before the second: that's a subshell."""
+        """Read from ``((`` to ``))``. None, with nothing read, if the first is closed before the second: then it is a
+        subshell.
+        """
         opened = self.pos
         if opened in self.arithmetic_not:
             return None
@@ -201,7 +203,7 @@ class Expansions(Words):
         return Arithmetic(self.make(parts, start))
 
     def not_arithmetic(self) -> Part:
-        """``$((...) ...)``: bash finds its end by counting parentheses, unlike that of other substitutions."""
+        """Read ``$((...) ...)``. Bash finds its end by counting parentheses, unlike that of other substitutions."""
         opened = self.pos
         late, self.late = self.late, LATE
         substitution = self.substitution()

@@ -13,7 +13,7 @@ Fail = Callable[[str, int], NoReturn]
 
 @dataclass(slots=True)
 class Heredoc:
-    """A here-document before its body is reached. ``quoted``: nothing expands in it. ``tabs``: leading ones are removed."""
+    """A here-document before its body is read. ``quoted``: its body has no expansions. ``tabs``: leading ones are removed."""
 
     redirect: Redirect
     delimiter: str
@@ -23,7 +23,7 @@ class Heredoc:
 
 
 def read_body(text: str, pos: int, heredoc: Heredoc, in_substitution: bool, fail: Fail) -> tuple[str, int]:
-    """The body that starts at ``pos``, and the offset after its last line. The end of the text ends it too, as in bash."""
+    """Return the body from ``pos``, and the offset after its last line. It may end at the end of the text, as in bash."""
     delimiter = heredoc.delimiter
     if not (heredoc.tabs or in_substitution):
         if text.startswith(delimiter + "\n", pos):
@@ -56,7 +56,7 @@ def _by_line(text: str, pos: int, heredoc: Heredoc, in_substitution: bool, fail:
 
 
 def _line(text: str, pos: int, *, joined: bool) -> tuple[str, int]:
-    """Return a line, with those that a backslash at its end continues if ``joined``, and the offset after it."""
+    """Return a line and the offset after it. ``joined``: a backslash at its end adds the next line."""
     pieces: list[str] = []
     while True:
         end = text.find("\n", pos)

@@ -1,4 +1,4 @@
-"""Surroundings in which text is read: its ends, and the characters that are special in it."""
+"""Contexts of text: its ends, and the characters that are special in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.shell.tree import Plain, Quoted
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """``run`` matches characters without a meaning; ``ends`` are those that end the text outside of ``opens`` ... ``closes``."""
+    """A context. ``run`` matches characters without a meaning; ``ends`` end the text outside of ``opens`` ... ``closes``."""
 
     name: str
     run: Regex[str]
@@ -24,11 +24,11 @@ class Mode:
     escapes: str = ""
     """Characters that a backslash escapes, besides a newline."""
     single: bool = True
-    """True where ``'...'`` quotes; elsewhere it is a character."""
+    """True if ``'...'`` quotes; otherwise ``'`` is a character."""
     processes: bool = True
-    """True where ``<(...)`` runs commands; where that is unclear, it is refused."""
+    """True if ``<(...)`` runs commands; if that is unclear, it is refused."""
     globs: bool = False
-    """True where ``@(...)`` and its like are patterns."""
+    """True if ``@(...)`` and similar forms are patterns."""
 
 
 def _run(special: str) -> Regex[str]:

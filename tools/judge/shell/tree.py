@@ -1,4 +1,4 @@
-"""The syntax tree of a shell script: what the parser makes and the interpreter walks.
+"""The syntax tree of a shell script: the parser makes it, the interpreter walks it.
 
 Terms are those of the POSIX Shell Command Language (chapter 2) and the bash manual.
 """
@@ -16,7 +16,7 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(slots=True)
 class Plain:
-    """Unquoted text: subject to brace expansion, tilde, field splitting (only where it came from an expansion), patterns.
+    """Unquoted text: subject to brace expansion, tilde, field splitting (only if it came from an expansion), patterns.
 
     A backslash-quoted character is a ``Quoted`` of its own.
     """
@@ -26,14 +26,14 @@ class Plain:
 
 @dataclass(slots=True)
 class Quoted:
-    """Text in '...', $'...' (decoded), after a backslash, or a constant run inside "...": taken as it stands."""
+    """Text in '...', $'...' (decoded), after a backslash, or a constant run inside "...": taken literally."""
 
     text: str
 
 
 @dataclass(slots=True)
 class Double:
-    """ "..." and $"...": its parts are Quoted and expansions, and what they give is not split."""
+    """Text in "..." or $"...": its parts are Quoted and expansions, and their results are not split."""
 
     parts: Sequence[Part]
 
@@ -45,8 +45,8 @@ class Parameter:
     ``name`` is a variable's name, a digit string or one of ``@*#?-$!``. ``op`` is "" for the plain value, else one of
     ``:- - := = :? ? :+ + # ## % %% / // /# /% ^ ^^ , ,, : @``, ``length`` (``${#x}``), ``indirect`` (``${!x}``) or
     ``names`` (``${!x*}``). ``argument`` is the word after the operator (for ``/``: the pattern; ``replacement`` then holds the
-    rest; for ``:`` the whole of ``offset:length``). ``index`` is what stands in ``[...]``: a word, with "@" and "*" as Plain.
-    ``bare``: written without braces, so that in ``$x{a,b}`` the name goes on after brace expansion.
+    rest; for ``:`` the whole of ``offset:length``). ``index`` is the content of ``[...]``: a word, with "@" and "*" as Plain.
+    ``bare``: written without braces, so that in ``$x{a,b}`` the name continues after brace expansion.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ProcessSub:
 
 @dataclass(slots=True)
 class Arithmetic:
-    """``$((...))`` and ``$[...]``. ``text`` as a word, since expansions work in it; they may hold commands."""
+    """``$((...))`` and ``$[...]``. ``text`` is a word, as it may have expansions and so commands."""
 
     text: Word
 
@@ -99,7 +99,9 @@ Part: TypeAlias = Plain | Quoted | Double | Parameter | CommandSub | ProcessSub 
 
 @dataclass(slots=True)
 class Word:
-    """``start`` and ``end`` are offsets in the script's text (of a heredoc body or backquotes: of the outer construct)."""
+    """A word. ``start`` and ``end`` are offsets in the script's text (for a heredoc body or backquotes: of the outer
+    construct).
+    """
 
     parts: Sequence[Part]
     start: int = 0
@@ -111,9 +113,9 @@ class Word:
 
 @dataclass(slots=True)
 class Redirect:
-    """``op`` is ``< > >> >| <> <& >& &> &>> << <<- <<<``. ``fd`` is what stood before it: a number, or ``{name}``, or None.
+    """A redirect. ``op`` is ``< > >> >| <> <& >& &> &>> << <<- <<<``. ``fd`` is a number or ``{name}`` before it, or None.
 
-    For ``<<`` and ``<<-`` ``target`` is the body (one Quoted where the delimiter was quoted), tabs already removed.
+    For ``<<`` and ``<<-``, ``target`` is the body (one Quoted if the delimiter was quoted), tabs already removed.
     """
 
     op: str
@@ -143,7 +145,9 @@ class Simple:
 
 @dataclass(slots=True)
 class Pipeline:
-    """``negated``: ``!``. ``stderr_too[i]``: command i is followed by ``|&``. ``timed``: the word ``time`` stood before it."""
+    """A pipeline. ``negated``: ``!``. ``stderr_too[i]``: command i is followed by ``|&``. ``timed``: the word ``time`` is before
+    it.
+    """
 
     commands: Sequence[Command]
     negated: bool = False
@@ -160,7 +164,7 @@ class AndOr:
 
 @dataclass(slots=True)
 class Group:
-    """``{ ...; }``"""
+    """``{ ...; }``."""
 
     body: Script
 
@@ -172,7 +176,7 @@ class Subshell:
 
 @dataclass(slots=True)
 class If:
-    """``branches``: (condition, body) of ``if`` and each ``elif``."""
+    """An ``if``. ``branches``: (condition, body) of ``if`` and each ``elif``."""
 
     branches: Sequence[tuple[Script, Script]]
     otherwise: Script | None = None
@@ -187,7 +191,7 @@ class Loop:
 
 @dataclass(slots=True)
 class For:
-    """``words`` None: over ``"$@"``. ``select``: the ``select`` command."""
+    """A ``for``. ``words`` None: over ``"$@"``. ``select``: the ``select`` command."""
 
     name: str
     words: Sequence[Word] | None
@@ -197,7 +201,7 @@ class For:
 
 @dataclass(slots=True)
 class ArithmeticFor:
-    """``for ((init; test; step))``"""
+    """``for ((init; test; step))``."""
 
     parts: tuple[Word, Word, Word]
     body: Script
@@ -205,7 +209,7 @@ class ArithmeticFor:
 
 @dataclass(slots=True)
 class CaseItem:
-    """``ends`` is ``;;``, ``;&`` or ``;;&``."""
+    """An item of ``case``. ``ends`` is ``;;``, ``;&`` or ``;;&``."""
 
     patterns: Sequence[Word]
     body: Script
@@ -226,14 +230,14 @@ class Function:
 
 @dataclass(slots=True)
 class ArithmeticCommand:
-    """``((...))``"""
+    """``((...))``."""
 
     text: Word
 
 
 @dataclass(slots=True)
 class Conditional:
-    """``[[ ... ]]``. ``words`` in order, operators as Plain words; what expands in them is run."""
+    """``[[ ... ]]``. ``words`` in order, operators as Plain words. Expansions in them are run."""
 
     words: Sequence[Word]
 
@@ -273,7 +277,7 @@ Command: TypeAlias = (
 
 @dataclass(slots=True)
 class ScriptItem:
-    """``background``: ended by ``&``."""
+    """A command. ``background``: ended by ``&``."""
 
     command: Command
     background: bool = False
@@ -281,7 +285,7 @@ class ScriptItem:
 
 @dataclass(slots=True)
 class Script:
-    """Commands in a row. ``lines[i]`` is the 0-based line of item i: an alias counts from the line after its definition."""
+    """Commands in sequence. ``lines[i]`` is the 0-based line of item i: an alias counts from the line after its definition."""
 
     items: Sequence[ScriptItem]
     lines: Sequence[int] = ()

@@ -28,10 +28,10 @@ class Words(Cursor):
     __slots__ = ()
 
     readers: ClassVar[Mapping[str, Callable[[Any, Mode], Part | str]]]
-    """Readers of special constructs, by first character. A reader returns a part, or text that is to stand as it is."""
+    """Readers of special constructs, by first character. A reader returns a part, or literal text."""
 
     def word(self) -> Word:
-        """The word that starts here; it must not be empty."""
+        """Return the word that starts here; it must not be empty."""
         start = self.pos
         self.spliced = False
         parts = self.parts(modes.WORD)
@@ -43,7 +43,7 @@ class Words(Cursor):
         return Word(parts, start * self.scale + self.first, self.pos * self.scale + self.last)
 
     def parts(self, mode: Mode) -> list[Part]:
-        """Read the parts of a word up to one of the mode's ends, which is left to the caller."""
+        """Read the parts of a word up to one of the mode's ends. The caller handles the end."""
         text, run, ends, readers = self.text, mode.run.match, mode.ends, self.readers
         out: list[Part] = []
         plain: list[str] = []
@@ -83,7 +83,7 @@ class Words(Cursor):
         return out
 
     def substitutes(self, char: str) -> bool:
-        """Return whether a process substitution starts here; it does so inside of a word too."""
+        """Return whether a process substitution starts here, which may be inside of a word too."""
         return (char == "<" or char == ">") and self.text.startswith("(", self.pos + 1)
 
     # -- readers
@@ -122,7 +122,7 @@ class Words(Cursor):
         return Double(parts)
 
     def ansi(self, mode: Mode) -> Part | str:
-        """``$'...'``"""
+        """Read ``$'...'``."""
         match = ANSI.match(self.text, self.pos)
         if not match:
             self.fail("unclosed $'...'")
@@ -146,7 +146,9 @@ class Words(Cursor):
         return char if char in mode.escapes else "\\" + char
 
     def backquote(self, mode: Mode) -> Part | str:
-        """Bash finds the end first, takes backslashes away and reads what remains; a syntax error there appears only then."""
+        """Read backquotes. Bash first finds the end, removes backslashes and reads the rest; only then does it find a syntax
+        error there.
+        """
         match = BACKQUOTED.match(self.text, self.pos)
         if not match:
             self.fail("unclosed backquote")
@@ -209,7 +211,7 @@ class Words(Cursor):
         return ExtGlob(kind, words)  # type: ignore[arg-type]  # one of GLOB
 
     def counted(self, start: int, end: int, brackets: str = "()", *, script: bool = False) -> None:
-        """Make sure that bash finds the same end: it counts brackets there, and is blind to expansions outside of quotes."""
+        """Make sure that bash finds the same end: it counts brackets there, and ignores expansions outside of quotes."""
         text = self.text
         if not script and text.find("$(", start, end) < 0 and text.find("${", start, end) < 0 and text.find("$[", start, end) < 0:
             return
