@@ -180,7 +180,7 @@ class Context:
     calls: tuple[Called, ...] = ()
     sourced: bool = False
     spawned: int = 0
-    """Number of child processes around this part, and below it the number of conditions around it."""
+    """Number of child processes around this part. ``conditional`` counts the conditions that it depends on."""
     conditional: int = 0
     rounds: int = 0
     """Number of loops whose condition is being walked: ``read`` gets one line of many there."""

@@ -104,7 +104,7 @@ def elsewhere_given(view: ActView) -> list[Value]:
 
 
 def _writable(name: str, value: str) -> str:
-    """Return the source of a mount if it is a writable part of the host, otherwise ""."""
+    """Return the source of a mount if it is a writable part of the host; otherwise ""."""
     if name in ("-v", "--volume"):
         source, _, rest = value.partition(":")
         said = rest.partition(":")[2].split(",")
