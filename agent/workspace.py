@@ -251,17 +251,19 @@ class Workspace:
         disabled: Sequence[str] | None,
         *,
         within: Collection[str] | None = None,
+        others: Collection[str] | None = None,
     ) -> Callable[[Principal], None]:
         """Return a function that prepares the session for each run: the tools of the run's principal, and the current policy.
 
-        ``within`` are the only tools that the session may ever have.
+        ``within`` are the only tools that the session may ever have, ``others`` those in runs for others than the local user.
         """
         scope = session.scope
         now, known = scope.identity.principal, self._crib.sources.generation
 
         def granted(principal: Principal) -> list[str]:
             names = self.granted(principal.platform, enabled, disabled, principal.person)
-            return names if within is None else [name for name in names if name in within]
+            bounds = [one for one in (within, None if principal.is_local else others) if one is not None]
+            return [name for name in names if all(name in bound for bound in bounds)]
 
         def fit(principal: Principal) -> None:
             nonlocal now, known

@@ -19,6 +19,8 @@ DEPTH = "depth"
 ORDER = "order"
 """Key of a delegate's task, as agent.delegates.task writes it."""
 
+BOUNDS = "bounds"
+"""Key of the only tools that others than the local user have in a session, as the service that hosts it last opened it."""
 IMPORTED = "imported"
 """Key of the source of an imported session: toolcrib, or another tool's name.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from agent.backends import Location
 from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.core import WorkspaceShare
-from agent.conversation.lineage import DELEGATE, depth_of, is_delegate, kept_lineage
+from agent.conversation.lineage import BOUNDS, DELEGATE, depth_of, is_delegate, kept_lineage
 from agent.conversation.locating import PROJECT, find_session
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
@@ -28,7 +28,9 @@ from tools.approval.policy import Policy
 
 if TYPE_CHECKING:
     from agent.desk.request import SessionRequest
+    from agent.events import Emit
     from agent.workspace import Workspace
+    from tools.dispatch.scope import Asker
 
 
 async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
@@ -43,17 +45,15 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
     location = here.location(wanted.backend, wanted.cwd, info=old) if descent is None else descent.location
     place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **kept_lineage(before)}
     place |= {} if descent is None else descent.place
+    names = _names(here, wanted, place)
+    place |= _bounds(wanted, names, before)
+    names = names if wanted.principal.is_local else _bounded(names, place)
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
-    names = _names(here, wanted, place)
     todos, fence = TodoStore(), Fence()
     store = here.store.fenced(fence)
-    asker = wanted.asker
-    if wanted.smart and (
-        asker is not None or not wanted.suspends
-    ):  # a silent model would deny the call, and no run would be parked
-        asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    asker = _asker(here, wanted, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
     delegates = Delegates(_starting_point(here, wanted, location, place), alone=wanted.once or wanted.delegates == "awaited")
     scope = here.scope(
@@ -80,7 +80,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    _apply(here, wanted, session)
+    _apply(here, wanted, session, place)
     if old is None:
         await _create(here, wanted, session, location, place)
         return session
@@ -92,12 +92,33 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
     return session
 
 
-def _apply(here: Workspace, wanted: SessionRequest, session: Session) -> None:
+def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None:
+    """Return the asker of the request, behind the model of approval.smart if that may approve here."""
+    if not wanted.smart or (wanted.asker is None and wanted.suspends):  # a silent model would deny, and no run would be parked
+        return wanted.asker
+    return here.behind_model(wanted.asker, wanted.platform, watch)
+
+
+def _bounds(wanted: SessionRequest, names: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
+    """Return the entry of the bounds of a session: those of this request, or if it resumes the session those that it had."""
+    if wanted.without or wanted.within is not None:
+        return {BOUNDS: " ".join(names)}
+    return {BOUNDS: before[BOUNDS]} if wanted.resume and BOUNDS in before else {}
+
+
+def _bounded(names: Sequence[str], place: Mapping[str, str]) -> list[str]:
+    """Return the tools within the session's bounds."""
+    most = place[BOUNDS].split() if BOUNDS in place else names
+    return [name for name in names if name in most]
+
+
+def _apply(here: Workspace, wanted: SessionRequest, session: Session, place: Mapping[str, str]) -> None:
     """Apply the request's settings for runs to a session."""
     scope, link = session.scope, session.link
     is_bounded = wanted.descent is not None or bool(wanted.without) or wanted.within is not None
     within = list(session.names) if is_bounded else None
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=within)
+    others = place[BOUNDS].split() if BOUNDS in place else None
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=within, others=others)
     session.watch = wanted.watch
     session.delegates.asks_at_once = wanted.delegates == "anytime"
     link.choice, link.instructions = wanted.choice, wanted.instructions

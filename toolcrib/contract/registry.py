@@ -106,8 +106,7 @@ class ToolRegistry:
 
         ``schema`` is OpenAI's function format: ``{"description": ..., "parameters": {JSON Schema of type object}}``.
         ``handler`` takes ``(args)`` or ``(args, ctx)``, sync or async; None for a tool that the agent loop runs.
-        ``check_fn`` returns whether the tool can work here: a falsy value or an exception hides it; ``Unavailable(reason)`` also
-        gives the reason.
+        ``check_fn`` returns whether the tool can work here: a falsy value, ``Unavailable(reason)`` or an exception hides it.
         ``effects`` returns what a call would do, for the gates; ``state`` lists the keys of the state that the tool reads and
         writes. See ToolEntry for the rest; ``hermes`` are max_result_size_chars, dynamic_schema_overrides and override, as in
         hermes-agent.

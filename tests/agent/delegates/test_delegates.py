@@ -12,16 +12,20 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.session_format import exchanges, heading, session_rows
 from agent.context.summarising import told_of
 from agent.conversation import lineage
 from agent.conversation.forking import fork
 from agent.conversation.limits import RunLimits, TokenCapReached
 from agent.conversation.transcript import is_persons
+from agent.desk import SessionRequest
 from agent.events import Event, ToolFinished
+from agent.model_choice.models import ModelChoice
 from agent.undo import UndoRequest
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
+from tools.approval.policy import RuleSays
 from tools.dispatch.bridge import run_async
 
 Start = Callable[..., Any]
@@ -475,3 +479,26 @@ def test_its_seconds_do_not_run_while_it_waits_for_its_place(start: Start) -> No
     agent, server = start({"go": [ChatServer.calls(*calls), DONE], **slow}, config="delegates: {at_once: 1}\n")
     assert agent.ask("go").text == "done"
     assert [json.loads(text)["ended"] for text in server.results("go")] == ["done", "done"]
+
+
+def test_a_rule_of_the_request_binds_delegates_too(task_server: Any, tmp_path: Path) -> None:
+    """Such as the rule set of a job."""
+
+    async def main() -> None:
+        scripts = {
+            "go": [ChatServer.calls(("delegate_task", {"task": "touch"})), ChatServer.text("done")],
+            "touch": [ChatServer.calls(("terminal", {"command": "touch made"})), ChatServer.text("no")],
+        }
+        with task_server(scripts) as server, assemble(project_dir=tmp_path) as crib:
+            request = SessionRequest(
+                platform="api",
+                choice=ModelChoice("test-model", server.base_url),
+                tool_rules=lambda name, args, paths: RuleSays("deny", name, "not in jobs") if name == "terminal" else None,
+            )
+            session = await crib.desk.open(request)
+            assert (await session.ask("go")).text == "done"
+            await session.close()
+            assert "not in jobs" in server.results("touch")[0]
+        assert not (tmp_path / "made").exists()
+
+    asyncio.run(main())

@@ -128,3 +128,22 @@ def test_the_page_names_each_event_with_its_line_of_json() -> None:
     assert set(lines) == {kind.__name__ for kind in get_args(events.Event)}
     documented = (ROOT / "docs" / "events.md").read_text("utf-8")
     assert [line for line in lines.values() if line and f"| `{line}` |" not in documented] == []
+
+
+async def test_a_resumed_session_keeps_its_bounds_for_others_than_the_local_user(config: Config, tmp_path: Path) -> None:
+    """A chat's run that waits is continued at a terminal with no more tools than its chat had."""
+    with assemble(config=config, project_dir=tmp_path) as crib:
+        about = {"platform": "telegram", "user": "bob"}
+        session = await crib.desk.open(SessionRequest(**about, enabled=["file"], without=["write_file", "patch"], named="s" * 32))
+        first = set(session.names)
+        await session.close()
+        assert "write_file" not in first
+        resumed = await crib.desk.open(SessionRequest(**about, enabled=["file", "terminal"], resume="s" * 32))
+        assert set(resumed.names) == first
+        await resumed.close()
+        local = await crib.desk.open(SessionRequest(platform="cli", enabled=["file"], resume="s" * 32))
+        assert "write_file" in local.names
+        assert local.outfit is not None
+        local.outfit(Principal("telegram", "bob"))  # a run of bob's
+        assert local.scope.granted <= first
+        await local.close()

@@ -202,7 +202,7 @@ def test_a_mutable_one_compares_and_has_no_hash() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(box)
     with pytest.raises(AttributeError):
-        box.other = 1  # it has slots
+        box.other = 1  # type: ignore[attr-defined]  # it has slots
     thing = Thing("a")
     assert thing == thing
     assert thing != Thing("a")

@@ -53,7 +53,7 @@ def test_a_question_is_looked_for_by_its_words(run: Any) -> None:
 def test_a_class_is_shown_with_its_methods(run: Any) -> None:
     done = run("docs", "ToolCallContext")
     assert (done.code, done.err) == (0, "")
-    assert "Say how far it is" in done.out
+    assert "Report the progress" in done.out
 
 
 def test_the_pages_are_listed(run: Any) -> None:
