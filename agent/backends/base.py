@@ -133,8 +133,9 @@ class Backend:
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment. Raises EnvironmentFailed."""
-        return open_environment(self.kind, cwd=opening.cwd or opening.start)
+        """Open an environment, by the settings and with what its row's opener gets. Raises EnvironmentFailed."""
+        gets = {name: getattr(opening, name) for name in row_of(self.kind).gets}
+        return open_environment(self.kind, cwd=opening.cwd or opening.start, **self.options, **gets)
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
         """Run a shell for a user, on their terminal, to its end; return its exit code.

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.backends.base import Backend, BackendOpening, FoundContainers, Opener
+from agent.backends.base import Backend, FoundContainers, Opener
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.environment import Environment, ExecRequest
+from toolcrib.contract.environment import ExecRequest
 from toolcrib.contract.errors import EnvironmentFailed
-from tools.environments import open_environment
 
 if TYPE_CHECKING:
     from tools.environments.containers import OurContainer
@@ -73,11 +72,6 @@ class ContainerBackend(Backend):
         from tools.environments.docker import admin
 
         return admin.images(self.options["host"])
-
-    def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment, which creates its container with the first command. Raises EnvironmentFailed."""
-        known = {"protected": list(opening.protected), "own": opening.own}
-        return open_environment(self.kind, cwd=opening.start, session=opening.session, **known, **self.options)
 
     def shell(self, opener: Opener, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
         """Run a shell in a session's container, or else in a new one, which is removed afterwards."""
