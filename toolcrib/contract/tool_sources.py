@@ -41,6 +41,9 @@ class ToolSource(Protocol):
 class _Kept:
     """A source that was added. ``brought`` has its entries, each with the entry that it replaced; ``before`` has the tools from
     before it.
+
+    ``at_once`` marks a source of toolcrib's own. Only its tools may be registered already. If another source could bring such
+    a tool, it could remove or replace the tool with its next change.
     """
 
     name: str
@@ -70,7 +73,10 @@ class ToolSources:
         self._add(_Kept(name, source))
 
     def begin(self, name: str, source: ToolSource) -> None:
-        """Add a source that never waits, and start it from sync code. Raises as ``start`` does; then the source is not added."""
+        """Add a source that never waits, and start it from sync code. Raises as ``start`` does; then the source is not added.
+
+        For toolcrib's own sources: only these may bring tools that are registered already, which ``end`` then removes.
+        """
         kept = _Kept(name, source, at_once=True)
         self._add(kept)
         try:
@@ -179,7 +185,7 @@ class ToolSources:
         try:
             if there is None:
                 self._registry.put(entry)
-            elif there is not entry:
+            elif there is not entry or not kept.at_once:
                 raise RegistrationError(
                     f"{there.module} (toolset {there.toolset!r}) has a tool of this name; rename one of the two"
                 )

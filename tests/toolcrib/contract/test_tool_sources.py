@@ -119,6 +119,36 @@ def test_no_tool_of_another_is_replaced() -> None:
     assert registry.get("one") is own
 
 
+def test_a_registered_tool_is_not_taken_over() -> None:
+    registry, far = ToolRegistry(), Far()
+    own = registry.register("one", "own", {"description": "d"}, lambda args: "own")
+    sources = ToolSources(registry)
+    sources.add("far", far)
+    asyncio.run(sources.start("far"))
+    far.entries = [own]
+    far.changed()
+    assert sources.tools_of("far") == []
+    assert "(toolset 'own') has a tool of this name; rename one of the two" in registry.problems[0].reason
+    far.entries = [made("one")]
+    far.changed()
+    assert registry.get("one") is own
+    far.entries = []
+    far.changed()
+    asyncio.run(sources.stop("far"))
+    assert registry.entries() == [own]
+
+
+def test_a_tool_of_two_sources_stays_with_the_first() -> None:
+    registry, shared = ToolRegistry(), made("one")
+    sources = ToolSources(registry)
+    for name in ("first", "second"):
+        sources.add(name, Far(shared))
+        asyncio.run(sources.start(name))
+    assert (sources.tools_of("first"), sources.tools_of("second")) == (["one"], [])
+    asyncio.run(sources.stop("second"))
+    assert registry.entries() == [shared]
+
+
 def test_one_that_waits_for_nothing_starts_from_sync_code_and_gives_back_what_was_replaced() -> None:
     registry = ToolRegistry()
     before = registry.register("one", "own", {"description": "d"}, lambda args: "before")
