@@ -277,7 +277,12 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
 
 
 def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
-    """Raise RegistrationError if the plugin unregistered a tool: the guard checks only registrations."""
+    """Raise RegistrationError if the plugin unregistered a tool, because the guard checks only registrations, or if it registered
+    a tool in the name of a module of toolcrib's own.
+    """
+    for entry in registry.entries():
+        if entry.is_built_in and before.get(entry.name) is not entry:
+            raise RegistrationError(f"plugin {plugin!r} may not register the tool {entry.name!r} as one of {entry.module}")
     for name, old in before.items():
         if registry.get(name) is not old:
             _may_replace(config, plugin, old)

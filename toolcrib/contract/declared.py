@@ -19,6 +19,22 @@ _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJson
 _NAME = Regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
+def recheck(entry: ToolEntry, where: str) -> Mapping[str, Json]:
+    """Return the parameters of an entry that another registry made. Raises RegistrationError for what ``register`` refuses,
+    because the entry may be a changed copy.
+    """
+    text(entry.toolset, f"{where}: toolset")
+    function_schema(entry.name, entry.schema, entry.description, where)
+    # With another name here, models and gates would know the tool by two names.
+    if entry.schema.get("name") != entry.name:
+        raise RegistrationError(f"{where}: bad schema at $.name: expected {entry.name!r}, got {entry.schema.get('name')!r}")
+    if "parameters" not in entry.schema:
+        raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
+    refuse_bad_options(entry, where)
+    parameters: Mapping[str, Json] = entry.schema["parameters"]
+    return parameters
+
+
 def refuse_bad_options(entry: ToolEntry, where: str) -> None:
     """Raise RegistrationError for options of a tool with unknown or wrong values."""
     # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.

@@ -89,7 +89,10 @@ class ToolEntry:
 
     @property
     def is_built_in(self) -> bool:
-        """True if a module of toolcrib itself registered the tool, which acts only through its session's environment."""
+        """True if a module of toolcrib itself registered the tool, which acts only through its session's environment.
+
+        Plugins, and the tool sources that they add, can't bring such an entry.
+        """
         return self.module.startswith(_BUILT_IN)
 
     @property

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Unpack
 
 from toolcrib.contract.available import let_pass, why_not
 from toolcrib.contract.dataclass import dataclass
-from toolcrib.contract.declared import HermesOptions, bound, function_schema, refuse_bad_options, text, with_hermes
+from toolcrib.contract.declared import HermesOptions, bound, function_schema, recheck, refuse_bad_options, text, with_hermes
 from toolcrib.contract.display import NO_DISPLAY, ToolDisplay
 from toolcrib.contract.entry import Changes, DynamicSchema, EffectsFn, Need, ToolEntry, is_async_callable
 from toolcrib.contract.errors import RegistrationError
@@ -150,7 +150,8 @@ class ToolRegistry:
 
     def put(self, entry: ToolEntry) -> ToolEntry:
         """Add an entry that another registry made. Raises as ``register`` does."""
-        self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
+        where = f"{entry.module}: tool {entry.name!r}"
+        self._check(recheck(entry, where), where)
         self._put(entry)
         return entry
 

@@ -184,6 +184,8 @@ class ToolSources:
         there = self._registry.get(entry.name)
         try:
             if there is None:
+                if entry.is_built_in and not kept.at_once:
+                    raise RegistrationError(f"a tool source may not bring a tool as one of {entry.module}")
                 self._registry.put(entry)
             elif there is not entry or not kept.at_once:
                 raise RegistrationError(

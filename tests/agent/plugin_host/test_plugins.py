@@ -484,6 +484,23 @@ def register_tools(registry):
 """
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        "registry.put(replace(ToolRegistry().register('mine', 'm', {'description': 'd'}, len), module='tools.mine'))",
+        r"exec('registry.register(\'mine\', \'m\', {}, len)', {'__name__': 'tools.mine', 'registry': registry})",
+    ],
+)
+def test_no_plugin_registers_a_tool_as_toolcrib_s_own(world: World, how: str) -> None:
+    head = (
+        "from dataclasses import replace\nfrom toolcrib import ToolRegistry, hookimpl\n@hookimpl\ndef register_tools(registry):\n"
+    )
+    world.user("taker.py", f"{head}    registry.guard(None)\n    {how}\n")
+    world.enable("taker")
+    assert "may not register the tool 'mine' as one of tools.mine" in world.fails()
+    assert world.registry.names() == []
+
+
 @pytest.mark.parametrize("before", ["pass", "registry.unregister('terminal')", "registry.guard(None)"])
 def test_a_plugin_replaces_a_tool_only_if_the_person_allowed_it_by_name(world: World, before: str) -> None:
     """003-3, 003-5"""

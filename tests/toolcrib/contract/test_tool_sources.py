@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,6 +138,39 @@ def test_a_registered_tool_is_not_taken_over() -> None:
     far.changed()
     asyncio.run(sources.stop("far"))
     assert registry.entries() == [own]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": "edti"}, "kind is one of"),
+        ({"kind": "edit", "changes": "nothing"}, "a tool of the kind 'edit' changes something"),
+        ({"schema": {"name": "terminal", "description": "d", "parameters": {"type": "object"}}}, r"bad schema at \$\.name"),
+        ({"schema": {"name": "one", "description": "d"}}, r"bad schema at \$\.parameters"),
+        ({"name": "one more"}, "a name is 1 to 128"),
+        ({"toolset": ""}, "toolset: expected a name"),
+        ({"timeout": -1}, "timeout is in seconds"),
+    ],
+)
+def test_a_changed_copy_of_an_entry_is_checked_as_a_registration_is(changes: dict[str, Any], reason: str) -> None:
+    registry, bad = ToolRegistry(), replace(made("one"), **changes)
+    with pytest.raises(RegistrationError, match=reason):
+        registry.put(bad)
+    sources, fine = ToolSources(registry), made("two")
+    sources.add("far", Far(bad, fine))
+    asyncio.run(sources.start("far"))
+    assert registry.entries() == [fine]
+    [problem] = registry.problems
+    assert re.search(reason, problem.reason)
+
+
+def test_no_source_brings_a_tool_as_toolcrib_s_own() -> None:
+    registry = ToolRegistry()
+    sources = ToolSources(registry)
+    sources.add("far", Far(replace(made("one"), module="tools.terminal_tool")))
+    asyncio.run(sources.start("far"))
+    assert registry.names() == []
+    assert "may not bring a tool as one of tools.terminal_tool" in registry.problems[0].reason
 
 
 def test_a_tool_of_two_sources_stays_with_the_first() -> None:
