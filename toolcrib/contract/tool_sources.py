@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Protocol
 
+from toolcrib.contract.available import let_pass
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import RegistrationError
@@ -49,6 +50,9 @@ class _Kept:
     name: str
     source: ToolSource
     at_once: bool = False
+    asked: int = 0
+    applied: int = 0
+    """The number of the last question for the source's tools, and of the last whose answer is in the registry."""
     is_begun: bool = False
     is_open: bool = False
     before: dict[str, ToolEntry] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class ToolSources:
     """The sources of one registry. Thread-safe. ``generation`` grows when a source changes its tools while sessions may be open.
 
     A source's tool never replaces a registered tool: it is left out, and reported among the registry's problems. If ``tools``
-    raises, the source has none.
+    raises, the source has none. One whose ``tools`` hangs holds up only its own caller.
     """
 
     def __init__(self, registry: ToolRegistry) -> None:
@@ -152,30 +156,39 @@ class ToolSources:
         self._refresh(kept)
 
     def _changed(self, kept: _Kept) -> None:
-        with self._lock:
-            self.generation += self._refresh(kept)
+        self._refresh(kept, counts=True)
 
     def _take_out(self, kept: _Kept) -> None:
-        with self._lock:
-            kept.is_open = False
-            self.generation += self._refresh(kept)
+        kept.is_open = False
+        self._refresh(kept, counts=True)
 
-    def _refresh(self, kept: _Kept) -> bool:
-        """Update the registry from a source, and return whether anything changed."""
-        with self._lock, self._registry.adopting():
+    def _refresh(self, kept: _Kept, *, counts: bool = False) -> None:
+        """Update the registry from a source. With ``counts``, a change makes ``generation`` grow.
+
+        A plugin's ``tools`` is called without the lock. An answer that comes after a later question's is out of date.
+        """
+        with self._lock:
+            kept.asked += 1
+            number = kept.asked
+        with self._registry.adopting():
             now = self._tools_now(kept)
+        with self._lock, self._registry.adopting():
+            if number < kept.applied:
+                return
+            kept.applied = number
             gone = [name for name, (entry, _) in kept.brought.items() if now.get(name) is not entry]
             for name in gone:
                 self._remove(kept, *kept.brought.pop(name))
             new = [name for name, entry in now.items() if name not in kept.brought and self._bring(kept, entry)]
-            return bool(gone or new)
+            self.generation += counts and bool(gone or new)
 
     def _tools_now(self, kept: _Kept) -> dict[str, ToolEntry]:
         if not kept.is_open:
             return {}
         try:
-            return {entry.name: entry for entry in kept.source.tools()}
-        except Exception as error:  # noqa: BLE001 - the other sources' tools stay
+            return {entry.name: entry for entry in map(_checked, kept.source.tools())}
+        except BaseException as error:  # noqa: BLE001 - the other sources' tools stay
+            let_pass(error)
             _log.exception("the tools of the tool source %r are missing", kept.name)
             self._note(f"tool source {kept.name}", f"its tools are missing: {type(error).__name__}: {error}")
             return {}
@@ -191,7 +204,7 @@ class ToolSources:
                 raise RegistrationError(
                     f"{there.module} (toolset {there.toolset!r}) has a tool of this name; rename one of the two"
                 )
-        except RegistrationError as error:
+        except Exception as error:  # noqa: BLE001 - an odd value in an entry: the other tools stay
             _log.warning("the tool %r of the tool source %r is left out: %s", entry.name, kept.name, error)
             self._note(f"tool {entry.name}", f"that of the tool source {kept.name!r} is left out: {error}")
             return False
@@ -248,6 +261,12 @@ def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem
             problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
     registry.problems.extend(problems)
     return problems
+
+
+def _checked(entry: ToolEntry) -> ToolEntry:
+    if not isinstance(entry, ToolEntry):
+        raise RegistrationError(f"expected toolcrib.ToolEntry objects, got {entry!r}")
+    return entry
 
 
 def _finish(coroutine: Coroutine[object, object, None]) -> None:

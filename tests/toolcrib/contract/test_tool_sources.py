@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,6 +48,31 @@ class Far:
 class AtOnce(Far):
     async def start(self, changed: Callable[[], None]) -> None:
         self.log.append("start")
+
+
+class RaisingSource(Far):
+    error: BaseException | None = None
+
+    def tools(self) -> Sequence[ToolEntry]:
+        if self.error is not None:
+            raise self.error
+        return super().tools()
+
+
+class HangingSource(Far):
+    """While ``hangs``, ``tools`` waits for ``go_on`` and then returns what it had when it was called."""
+
+    def __init__(self, *entries: ToolEntry) -> None:
+        super().__init__(*entries)
+        self.hangs = False
+        self.is_asked, self.go_on = threading.Event(), threading.Event()
+
+    def tools(self) -> Sequence[ToolEntry]:
+        entries = list(self.entries)
+        if self.hangs:
+            self.is_asked.set()
+            assert self.go_on.wait(30)
+        return entries
 
 
 def test_a_source_adds_and_removes_tools_while_it_runs() -> None:
@@ -103,6 +129,58 @@ def test_tools_that_can_t_be_had_are_gone(caplog: pytest.LogCaptureFixture) -> N
         far.changed()
     assert registry.names() == []
     assert [problem.reason for problem in registry.problems] == ["its tools are missing: RuntimeError: lost"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("odd")])
+def test_a_source_that_would_end_the_program_only_loses_its_tools(error: BaseException) -> None:
+    registry, far = ToolRegistry(), RaisingSource(made("one"))
+    sources = ToolSources(registry)
+    sources.add("near", Far(made("two")))
+    sources.add("far", far)
+    for name in ("near", "far"):
+        asyncio.run(sources.start(name))
+    far.error = error
+    far.changed()
+    assert registry.names() == ["two"]
+    assert registry.problems[0].reason == f"its tools are missing: {type(error).__name__}: {error}"
+    far.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        far.changed()
+
+
+@pytest.mark.parametrize("odd", [object(), None, "one"])
+def test_what_is_no_entry_is_no_tool(odd: Any) -> None:
+    registry, far = ToolRegistry(), Far(made("one"), odd)
+    sources = ToolSources(registry)
+    sources.add("far", far)
+    asyncio.run(sources.start("far"))
+    assert registry.names() == []
+    assert "expected toolcrib.ToolEntry objects, got" in registry.problems[0].reason
+
+
+def test_a_source_that_hangs_holds_up_no_other_and_its_late_answer_counts_no_more() -> None:
+    registry, far, near = ToolRegistry(), HangingSource(made("old")), Far(made("two"))
+    sources = ToolSources(registry)
+    for name, source in (("far", far), ("near", near)):
+        sources.add(name, source)
+        asyncio.run(sources.start(name))
+    far.hangs = True
+    thread = threading.Thread(target=far.changed, daemon=True)
+    thread.start()
+    assert far.is_asked.wait(10)
+    near.entries.append(made("three"))
+    other = threading.Thread(target=near.changed, daemon=True)
+    other.start()
+    other.join(10)
+    assert registry.names() == ["old", "two", "three"]
+    far.hangs, far.entries = False, [made("new")]
+    far.changed()
+    assert registry.names() == ["two", "three", "new"]
+    far.go_on.set()
+    thread.join(10)
+    assert registry.names() == ["two", "three", "new"]
+    asyncio.run(sources.stop("far"))
+    assert registry.names() == ["two", "three"]
 
 
 def test_no_tool_of_another_is_replaced() -> None:
