@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar, get_args
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
+from toolcrib.contract.available import let_pass
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.display import NO_DISPLAY, LineStyle, ShownLine, ToolDisplay
 from toolcrib.contract.errors import ToolcribError
@@ -49,7 +50,8 @@ def from_row(function: Callable[[Mapping[str, Json]], T | None] | None, given: o
     try:
         found = function(given)
         return None if found is None else shape(found)
-    except Exception as error:  # noqa: BLE001 - a plugin's function: the call is shown even if it fails
+    except BaseException as error:  # noqa: BLE001 - a plugin's function: the call is shown even if it fails
+        let_pass(error)
         _log.warning("a call is shown as any other: %s of its tool failed: %s: %s", function, type(error).__name__, error)
         return None
 

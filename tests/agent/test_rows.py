@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,19 @@ def test_a_function_of_a_row_that_fails_has_it_shown_as_any_other(session: Any) 
     display, executed = session.display("odder"), session.call("odder", {"note": "a.md"})
     (row,) = finished_rows(executed, display, 1, 80, whole=False, timed=False)
     assert plain(row) == "🔧 odder  a.md  fine  #1"
+
+
+def test_a_function_of_a_row_that_exits_has_it_shown_as_any_other(session: Any) -> None:
+    def leave(given: Any) -> Any:
+        sys.exit(3)
+
+    executed, display = (
+        session.call("poke", {"note": "a.md"}),
+        ToolDisplay(subject=leave, below=leave, outcome=leave, result=leave),
+    )
+    assert call_words(executed.call, display, 80) == "🔧 poke a.md"
+    assert [plain(row) for row in finished_rows(executed, display, 1, 80, whole=False, timed=False)] == ["🔧 poke  a.md  ok  #1"]
+    assert whole_of(executed, display) == whole_of(executed, ToolDisplay())
 
 
 def test_modes_that_ask_about_changes_go_by_the_row(session: Any) -> None:
