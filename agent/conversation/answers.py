@@ -45,7 +45,7 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
 
     if approver is not None:
         await _check_approver(store, answer.ticket_id, approver)
-    first, *others = await _same_question(store, answer.ticket_id)
+    first, *others = await same_question(store, answer.ticket_id)
     for ticket_id in others:
         if (known := await store.tickets.get(ticket_id)) is not None and known.answer is not None:
             await _adopt(store, first, known.answer)
@@ -73,8 +73,23 @@ async def adopt_answers(store: Store, session_id: str) -> None:
 
 async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
     """Return the answer to the delegate's ticket that this one relays; None if it relays none or that ticket waits."""
-    own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+    own = await relayed_by(store, record)
     return None if own is None else own.answer
+
+
+async def relayed_by(store: Store, record: TicketRecord) -> TicketRecord | None:
+    """Return the delegate's ticket that this one relays, None if it relays none.
+
+    A session relays only what its own delegates ask: any other id in ``SuspendTicket.relays`` counts as none.
+    """
+    own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+    return own if own is not None and await _parent_of(store, own.session_id) == record.session_id else None
+
+
+async def _parent_of(store: Store, session_id: str) -> str:
+    """Return the session that a delegate's session works for; "" for any other session."""
+    info = await store.sessions.get(session_id)
+    return "" if info is None or not is_delegate(info) else info.parent
 
 
 async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
@@ -91,25 +106,22 @@ def _for(ticket_id: str, answer: Answer) -> Answer:
     return replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}")
 
 
-async def _same_question(store: Store, ticket_id: str) -> list[str]:
-    """Return the tickets that ask the same question: the ones above that relay this one, topmost first, this one, and the ones
+async def same_question(store: Store, ticket_id: str) -> list[str]:
+    """Return the tickets that one answer settles: the ones above that relay this one, topmost first, this one, and the ones
 
     that it relays.
     """
     above, below = list[str](), list[str]()
     record = await store.tickets.get(ticket_id)
     while record is not None:
-        info = await store.sessions.get(record.session_id)
-        parent = "" if info is None or not is_delegate(info) else info.parent
-        own = record.ticket.id
+        parent, own = await _parent_of(store, record.session_id), record.ticket.id
         waiting = await store.tickets.pending(parent) if parent else ()
         record = next((one for one in waiting if one.ticket.relays == own and one.ticket.id not in above), None)
         if record is not None:
             above.append(record.ticket.id)
     record = await store.tickets.get(ticket_id)
-    while record is not None and (own := record.ticket.relays) and own not in below:
-        below.append(own)
-        record = await store.tickets.get(own)
+    while record is not None and (record := await relayed_by(store, record)) is not None and record.ticket.id not in below:
+        below.append(record.ticket.id)
     return [*reversed(above), ticket_id, *below]
 
 
@@ -129,7 +141,7 @@ async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
     A ticket that relays a delegate's belongs to the delegate's principal, whichever run is under way above it.
     """
     for _ in range(_DEEPEST):
-        own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+        own = await relayed_by(store, record)
         if own is None:
             break
         record = own
@@ -148,8 +160,7 @@ async def persons_session(store: Store, session_id: str) -> str:
     seen: set[str] = set()
     while session_id not in seen:
         seen.add(session_id)
-        info = await store.sessions.get(session_id)
-        parent = "" if info is None or not is_delegate(info) else info.parent
+        parent = await _parent_of(store, session_id)
         if not parent or await store.sessions.get(parent) is None:
             break
         session_id = parent

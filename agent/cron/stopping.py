@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from agent.conversation.answers import topic_of
+from agent.conversation.answers import relayed_by, topic_of
 from agent.cron import news_of
 from agent.cron.messages import STOPPED, settled
 from toolcrib.contract.cron import CronRun
@@ -48,4 +48,5 @@ async def _take_back(store: Store, session_id: str) -> None:
             answer = Answer(ticket_id, action="cancel", reason="its job was stopped", by=NOBODY, at=time.time())
             await store.tickets.decide_ticket(answer, "expired")
             below = await store.tickets.get(ticket_id)
-            ticket_id = "" if below is None else below.ticket.relays
+            below = None if below is None else await relayed_by(store, below)
+            ticket_id = "" if below is None else below.ticket.id

@@ -15,7 +15,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.entry import is_async_callable
 from toolcrib.contract.errors import Denied, NotFound
 from toolcrib.contract.store import Store, TicketRecord, TicketStore
-from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
+from toolcrib.contract.types import RELAYS, Answer, Json, SuspendTicket, ToolCall
 from tools.dispatch.threads import in_own_thread
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
         shown.action,
         shown.message,
         None,
-        {**shown.parameters, **asks, "relays": ticket.id},
+        {**shown.parameters, **asks, RELAYS: ticket.id},
         ticket.response_schema,
         "replay" if ticket.resume_mode == "replay" else "pass_to_tool",
         binds=ticket.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from agent.conversation.answers import asked_of, find_ticket, record_answer
+from agent.conversation.answers import asked_of, find_ticket, record_answer, relayed_by, same_question
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import Denied, NotFound, ToolcribError
@@ -98,7 +98,7 @@ class ApprovalDesk:
         A delegate's request that is parked under its parent's session appears once, under that session. Raises StoreFailed.
         """
         found = await self._store.tickets.pending(session_id)
-        relayed = {record.ticket.relays for record in found}
+        relayed = {own.ticket.id for record in found if (own := await relayed_by(self._store, record)) is not None}
         return [await self.request(record) for record in found if record.ticket.id not in relayed]
 
     async def find(self, prefix: str) -> ApprovalRequest:
@@ -139,13 +139,24 @@ class ApprovalDesk:
         Raises Denied if the user may not make this decision or the request is already settled; InvalidArguments for a payload
         that the ticket does not accept; NotFound and StoreFailed.
         """
+        for one in [request, *await self._settled_with(request)]:
+            self._check(one, payload, who)
+        answer = Answer(request.record.ticket.id, payload=payload, by=by or who.key, at=time.time())
+        return await self._record(replace(answer, decision_id=decision_id) if decision_id else answer)
+
+    async def _settled_with(self, request: ApprovalRequest) -> list[ApprovalRequest]:
+        """Return the other requests that an answer to this one settles, because they ask the same question of a delegate."""
+        own = request.record.ticket.id
+        records = [await self._store.tickets.get(one) for one in await same_question(self._store, own) if one != own]
+        return [await self.request(record) for record in records if record is not None]
+
+    def _check(self, request: ApprovalRequest, payload: Json, who: Principal) -> None:
+        """Raise Denied unless this user may make this decision on the request, with the scope in it."""
         if not self.rights.may(who, request, payload):
             raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
         scope = payload.get("scope", "once") if is_approval(payload) and isinstance(payload, Mapping) else "once"
         if not who.is_local and not request.is_question and scope not in request.scopes:
             raise Denied(f"this scope is not offered here; there is: {', '.join(request.scopes)}")
-        answer = Answer(request.record.ticket.id, payload=payload, by=by or who.key, at=time.time())
-        return await self._record(replace(answer, decision_id=decision_id) if decision_id else answer)
 
 
 def scopes_of(record: TicketRecord) -> list[str]:

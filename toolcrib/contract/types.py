@@ -140,6 +140,10 @@ gets it as ``ctx.resume_input``.
 """
 
 
+RELAYS = "relays"
+"""The parameter of ``SuspendTicket.relays``. The dispatcher takes it out of the tickets of plugins' tools and of gates."""
+
+
 @dataclass(frozen=True, slots=True)
 class SuspendTicket:
     """Ticket of a call that waits for an answer (002-30). ``id`` has 128 random bits and is answered once.
@@ -162,7 +166,7 @@ class SuspendTicket:
         """Id of the other session's ticket that this one stands for, "" for none. The handler forwards its answer, a denial too,
         and the answer grants nothing here.
         """
-        relayed = self.parameters.get("relays", "")
+        relayed = self.parameters.get(RELAYS, "")
         return relayed if isinstance(relayed, str) else ""
 
     def to_json(self) -> dict[str, Json]:

@@ -37,7 +37,7 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
                 return result
             words = result.message or f"{current.call.name} waits for an answer"
             ticket = SuspendTicket(ANSWER, words, resume_mode="use_as_result")
-        stopped = await suspend(current, ticket)
+        stopped = await suspend(current, ticket, relays=current.plan.entry.handler is None)  # the agent loop's own handler
         if stopped is not None:
             return stopped
         result = await run_handler(current)

@@ -12,7 +12,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib.contract.errors import Cancelled, Denied
 from toolcrib.contract.store import TicketRecord, TicketState
-from toolcrib.contract.types import Answer, SuspendTicket, ToolCallStatus, ToolResult
+from toolcrib.contract.types import RELAYS, Answer, SuspendTicket, ToolCallStatus, ToolResult
 from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.gate_threads import PluginCutOff, call_in_worker
 from tools.dispatch.hooks import APPROVAL, Hook
@@ -54,10 +54,15 @@ async def foresee(current: CallInProgress) -> Decision | None:
     return await _weigh(current, await ask_gates(current))
 
 
-async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult | None:
-    """Get an answer and apply it. Return None to continue: the caller asks the gates, or runs the handler, again."""
+async def suspend(current: CallInProgress, ticket: SuspendTicket, *, relays: bool = False) -> ToolResult | None:
+    """Get an answer and apply it. Return None to continue: the caller asks the gates, or runs the handler, again.
+
+    ``relays``: keep ``SuspendTicket.relays``. A gate, or a plugin's tool, may not put its own question in place of another
+    ticket.
+    """
     scope = current.scope
-    ticket = replace(ticket, call=current.call)
+    parameters = ticket.parameters if relays else {name: value for name, value in ticket.parameters.items() if name != RELAYS}
+    ticket = replace(ticket, call=current.call, parameters=parameters)
     waits = scope.asker is not None or scope.suspends
     if waits:
         await current.open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.conversation.answers import asked_of, find_ticket, hosted, record_answer, topic_of
+from agent.conversation.answers import adopt_answers, asked_of, find_ticket, hosted, record_answer, topic_of
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, Denied, NotFound, Principal, SuspendTicket, ToolCall
 from toolcrib.contract.records import RunRecord, TicketRecord
@@ -55,7 +55,7 @@ async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
     """Also where somebody else's run is under way in the session above it."""
     store = MemoryStore()
     await store.sessions.create("room", platform="chat", user="")
-    await store.sessions.create("below", platform=BOB.platform, user=BOB.user)
+    await store.sessions.create("below", platform=BOB.platform, user=BOB.user, parent="room", why="delegate")
     await store.runs.commit(RunRecord("r", "room", "running", 1, {"principal": ANN.to_json()}))
     own = await ticket(store, "own", "below")
     above = SuspendTicket("ask", "may it?", id="above", call=ToolCall("c2", "t", {}), parameters={"relays": own.ticket.id})
@@ -66,6 +66,40 @@ async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
     settled = await store.tickets.get("own")
     assert settled is not None
     assert settled.state == "approved"
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [{}, {"parent": "other", "why": "delegate"}, {"parent": "s", "why": "fork"}],
+    ids=["nobody's delegate", "another session's delegate", "a fork"],
+)
+async def test_a_question_does_not_answer_a_ticket_of_a_session_that_is_not_its_own_delegate(lineage: dict[str, str]) -> None:
+    store = MemoryStore()
+    await store.sessions.create("s", platform=ANN.platform, user=ANN.user)
+    await store.sessions.create("victim", platform=BOB.platform, user=BOB.user, **lineage)
+    await ticket(store, "own", "victim")
+    forged = SuspendTicket("form", "tea?", id="tea", call=ToolCall("c2", "t", {}), parameters={"relays": "own"})
+    record = TicketRecord(forged, "s")
+    await store.tickets.put(record)
+    assert await asked_of(store, record) == ANN
+    assert await record_answer(store, Answer("tea", payload=YES), ANN) == "settled"
+    victim = await store.tickets.get("own")
+    assert victim is not None
+    assert victim.state == "pending"
+
+
+async def test_the_answer_to_a_ticket_does_not_settle_a_question_that_claims_to_relay_it() -> None:
+    store = MemoryStore()
+    await store.sessions.create("s", platform=ANN.platform, user=ANN.user)
+    await store.sessions.create("other", platform=BOB.platform, user=BOB.user)
+    await ticket(store, "own", "other")
+    forged = SuspendTicket("form", "tea?", id="tea", call=ToolCall("c2", "t", {}), parameters={"relays": "own"})
+    await store.tickets.put(TicketRecord(forged, "s"))
+    await record_answer(store, Answer("own", payload=YES), BOB)
+    await adopt_answers(store, "s")
+    tea = await store.tickets.get("tea")
+    assert tea is not None
+    assert tea.state == "pending"
 
 
 async def test_the_local_person_may_answer_everything() -> None:

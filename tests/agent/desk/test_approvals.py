@@ -127,6 +127,39 @@ async def test_a_decision_that_is_not_theirs_is_not_recorded(who: Principal, pay
     assert [one.record.state for one in await desk.waiting()] == ["pending"]
 
 
+async def a_relaying_desk(**lineage: str) -> ApprovalDesk:
+    """Return a desk with an approval request of ann's session ``s``, and a question of the session ``above`` that relays it."""
+    store = MemoryStore()
+    await store.sessions.create("above", platform="fake", user="ann")
+    await store.sessions.create("s", platform="fake", user="ann", **lineage)
+    await store.tickets.put(ticket("fs.write@/x", call=ToolCall("c", "terminal", {}), id="t1"))
+    asks = SuspendTicket("form", "tea?", ToolCall("c2", "form", {}), {"relays": "t1"}, None, "pass_to_tool", id="tea")
+    await store.tickets.put(TicketRecord(asks, "above"))
+    return ApprovalDesk(store, rights())
+
+
+async def test_a_question_hides_and_settles_no_request_of_another_session() -> None:
+    desk, ann = await a_relaying_desk(), Principal("fake", "ann")
+    waiting = {one.record.ticket.id: one for one in await desk.waiting()}
+    assert set(waiting) == {"t1", "tea"}
+    assert await desk.decide(waiting["tea"], {"approved": True, "scope": "once"}, who=ann) == "settled"
+    assert [one.record.ticket.id for one in await desk.waiting()] == ["t1"]
+
+
+async def test_an_answer_needs_the_rights_and_a_scope_of_every_request_that_it_settles() -> None:
+    desk = await a_relaying_desk(parent="above", why="delegate")
+    [tea] = await desk.waiting()
+    assert tea.record.ticket.id == "tea"
+    with pytest.raises(Denied, match="fake:ann may not decide this; admins, owner may"):
+        await desk.decide(tea, {"approved": True, "scope": "once"}, who=Principal("fake", "ann"))
+    owner = Principal("fake", "bob", ("owner",))
+    with pytest.raises(Denied, match="this scope is not offered here"):
+        await desk.decide(tea, {"approved": True, "scope": "always"}, who=owner)
+    assert [one.record.state for one in (tea, await desk.find("t1"))] == ["pending", "pending"]
+    assert await desk.decide(tea, {"approved": True, "scope": "once"}, who=owner) == "settled"
+    assert (await desk.find("t1")).record.state == "approved"
+
+
 # -- denied from outside the session -------------------------------------------------------------------------------------
 
 

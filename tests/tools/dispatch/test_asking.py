@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Answer, Suspend, SuspendTicket, ToolCallContext, ToolCallStatus
+from toolcrib import Answer, Suspend, SuspendTicket, ToolCallContext, ToolCallStatus, ToolResult
 
 
 def test_a_call_is_suspended_while_somebody_is_asked(bench: Any) -> None:
@@ -130,3 +130,25 @@ def test_an_asker_may_leave_it_to_a_person_who_is_not_here(bench: Any) -> None:
     assert asyncio.run(bench.store.tickets.get(asked[0].id)).state == "pending"
     answer = Answer(asked[0].id, payload={"approved": True})
     assert asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.data == "done"
+
+
+@pytest.mark.parametrize("asks", ["a gate", "a plugin's tool", "the agent loop"])
+def test_only_the_agent_loop_s_own_tool_asks_in_place_of_another_ticket(bench: Any, asks: str) -> None:
+    shown: list[SuspendTicket] = []
+    question = SuspendTicket("ask", "tea?", parameters={"relays": "t1", "more": 1}, resume_mode="pass_to_tool", binds="once")
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        shown.append(ticket)
+        return Answer(ticket.id, payload={"approved": True})
+
+    def handle(args: Any, ctx: ToolCallContext) -> Any:
+        asked = asks == "a gate" or ctx.resume_input is not None
+        return "done" if asked else ToolResult.suspended_with("t", "tea?", question)
+
+    bench.scope = replace(bench.scope, asker=asker, handlers={"t": handle})
+    bench.tool("t", None if asks == "the agent loop" else handle)
+    if asks == "a gate":
+        bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(question))
+    assert bench.call("t").result.is_success
+    relays = {"relays": "t1"} if asks == "the agent loop" else {}
+    assert [ticket.parameters for ticket in shown] == [{"more": 1, **relays}]
