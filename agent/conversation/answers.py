@@ -131,7 +131,7 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
         return
     record = await store.tickets.get(ticket_id)
     asked = None if record is None else await asked_of(store, record)
-    if asked is None or asked.key != approver.key:
+    if asked is None or not approver.user or asked.key != approver.key:
         raise Denied(f"the ticket {ticket_id[:12]} was put to somebody else")
 
 

@@ -42,9 +42,9 @@ class ApprovalRequest:
         return scopes_of(self.record)
 
     def is_for(self, who: Principal) -> bool:
-        """Return whether the request's run belongs to this user."""
-        asked = self.asked
-        return asked is not None and (asked.platform, asked.person) == (who.platform, who.person)
+        """Return whether the request's run belongs to this user. Only the local user needs no user id."""
+        asked, is_known = self.asked, bool(who.person) or who.is_local
+        return is_known and asked is not None and (asked.platform, asked.person) == (who.platform, who.person)
 
 
 class ApprovalRights:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.answers import record_answer
 from agent.desk.approvals import ApprovalDesk, ApprovalRequest, ApprovalRights
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
@@ -125,6 +126,29 @@ async def test_a_decision_that_is_not_theirs_is_not_recorded(who: Principal, pay
     with pytest.raises(Denied):
         await desk.decide(request, payload, who=who)
     assert [one.record.state for one in await desk.waiting()] == ["pending"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "mode"), [({"approved": False}, "replay"), ("tea", "pass_to_tool"), ({"approved": False}, "pass_to_tool")]
+)
+async def test_a_principal_without_a_user_decides_nothing(payload: Any, mode: Any) -> None:
+    """Two users without ids are not the same user."""
+    store, nobody = MemoryStore(), Principal("page")
+    await store.sessions.create("s", platform="page", user="")
+    await store.tickets.put(ticket(call=ToolCall("c", "t", {}), id="t1", resume_mode=mode))
+    desk = ApprovalDesk(store, rights())
+    [request] = await desk.waiting()
+    assert request.asked == nobody
+    assert not request.is_for(nobody)
+    with pytest.raises(Denied, match="may not decide this"):
+        await desk.decide(request, payload, who=nobody)
+    with pytest.raises(Denied, match="put to"):
+        await record_answer(store, Answer("t1", payload=payload), nobody)
+    assert len(await desk.waiting()) == 1
+
+
+def test_a_request_of_the_local_user_is_for_the_local_user() -> None:
+    assert ApprovalRequest(ticket(), LOCAL).is_for(LOCAL)
 
 
 async def a_relaying_desk(**lineage: str) -> ApprovalDesk:
