@@ -133,7 +133,7 @@ class Backend:
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment, by the settings and with what its row's opener gets. Raises EnvironmentFailed."""
+        """Open an environment, by its settings and the extra arguments that its row names. Raises EnvironmentFailed."""
         gets = {name: getattr(opening, name) for name in row_of(self.kind).gets}
         return open_environment(self.kind, cwd=opening.cwd or opening.start, **self.options, **gets)
 

@@ -20,7 +20,7 @@ ORDER = "order"
 """Key of a delegate's task, as agent.delegates.task writes it."""
 
 BOUNDS = "bounds"
-"""Key of the only tools that others than the local user have in a session, as the service that hosts it last opened it."""
+"""Key of the only tools that users other than the local one have in a session, as its host last opened it."""
 IMPORTED = "imported"
 """Key of the source of an imported session: toolcrib, or another tool's name.
 

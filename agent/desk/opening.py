@@ -100,7 +100,7 @@ def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None
 
 
 def _bounds(wanted: SessionRequest, names: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the entry of the bounds of a session: those of this request, or if it resumes the session those that it had."""
+    """Return the entry of a session's bounds: the request's, or its earlier ones if the request resumes it."""
     if wanted.without or wanted.within is not None:
         return {BOUNDS: " ".join(names)}
     return {BOUNDS: before[BOUNDS]} if wanted.resume and BOUNDS in before else {}
