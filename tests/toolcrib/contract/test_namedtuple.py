@@ -58,7 +58,7 @@ def test_it_is_a_tuple_with_names() -> None:
     assert hash(pair) == hash((1, "two"))
     assert repr(pair) == "Pair(first=1, second='two')"
     assert (Pair.__name__, Pair.__qualname__, Pair.__module__) == ("Pair", "Pair", __name__)
-    assert Pair.__doc__ == "One with a default and methods."
+    assert Pair.__doc__ == "A tuple with a default and methods."
     assert typing.get_type_hints(Pair) == {"first": int, "second": str}
     match pair:
         case Pair(a, second=b):
