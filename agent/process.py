@@ -26,6 +26,7 @@ from toolcrib.contract.context import LOCAL_PLATFORMS
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import PluginError
+from toolcrib.contract.regex import Regex
 from toolcrib.contract.registry import ToolRegistry, registry
 from toolcrib.contract.store import SessionInfo, Store
 from toolcrib.contract.tool_sources import ToolSources
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # imports for type checking, and of modules that only some us
     from toolcrib.contract.chat import Platform
     from tools.dispatch.pipeline import Dispatcher
 
+_BACKEND_NAME = Regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: most of them are the local user's."""
 
@@ -244,7 +246,9 @@ class Crib:
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:
             raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
-        if name in BUILT_IN:  # otherwise sessions would run in another place than users expect
+        if not _BACKEND_NAME.fullmatch(name):
+            raise PluginError(f"the backend {name!r} can't be named so: use letters, digits, '.', '_' and '-'")
+        if name.casefold() in BUILT_IN:  # otherwise sessions would run in another place than users expect
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
         must_open("backend", name, factory)
         once(self._factories, "backend", name, factory)
@@ -252,9 +256,13 @@ class Crib:
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
         from agent.providers.rows import MANUAL, PROVIDERS
+        from agent.providers.vendor import Vendor
 
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
+        [key] = Vendor.of_plugin(name).keys
+        if any(key in one.vendor.keys for one in PROVIDERS.values()):
+            raise PluginError(f"the provider {name!r} would get the key of another vendor, {key}; choose another name")
         must_open("provider", name, factory)
         once(self.providers, "provider", name, factory)
 

@@ -255,15 +255,18 @@ class Workspace:
     ) -> Callable[[Principal], None]:
         """Return a function that prepares the session for each run: the tools of the run's principal, and the current policy.
 
-        ``within`` are the only tools that the session may ever have, ``others`` those in runs for others than the local user.
+        ``within`` are the only tools that the session may ever have, as they are now: a tool that its source replaces by one of
+        another kind is none of them. ``others`` are those in runs for users other than the local one.
         """
         scope = session.scope
+        natures = {name: self._nature(name) for name in within or ()}
         now, known = scope.identity.principal, self._crib.sources.generation
 
         def granted(principal: Principal) -> list[str]:
             names = self.granted(principal.platform, enabled, disabled, principal.person)
             bounds = [one for one in (within, None if principal.is_local else others) if one is not None]
-            return [name for name in names if all(name in bound for bound in bounds)]
+            names = [name for name in names if all(name in bound for bound in bounds)]
+            return [name for name in names if within is None or self._nature(name) == natures[name]]
 
         def fit(principal: Principal) -> None:
             nonlocal now, known
@@ -283,6 +286,11 @@ class Workspace:
                 scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
 
         return fit
+
+    def _nature(self, name: str) -> tuple[str, str, str] | None:
+        """Return the kind, the toolset and the module of a tool, None if there is none."""
+        entry = self.registry.get(name)
+        return None if entry is None else (entry.kind, entry.toolset, entry.module)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -154,8 +154,8 @@ class ApprovalDesk:
         """Raise Denied unless this user may make this decision on the request, with the scope in it."""
         if not self.rights.may(who, request, payload):
             raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
-        scope = payload.get("scope", "once") if is_approval(payload) and isinstance(payload, Mapping) else "once"
-        if not who.is_local and not request.is_question and scope not in request.scopes:
+        approves = isinstance(payload, Mapping) and bool(payload.get("approved")) and not request.is_question
+        if approves and not who.is_local and payload.get("scope", "once") not in request.scopes:
             raise Denied(f"this scope is not offered here; there is: {', '.join(request.scopes)}")
 
 
@@ -168,8 +168,3 @@ def scopes_of(record: TicketRecord) -> list[str]:
 def is_denial(payload: Json) -> bool:
     """Return whether a decision denies a call."""
     return isinstance(payload, Mapping) and payload.get("approved") is False
-
-
-def is_approval(payload: Json) -> bool:
-    """Return whether a decision approves a call."""
-    return isinstance(payload, Mapping) and bool(payload.get("approved"))

@@ -90,24 +90,22 @@ def assemble_line(
     sender = messages.MessageSender(store, lambda: crib.config, redact, quotas.why_over)
     handlers: dict[str, Handler] = {messages.TOOL: sender, **({TOOL: files.handle} if traits.max_file_bytes else {})}
     requests = ChatRequests(crib, name, config, choice=choice, chats=chats, handlers=handlers, admits=quotas.admit)
-    manager = HostedSessions(
-        crib,
-        platform=name,
-        request=requests.request,
-        is_left=chats.is_left,
-        may_go_on=held.wait,
-        watch=listener.watch,
-        done=listener.done,
-        most=crib.config.gateway.sessions,
-        prepare=prepare,
-    )
+    manager = _sessions(crib, name, requests, held, listener, prepare)
     rooms = Rooms(name, store, config, requests, manager)
     approvals = ApprovalDesk(store, ApprovalRights(lambda: crib.config.gateway.approvers), manager.answer)
     deciders = Deciders(name, store, admission, approvals.rights)
     questions = ChatQuestions(name, store, outbox, approvals, deciders, traits)
-    owners, typing = partial(is_owners, store), platform.typing if isinstance(platform, ShowsTyping) else None
-    read = (questions, files, chats.chat_of, manager.run_id, owners)
-    replies = Replies(outbox, *read, traits.max_chars, streams=config.streams, typing=typing)
+    replies = Replies(
+        outbox,
+        questions,
+        files,
+        chats.chat_of,
+        manager.run_id,
+        partial(is_owners, store),
+        traits.max_chars,
+        streams=config.streams,
+        typing=platform.typing if isinstance(platform, ShowsTyping) else None,
+    )
     commands = ChatCommands(rooms, questions, manager, status, crib.slash, redact, replies.withdraw)
     media = Media(platform, manager.opened)
     mailbox = Mailbox(
@@ -123,4 +121,26 @@ def assemble_line(
         jobs=ChatJobs(name, store, lambda: crib.config, questions, LongTexts(outbox, files, traits.max_chars)),
         replies=replies,
         mailbox=mailbox,
+    )
+
+
+def _sessions(
+    crib: Crib,
+    name: str,
+    requests: ChatRequests,
+    held: HeldChats,
+    listener: LineListener,
+    prepare: Callable[[Session], None],
+) -> HostedSessions:
+    """Return the host of the sessions of a platform's chats."""
+    return HostedSessions(
+        crib,
+        platform=name,
+        request=requests.request,
+        is_left=requests.chats.is_left,
+        may_go_on=held.wait,
+        watch=listener.watch,
+        done=listener.done,
+        most=crib.config.gateway.sessions,
+        prepare=prepare,
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
     from agent.workspace import Workspace
+    from toolcrib.contract.store import SessionInfo
 
 _MAX_TURNS = 50
 _PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
@@ -83,7 +84,8 @@ class ChatRequests:
         chat, user = chat_of(record.body["chat"]), str(record.body["user"])
         if self.chats.known(session_id) is None:
             self.chats.add(session_id, chat)
-        here, never = self.place_of(chat, tuple(record.body["roles"]))
+        info = await self._crib.store.sessions.get(session_id)
+        here, never = self.place_of(chat, tuple(record.body["roles"]), info)
         no_place = PROMPT_WITHOUT_PLACE if never else ""
         return SessionRequest(
             platform=self._platform,
@@ -101,12 +103,16 @@ class ChatRequests:
             admits=self._admits,
         )
 
-    def place_of(self, chat: Chat, roles: Collection[str]) -> tuple[Workspace, frozenset[str]]:
-        """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles."""
+    def place_of(self, chat: Chat, roles: Collection[str], info: SessionInfo | None = None) -> tuple[Workspace, frozenset[str]]:
+        """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles.
+
+        A stored session, ``info``, may run in another backend than a new one. Raises ConfigError, and ToolcribError if that
+        backend is unavailable.
+        """
         folder = self.folder(chat)
         here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
         owners = not chat.is_group and OWNER in roles
-        is_safe = here.backends.get(self._config.backend).row.is_contained
+        is_safe = here.location(self._config.backend, info=info).backend.row.is_contained
         return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
 
     def folder(self, chat: Chat) -> Path:
@@ -135,7 +141,8 @@ class ChatRequests:
         record, chat = await self._mail.chat_of(session_id), await self.chats.chat_of(session_id)
         if record is None or chat is None:
             return ""
-        if not self.place_of(chat, tuple(record.body["roles"]))[1]:
+        info = await self._crib.store.sessions.get(session_id)
+        if not self.place_of(chat, tuple(record.body["roles"]), info)[1]:
             return ""
         whose = "a group" if chat.is_group else "not the owner's chat"
         key = f"platforms.{self._platform}"

@@ -108,7 +108,7 @@ def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping
     if name == MANUAL:
         return ModelTarget(MANUAL, None)
     provider = PROVIDERS.get(name)
-    vendor = provider.vendor if provider is not None else _plugin_vendor(name)
+    vendor = provider.vendor if provider is not None else Vendor.of_plugin(name)
     server = _server(configured, name, vendor, environ)
     if provider is None and not (wanted.base_url or server.base_url or _own_server(name, environ)):
         key_env = wanted.api_key_env or server.api_key_env or vendor.key_in(environ)
@@ -184,17 +184,12 @@ def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mappin
 
 
 def _own_server(name: str, environ: Mapping[str, str]) -> str:
-    vendor = PROVIDERS[name].vendor if name in PROVIDERS else _plugin_vendor(name)
+    vendor = PROVIDERS[name].vendor if name in PROVIDERS else Vendor.of_plugin(name)
     return environ.get(f"{vendor.prefix}_BASE_URL", "").strip()
 
 
 def _named(vendor: Vendor, environ: Mapping[str, str]) -> bool:
     return vendor.key_in(environ) is not None or bool(environ.get(f"{vendor.prefix}_BASE_URL", "").strip())
-
-
-def _plugin_vendor(name: str) -> Vendor:
-    """Return the variables of a plugin's provider: HELLO_BASE_URL, HELLO_MODEL, HELLO_API_KEY."""
-    return Vendor("".join(letter if letter.isalnum() else "_" for letter in name).upper(), "")
 
 
 def _host(url: str) -> str | None:

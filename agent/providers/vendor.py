@@ -22,10 +22,19 @@ class Vendor:
     more_keys: tuple[str, ...] = ()
     title: str = ""
 
+    @classmethod
+    def of_plugin(cls, name: str) -> Vendor:
+        """Return the vendor of a plugin's provider: HELLO_BASE_URL, HELLO_MODEL and HELLO_API_KEY for ``hello``."""
+        return cls("".join(letter if letter.isalnum() else "_" for letter in name).upper(), "")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The variables that may hold its key."""
+        return (f"{self.prefix}_API_KEY", *self.more_keys)
+
     def key_in(self, environ: Mapping[str, str]) -> str | None:
         """Return the variable that holds its key, or None."""
-        names = (f"{self.prefix}_API_KEY", *self.more_keys)
-        return next((name for name in names if environ.get(name, "").strip()), None)
+        return next((name for name in self.keys if environ.get(name, "").strip()), None)
 
 
 OPENAI = Vendor("OPENAI", "https://api.openai.com/v1", title="OpenAI")

@@ -432,6 +432,35 @@ def test_no_plugin_takes_a_platform_of_toolcribs_own(tmp_path: Path, folders: Ca
         assert crib.platforms == {}
 
 
+@pytest.mark.parametrize(
+    ("hook", "name", "problem"),
+    [
+        ("environment", "docker", "the backend 'docker' is toolcrib's own; choose another name"),
+        ("environment", "Docker", "the backend 'Docker' is toolcrib's own; choose another name"),
+        ("environment", " docker", "the backend ' docker' can't be named so: use letters, digits, '.', '_' and '-'"),
+        (
+            "environment",
+            "local:workspace",
+            "the backend 'local:workspace' can't be named so: use letters, digits, '.', '_' and '-'",
+        ),
+        ("provider", "chat", "the provider 'chat' is toolcrib's own; choose another name"),
+        ("provider", "OpenAI", "the provider 'OpenAI' would get the key of another vendor, OPENAI_API_KEY; choose another name"),
+        ("provider", "google", "the provider 'google' would get the key of another vendor, GOOGLE_API_KEY; choose another name"),
+        ("provider", "hello", ""),
+    ],
+)
+def test_no_plugin_takes_a_name_that_could_pass_for_another(
+    folders: Callable[[str], Path], hook: str, name: str, problem: str
+) -> None:
+    folder = configure("plugins: {enabled: [mine]}\n").parent / "plugins"
+    folder.mkdir()
+    (folder / "mine.py").write_text(
+        f"from toolcrib import hookimpl\n@hookimpl\ndef register_{hook}(add):\n    add({name!r}, lambda **given: None)\n"
+    )
+    with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
+        assert [info.error for info in crib.plugins] == [problem]
+
+
 def test_sessions_of_a_plugins_platform_get_a_chats_tools(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     with_plugin(tmp_path)
     with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:

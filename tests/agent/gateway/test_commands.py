@@ -253,6 +253,20 @@ async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_p
         take_back()
 
 
+async def test_a_session_in_an_uncontained_backend_gets_no_place_by_another_default(house: House) -> None:
+    """It still runs in the backend in which it began."""
+    own = OWNED.replace("    allow_local: true\n", "    backend: local\n")
+    house.configure(own)
+    chat = Chat("bobs")
+    async with house.gateway():
+        before = await said(house, "/tools", user="bob", chat=chat)
+        assert "terminal" not in before
+    house.configure(own.replace("    backend: local\n", "") + "terminal: {backend: bubblewrap}\n")
+    async with house.gateway():
+        assert await said(house, "/tools", user="bob", chat=chat) == before
+        assert "terminal" in await said(house, "/tools", user="carl", chat=Chat("carls"))
+
+
 @pytest.mark.parametrize("backend", ["", "    backend: bubblewrap\n"])
 async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(house: House, backend: str) -> None:
     house.configure(OWNED.replace("    allow_local: true\n", backend))

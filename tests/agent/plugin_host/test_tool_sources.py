@@ -87,6 +87,19 @@ def names_of(session: Any) -> list[str]:
     return [one["function"]["name"] for one in session.definitions]
 
 
+async def test_a_tool_that_becomes_another_kind_is_outside_of_a_sessions_bounds(crib: Crib) -> None:
+    await crib.start()
+    source, session = bells(crib), await crib.open(platform="api", user="ann", without=["todo"])
+    assert session.outfit is not None
+    assert "small" in session.names
+    source.own.register("small", "bells", {"description": "Ring."}, lambda args: "", kind="execute", effects=lambda args, ctx: ())
+    source.changed()
+    session.outfit(session.opened_for.principal)
+    assert "small" not in session.names
+    assert "small" not in session.scope.granted
+    await session.close()
+
+
 def test_its_tools_are_there_with_the_first_run_and_come_and_go(crib: Crib) -> None:
     async def go() -> None:
         session = await crib.open()
