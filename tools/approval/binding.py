@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
+from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.types import Json, ToolCall
 from tools.contained.outside import judged_in
 from tools.judge.findings import Finding, digestible
@@ -39,9 +40,16 @@ _USUAL_SHOPT = frozenset(
 )
 
 
-def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], files: Mapping[str, str]) -> str:
+def digest(
+    call: ToolCall,
+    ctx: ToolCallContext,
+    findings: Sequence[Finding],
+    files: Mapping[str, str],
+    entry: ToolEntry | None = None,
+) -> str:
     """Return a digest of this tool with these arguments, in this session, with these findings and files (path -> digest).
 
+    It includes what a plugin's tool claims to be, because a plugin may bring another tool with the same name meanwhile.
     It includes all of a shell's state that affects the command's meaning, and nothing that differs between equivalent shells. A
     variable that only one process has, such as PPID, counts if the command names it.
     """
@@ -56,6 +64,8 @@ def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], fi
         "principal": ctx.run_identity.principal.key,
         "findings": [digestible(finding) for finding in findings],
     }
+    if entry is not None and not entry.is_built_in:
+        bound["plugin"] = [entry.module, entry.kind, entry.toolset, entry.schema]
     text = json.dumps(bound, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -228,9 +228,8 @@ class ApprovalGate:
             from tools.approval.differences import differences
 
             changed = await differences(case.entry, ctx.effects, ctx.environment, policy.redact)
-            binds = digest(
-                call, ctx, open_findings, files.digests() if changed is None else {**files.digests(), **changed.digests}
-            )
+            digests = files.digests() if changed is None else {**files.digests(), **changed.digests}
+            binds = digest(call, ctx, open_findings, digests, case.entry)
             answer = ctx.answer_to(binds)
             if answer is None:
                 from tools.approval.ticket import ticket_of

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolcrib import RunIdentity, RunsCommand, ShellState, ToolCall
+from toolcrib import RunIdentity, RunsCommand, ShellState, ToolCall, ToolEntry
 from toolcrib.contract.context import mint_context
 from toolcrib.testing import FakeEnvironment
 from tools.approval.binding import digest
@@ -88,6 +89,25 @@ def of(command: str, **variables: str) -> str:
 def test_a_number_of_one_process_counts_where_the_command_names_it() -> None:
     assert of("kill $PPID", PPID="1") != of("kill $PPID", PPID="2")
     assert of("ls", PPID="1") == of("ls", PPID="2") == of("ls")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_bound"),
+    [
+        ({}, False),
+        ({"kind": "edit"}, True),
+        ({"toolset": "other"}, True),
+        ({"module": "other"}, True),
+        ({"schema": {"name": "deploy", "description": "Deploy to production."}}, True),
+        ({"emoji": "x"}, False),
+    ],
+)
+def test_what_a_plugins_tool_claims_to_be_is_bound(change: dict[str, Any], is_bound: bool) -> None:
+    call = ToolCall("c1", "deploy", {})
+    ctx = mint_context(call, CallScope(identity=RunIdentity("s1"), open_environment=FakeEnvironment))
+    fields: dict[str, Any] = {"name": "deploy", "toolset": "t", "schema": {"name": "deploy"}, "kind": "execute", "module": "mine"}
+    one, other = (ToolEntry(**{"handler": None, "invoke": None, **fields, **more}) for more in ({}, change))
+    assert (digest(call, ctx, [], {}, one) != digest(call, ctx, [], {}, other)) is is_bound
 
 
 def test_the_order_in_which_variables_are_told_does_not_count() -> None:
