@@ -152,7 +152,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 class LastOutput:
-    """Last output of a command, on either stream, for a cancelled one, which has no outcome, and for ``report``.
+    """The last output of a command on either stream: for ``report``, and for a cancelled command, which has no outcome.
 
     Only whole lines are reported, a few times a second: an unfinished line may hold the first half of a secret.
     """

@@ -24,7 +24,7 @@ _FULL = "cannot grow: the disk is full; make room and try again. What it held be
 _UNREADABLE = ("Could not decode to UTF-8", "unsupported file format")
 """Beginnings of errors without a code, which occur only for a damaged file."""
 _A_LITTLE = 64 * 1024
-"""Bytes: the index of the log alone needs half of it."""
+"""Free bytes below which a disk counts as full: the index of the log alone needs half of them."""
 BUSY_SECONDS = 10.0
 """Longest time that another process may keep the file locked."""
 

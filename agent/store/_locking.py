@@ -77,7 +77,7 @@ def _descriptor(path: Path) -> Iterator[int | None]:
 
 
 def _try(descriptor: int, how: int) -> bool:
-    """Return False if another process holds the lock. A file system without such locks works without."""
+    """Take the lock without waiting. Return False if another process holds it, but True if the folder can't be locked."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -48,7 +48,7 @@ def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
         connection.execute("BEGIN")
         (others,) = connection.execute(
             "SELECT count(*) FROM main.sessions JOIN copy.sessions AS copied USING (row) WHERE sessions.id <> copied.id"
-        ).fetchone()  # the store was begun again beside the backup of another store: rows with one number differ
+        ).fetchone()  # the store was begun again beside the backup of another store: rows with the same number differ
         copied = connection.execute("SELECT row, id, messages FROM copy.sessions").fetchall()
         sources = {name: _settle(connection, row, name, messages) for row, name, messages in copied}
         if not others:

@@ -22,7 +22,7 @@ _LARGEST = 65_536
 _PAUSES = (0.002, 0.01, 0.05, 0.2)
 """Seconds before a signal is sent again to a process with a full queue: the system queues few (Linux 10)."""
 _BYE = b"\xff"
-"""Sent to ourselves to stop: no topic, because it is not UTF-8."""
+"""The message that ends our own listener. It cannot be a topic, because it is not UTF-8."""
 
 
 def folder_of(store: Path) -> Path:

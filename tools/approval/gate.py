@@ -1,4 +1,4 @@
-"""The approval gate: ask the user, or refuse, before a call does what needs an approval."""
+"""The approval gate: ask the user about a call that needs an approval, or refuse it, before it runs."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def _approves(answer: Answer) -> bool:
 
 
 def _granted_scope(ticket: SuspendTicket, answer: Answer) -> str:
-    """Return the answer's scope. One that was not offered counts as once."""
+    """Return the answer's scope; ``once`` if the scope was not offered."""
     scope = answer.payload.get("scope", "once")
     return scope if isinstance(scope, str) and scope in ticket.parameters.get("scopes", ()) else "once"
 

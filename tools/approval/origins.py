@@ -120,7 +120,7 @@ class SessionFiles:
         found = self.known(session_id)
         if found is not None:
             return found
-        assert self._store is not None  # noqa: S101 - otherwise it is known
+        assert self._store is not None  # noqa: S101 - without a store, known() has returned a value
         from tools.judge.meaning.value import Taint
 
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the judge loads before the first call
 
 
 class RuleSays(NamedTuple):
-    """The decision of an operator's rule for a tool; ``tool`` is the rule's name or pattern."""
+    """The decision of an operator's rule for a tool; ``tool`` is the name or pattern in the rule."""
 
     decision: Literal["allow", "ask", "deny"]
     tool: str

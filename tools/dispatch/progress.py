@@ -89,7 +89,7 @@ class CallInProgress:
     trial: bool = False
     """True if it is only gated as a trial: the ledger records a suspension or an end, but not that it may run."""
     ended: ExecutedCall | None = None
-    """Its end, set before it is recorded, so that an interrupt in between does not change it."""
+    """The end of the call, set before it is recorded, so that an interrupt in between does not change it."""
     end_run: bool = False
     group: CallGroup | None = None
     """The state that it shares with the calls that run beside it."""

@@ -64,7 +64,7 @@ class Limits:
 
 
 class CallRunner(Protocol):
-    """A Dispatcher, as much of it as a scope needs."""
+    """The part of a Dispatcher that a scope needs."""
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall:
         """Run one call from sync code."""

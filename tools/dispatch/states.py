@@ -1,6 +1,4 @@
-"""State that calls read and change. A call's writes are stored all or not at all, and a late writer gets an error (002-14,
-32).
-"""
+"""State that calls read and change. All writes of a call are stored or none, and a late writer gets an error (002-14, 32)."""
 
 from __future__ import annotations
 

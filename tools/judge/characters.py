@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAGS = "\U000e0020-\U000e007f"
 _JOINERS = "\u034f\u17b4\u17b5\u180b-\u180f\u200c\u200d"
-"""They shape the characters before them, in scripts and emoji outside ASCII."""
+"""Characters that shape the ones before them, in scripts and emoji outside ASCII."""
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2065\ufff0-\ufff8\U000e0000-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff\U0001d159"
 """Blank everywhere."""
 _BLANK_BRAILLE = "\u2800"

@@ -15,7 +15,7 @@ _RUN_OTHERS = frozenset(
         "flatpak docker-compose export toolcrib"
     ).split()
 )
-"""A ``--help`` among the words of these programs may be another program's."""
+"""Programs whose words may include another program's ``--help``."""
 
 
 def only_says(view: ActView, names: Sequence[str] = ()) -> bool:

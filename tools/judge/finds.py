@@ -25,7 +25,7 @@ class Filter(NamedTuple):
 
 
 Choices = Sequence[Sequence[Filter]]
-"""Filters: a result matches all filters of one of them; without filters it may be anything."""
+"""Alternatives: a result matches all filters of one of them. One without filters allows any result."""
 ANYTHING: Choices = ((),)
 
 

@@ -31,7 +31,7 @@ _INSIDE = f"{HOLE}/"
 
 
 class PassedOn(NamedTuple):
-    """``act`` lists files; ``own``: all of them are certainly toolcrib's own; ``deletes``: it deletes them itself."""
+    """The files that ``act`` lists. ``own``: all of them are certainly toolcrib's own; ``deletes``: ``act`` deletes them."""
 
     act: Act
     own: bool

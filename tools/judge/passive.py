@@ -1,7 +1,7 @@
-"""Calls that write nothing: the strict question of a session that plans, or that confirms every change.
+"""Calls that write nothing: the strict check for a session that plans, or whose user confirms every change.
 
 The rules look for danger and let the rest pass. Here only calls known as reading pass, and everything unknown or missing from the
-tables may write. The answer is a reason for people, "" if the call writes nothing.
+tables may write. The result is a reason for people, "" if the call writes nothing.
 """
 
 from __future__ import annotations

@@ -70,8 +70,9 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
 
 @functools.lru_cache(maxsize=512)
 def is_known(name: str) -> bool | None:
-    """Return whether a program only reads its arguments, or is followed, so that its commands are acts of their own. None:
-    Python.
+    """Return whether a program only reads its arguments, or is followed, so that its commands are acts of their own.
+
+    None for Python.
     """
     if _PYTHON.fullmatch(name):
         return None

@@ -297,8 +297,8 @@ class RemoteCommand:
         """Signal processes. ``last``: only those born before that tick, or shortly after it. ``shells``: the shell's signal.
 
         The shell's group is stopped meanwhile: a shell that waits for a process that then ends by itself forgets its own
-        interrupt. If such a process has just ended or started, the shell runs on briefly; or, if it may be signalled again, it is
-        signalled now.
+        interrupt. If such a process has just ended or started, the shell first continues briefly, unless it may be signalled
+        again (``simple``): then it is signalled now.
         """
         shell = self.shell_pid if not self.exchange.done else 0
         still = bool(shell) and number != signal.SIGKILL

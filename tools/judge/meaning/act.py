@@ -27,7 +27,7 @@ class Code(NamedTuple):
     text: Value
     source: Literal["argument", "stdin", "file", "environment"] = "argument"
     path: str = ""
-    """Its file, if there is one."""
+    """The file with the text, if there is one."""
     changed: str = ""
     """The cause that may change that file before it runs, in an unknown way; ``text`` is unknown then."""
 

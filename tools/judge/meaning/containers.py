@@ -15,7 +15,7 @@ _IMAGES_OWN = frozenset(
     {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
 )
 _RUN_SCRIPTS = frozenset({"python", "python3"})
-"""A service's own scripts cannot be read, and the mounts in its compose file are unknown."""
+"""Programs that count only with a volume on the line: a service's own scripts and its file's mounts are unknown."""
 
 
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:

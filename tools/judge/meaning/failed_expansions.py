@@ -1,4 +1,4 @@
-"""Expansions that fail: the command does not run, nor the list around it."""
+"""Expansions that fail: the command does not run, and the list around it may end."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", 
 
 
 class InterpreterOptions(NamedTuple):
-    """The options of an interpreter. ``code``: options with code; ``file``: with a file of it; ``valued``: others with a value.
+    """The options of an interpreter.
 
+    ``code``: options whose value is code; ``file``: options whose value is a file of code; ``valued``: others with a value.
     ``attached``: letters that take the rest of a cluster as a value (``perl -i.bak``). ``first``: the operand at that place is
     code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there if it gets none.
     ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options that
@@ -37,10 +38,10 @@ class InterpreterOptions(NamedTuple):
 
 
 class FoundCode(NamedTuple):
-    """The code in a command. ``pieces``: code, with its place; ``files``: paths of code; ``args``: its arguments; ``reads``: from
-    stdin.
+    """The code in a command. ``pieces``: code itself; ``files``: paths of code; ``args``: the code's arguments.
 
-    ``modules``: files that run instead of a library's, if they exist. ``tests``: files, patterns and folders of tests.
+    ``reads``: whether code comes from standard input. ``modules``: files that run instead of a library's, if they exist.
+    ``tests``: files, patterns and folders of tests.
     """
 
     pieces: list[Value]

@@ -13,7 +13,7 @@ from tools.judge.options import GivenOption, path_of, read
 Values = Sequence[Value]
 
 _ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
-"""``env`` accepts names that no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
+"""The name of any variable that ``env`` accepts: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
 _MOST_SPLITS = 20
 
 

@@ -87,7 +87,7 @@ def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
-    """Return the host's names for it. ``above``: a folder that contains a mount stands for the mounted folder."""
+    """Return the host's names for ``value``. ``above``: a folder that contains a mount stands for the mounted folder."""
     text = posixpath.normpath(value.text)
     glob = _GLOB.search(text) if value.pattern else None
     sure = text if glob is None else text[: glob.start()].rpartition("/")[0] or "/"

@@ -63,7 +63,7 @@ def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
 
 
 def for_text(pattern: str, text: str, *, lazy: bool = False, anywhere: bool = False) -> re.Pattern[str] | None:
-    """Like ``regex``, but None also if matching ``text`` may take too long; ``anywhere``: a match may begin at any place."""
+    """Return ``regex``'s result, or None if matching ``text`` may take too long. ``anywhere``: a match may begin at any place."""
     found = regex(pattern, lazy=lazy)
     if found is None:
         return None

@@ -197,7 +197,7 @@ class State:
             self.wild |= end.wild
 
     def unsettle(self, taint: Taint) -> None:
-        """Handle that an unknown text was read, which may have set any variable."""
+        """Record that an unknown text was read, which may have set any variable."""
         for name, var in list(self.vars.items()):
             if name not in _STEADY and var.items is None and var.value is not None and var.value.known:
                 self.put(name, var._replace(value=unknown(taint | var.value.taint)))

@@ -87,7 +87,7 @@ def of_interpreter(it: Walker, state: State, language: str, argv: Values, found:
 
 
 def _shadowing(it: Walker, state: State, found: FoundCode) -> list[Code]:
-    """Return the session's own modules that Python finds first: with the name of one of its library, or on PYTHONPATH."""
+    """Return the session's own modules that Python finds first: named like a module of its library, or on PYTHONPATH."""
     folders = {posixpath.dirname(path.text) or "." for path in found.files} or {"."}
     pieces: list[Code] = []
     for folder in sorted(folders):

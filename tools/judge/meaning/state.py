@@ -35,7 +35,7 @@ class Snapshot(Protocol):
 
 @runtime_checkable
 class KnowsOrigins(Protocol):
-    """The ability of a Snapshot to give the origin of a file in this session without a look at the file."""
+    """A Snapshot that knows the origin of a file in this session without reading the file."""
 
     def taint(self, path: str) -> Taint: ...
 
@@ -50,7 +50,7 @@ class KnowsOrigins(Protocol):
 
 @runtime_checkable
 class KnowsMoves(Protocol):
-    """The ability of a Snapshot to recognize the folders of the session, and files moved there from outside."""
+    """A Snapshot that recognises the session's folders, and files that were moved there from outside."""
 
     def is_inside(self, path: str) -> bool:
         """Return whether an absolute path is in the workspace or for temporary files; False if that is not known yet."""
@@ -63,7 +63,7 @@ class KnowsMoves(Protocol):
 
 @runtime_checkable
 class KnowsTemporary(Protocol):
-    """The ability of a Snapshot to give the folders that the session's shell got from ``mktemp -d``."""
+    """A Snapshot that knows the folders that the session's shell got from ``mktemp -d``."""
 
     def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Return the names of those ``variables`` of the shell that still hold the output of ``mktemp -d`` in an earlier call."""
@@ -72,7 +72,7 @@ class KnowsTemporary(Protocol):
 
 @runtime_checkable
 class FollowsLinks(Protocol):
-    """The ability of a Snapshot to follow links."""
+    """A Snapshot that follows links."""
 
     def real(self, path: str) -> str:
         """Return the real path of an absolute path; the path itself if that is not known."""

@@ -22,7 +22,7 @@ from tools.judge.paths import root_of
 Values = Sequence[Value]
 
 _MOST = 48
-"""Maximum number of places in one command that its arguments are followed from; a command with more asks."""
+"""Maximum number of places in one command that its arguments are followed from; a user is asked about more."""
 
 _LAUNCHERS = names(
     "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"
@@ -34,7 +34,7 @@ _LAUNCHERS = names(
 """Known programs that run commands in ways missing from the tables. Their words after ``--``, ``run`` etc. are followed."""
 
 _DIRECT = names("dotenv limactl sshpass chpst")
-"""Those programs among them that take a command at any place."""
+"""Known programs that take a command at any place."""
 
 _ENDS = frozenset({"--"})
 _RUNS = names("-- exec run x with shell cmd command do start -c -e -x --command --cmd --exec --run -C")

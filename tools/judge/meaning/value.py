@@ -45,7 +45,7 @@ class Taint(Flags):
     MANY = 32
     """Mark of the elements of a list that is only known at run time (``for f in *``, ``while read f``)."""
     MAYBE = 64
-    """Known unless it is empty: a program searched by ``command -v`` may be missing."""
+    """Known unless it is empty: ``command -v`` prints nothing for a missing program."""
     ENDLESS = 128
     """Never ends by itself, as the output of ``yes``."""
     OURS = 256

@@ -19,7 +19,7 @@ from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
 SOME_FORKS, MANY_FORKS = 12, 48
-"""Numbers of times that more than one state was left; from then on, 4 and 2 are kept."""
+"""Numbers of forks (more than one state is left) after which only 4, and then only 2 states are kept."""
 _LONG = 200
 """Number of steps after which one state is kept: the rest of a long script is judged for all branches together."""
 _LONG_LOOP = 100
@@ -84,7 +84,7 @@ class WalkLimits:
         return self.is_long and self.steps - step > _LONG_LOOP
 
     def alternatives(self) -> int:
-        """Return the number of states to follow at once. It becomes smaller with time, so that a long script still ends."""
+        """Return the number of states to follow at once. It falls in a long script, so that the walk still ends."""
         if self.is_long:
             return 1
         if self.forks > MANY_FORKS or self.steps > _LONG // 2:

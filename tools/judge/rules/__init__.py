@@ -103,7 +103,7 @@ def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
 
 
 Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
-"""Rows; by a word that must be in a command, the places of the rows that need it; the places of rows that need none."""
+"""The rows; by each word that some rows need in a command, the indices of these rows; the indices of rows that need no word."""
 
 
 @functools.lru_cache(maxsize=1_024)

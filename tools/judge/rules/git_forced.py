@@ -24,7 +24,7 @@ _MOST_ABOVE = 12
 
 
 def _renames_into(view: ActView) -> bool:
-    """Return whether a section of settings gets a name whose settings name programs, which its old name did not."""
+    """Return whether a section of settings gets another name, under which its settings may name programs."""
     given = [one.text.lower() for one in view.operands(_VALUED)]
     given = given[1:] if given[:1] == ["rename-section"] else given
     if len(given) < 2:

@@ -19,7 +19,7 @@ _PLAIN = Regex(
     r"""[ \t]*+[^ \t\n;&|()<>\\'"$`#=\[\0][^ \t\n;&|()<>\\'"$`=\[\0]*+"""
     r"""(?:[ \t]++[^ \t\n;&|()<>\\'"$`#\0][^ \t\n;&|()<>\\'"$`\0]*+)*+[ \t]*+"""
 )
-"""One command of words without quotes, expansions or redirects: the most frequent case."""
+"""A single command of words without quotes, expansions or redirects: the most frequent case."""
 _WORD = Regex(r"[^ \t]++")
 
 

@@ -59,7 +59,7 @@ class HostPolicy:
         self.learn: Callable[[], None] | None = None
         """Begins to add the hosts of package managers. It is called once, for the first host that nothing else allows."""
         self.learned = threading.Event()
-        """Set when all of them were added; connections to unknown hosts wait for it."""
+        """Set when all these hosts were added; connections to unknown hosts wait for that."""
         self.learned.set()
 
     def allow(self, rule: str) -> None:
