@@ -219,7 +219,7 @@ class RedactingSink:
             data = self._redactor.data
             patch = None if event.patch is None else [data(one) for one in event.patch]
             self._sink.emit(ActivityEvent(event.message_id, data(event.activity_type), data(event.content), patch))
-        except Exception as error:  # noqa: BLE001 - neither a tool's report nor the observer's error is the call's fault
+        except Exception as error:  # noqa: BLE001 - neither a bad report nor an observer's error may end the call
             if not self._failed:
                 self._failed = True
                 name, said = type(error).__name__, Private(self._redactor.text(str(error)[:500]))

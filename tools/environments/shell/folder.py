@@ -54,8 +54,9 @@ class Folder:
         self._others: dict[tuple[int, int], int] = {}
         self._has_input = True
         try:
-            if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
-                os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command deleted it, such as rm -rf of temporary files
+            if not os.path.isdir(root):  # noqa: PTH112 - a Path object would cost more than the call itself
+                # A command may have deleted it, for example with all temporary files.
+                os.mkdir(root, 0o700)  # noqa: PTH102 - a Path object would cost more than the call itself
             name = _make_folder(root)
             self.path, self.inner = f"{root}/{name}", f"{inner_root}/{name}"
             self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
