@@ -112,7 +112,7 @@ registry.register(
     handler=None,
     kind="other",
     effects=effects,
-    lasting="may change what is done later, by itself",
+    lasting="may change scheduled jobs",
     needs="jobs",
     emoji="⏰",
 )

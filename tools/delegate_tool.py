@@ -16,7 +16,7 @@ ENDS: Mapping[str, tuple[str, LineStyle]] = {
     "interrupted": ("stopped", "warn"),
     "ended": ("ended by a gate", "warn"),
 }
-"""How a delegate ended, by its result: as text, and the text's style."""
+"""Outcomes of a delegate, by ``ended`` in its result: each is a text and its style."""
 _ID_CHARS, _PROBLEM_CHARS = 12, 400
 
 
@@ -39,7 +39,7 @@ def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
     if "ended" not in data:
         return []
     if data["ended"] == "works on":
-        return [ShownLine(f"{str(data.get('delegate', ''))[:_ID_CHARS]}: /delegates tells what it does")]
+        return [ShownLine(f"{str(data.get('delegate', ''))[:_ID_CHARS]}: /delegates shows what it does")]
     usage = data.get("usage")
     tokens = sum(int(usage.get(key, 0)) for key in ("input", "output")) if isinstance(usage, Mapping) else 0
     problem = " ".join(str(data.get("problem") or "").split())

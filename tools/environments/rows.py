@@ -57,7 +57,7 @@ class BackendRow:
     opener: str = ""
     """The function that opens it, as ``folder:function`` below this package; "" if another backend's function opens it."""
     gets: frozenset[str] = frozenset()
-    """What toolcrib passes to the opener besides the configuration: own, protected, session."""
+    """Arguments that toolcrib passes to the opener besides the configuration: own, protected, session."""
     about: str = ""
     """Words that explain the name in lists."""
     manual: str = ""
@@ -72,12 +72,12 @@ class BackendRow:
     sees_folders: bool = False
     """Commands see folders of this machine, under the same paths."""
     has_mode: bool = False
-    """Its sandbox is configured by the section ``sandbox``."""
+    """The section ``sandbox`` configures its sandbox."""
     identities: frozenset[str] = frozenset()
     """Names of its environments that results need not show, because they are this machine."""
 
     section: str = ""
-    """Its section of ``environments``."""
+    """The section of ``environments`` with its settings."""
     named: str = ""
     """The section of ``environments`` with more backends of its kind, by name."""
     needs: NeededSetting | None = None
@@ -94,8 +94,8 @@ _LOCAL = BackendRow(
     gets=frozenset(["own"]),
     about="this machine",
     manual="""\
-Commands run on this machine, in a bash that stays: its folder, variables and functions are there for the next call. They have
-your rights. What is dangerous is asked about. `sandbox.mode: workspace` puts them in a sandbox.""",
+Commands run on this machine with your rights, in one bash that keeps its folder, variables and functions between calls. Dangerous
+commands need an approval. `sandbox.mode: workspace` puts all commands in a sandbox.""",
     runs_here=True,
     sees_folders=True,
     has_mode=True,
@@ -106,9 +106,10 @@ _BUBBLEWRAP = BackendRow(
     name="bubblewrap",
     about="a sandbox of it",
     manual="""\
-Commands run on this machine in a sandbox (Linux): only the working folder, `environments.local.writable`, private caches and a
-private `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs no
-program besides toolcrib. `toolcrib doctor` says whether the kernel allows it. The program bubblewrap made it once.""",
+Commands run on this machine in a sandbox (Linux). They can write only to the working folder, `environments.local.writable`,
+private caches and a private `/tmp`. Paths in `masked` are empty, and there is no network without `network: true`. The sandbox
+needs no other program; it is named after bubblewrap, which made it in earlier versions. `toolcrib doctor` reports whether the
+kernel allows it.""",
     is_contained=True,
     runs_here=True,
     sees_folders=True,
@@ -121,10 +122,11 @@ _DOCKER = BackendRow(
     opener="docker:open_docker",
     gets=frozenset(["own", "protected", "session"]),
     manual="""\
-Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
-in, and may write it, unless `environments.docker.project` says `ro` or `none`; other folders only where `mounts` names them;
-toolcrib's own files never. There is no network unless `network` names one. `toolcrib env` lists our containers, `toolcrib env
-prune` removes what is left of them. It needs an engine that this account may use, at `DOCKER_HOST` or the usual socket.""",
+Commands run in a container of `environments.docker.image`, through the Docker API. By default they can read and write the
+folder that the session starts in; `environments.docker.project` can limit that to `ro` or `none`. They see other folders
+only if `mounts` names them, and never toolcrib's own files. There is no network unless `network` names one. `toolcrib env`
+lists toolcrib's containers, and `toolcrib env prune` removes leftover and old ones. The backend needs an engine that this
+account may use, at `DOCKER_HOST` or the usual socket.""",
     is_contained=True,
     sees_folders=True,
     section="docker",
@@ -132,9 +134,9 @@ prune` removes what is left of them. It needs an engine that this account may us
     needs=NeededSetting(
         key="image",
         metavar="NAME",
-        help="of which image containers are made",
+        help="the image that containers are made from",
         question="the image, such as debian:12, which the engine must have",
-        choice="Of which image are containers made? It needs bash.",
+        choice="Which image are containers made from? It needs bash.",
         only="the engine's only image is {}",
         offered_by="the docker engine",
     ),
@@ -152,8 +154,8 @@ _SSH = BackendRow(
     name="ssh",
     opener="ssh:open_ssh",
     manual="""\
-Commands run on another host, over one connection that stays. Host keys are checked against `known_hosts`. A link that heals
-goes on; one that does not is reported, with the words that a command may have run.""",
+Commands run on another host, over one persistent connection. Host keys are checked against `known_hosts`. If the connection is
+interrupted and recovers, the session continues. If it is lost, toolcrib reports that, and that a command may have run.""",
     is_contained=True,
     section="ssh",
     named="hosts",
