@@ -50,7 +50,7 @@ class Bundle:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Keep what is logged inside the context."""
+        """Keep the lines that are logged within the block."""
         root, handler = logging.getLogger(), _Kept(self._records)
         before = root.level
         root.addHandler(handler)

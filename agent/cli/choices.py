@@ -135,7 +135,7 @@ def _documents(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _people(args: argparse.Namespace) -> Iterable[str]:
-    """Return the users of chat platforms who have a memory."""
+    """Return the chat platform users who have a stored memory."""
     from agent.memory.files import everyone
 
     return [one.key for one in everyone() if one.key]

@@ -1,4 +1,4 @@
-"""The image in the clipboard of the user's desktop, read by whichever program is installed."""
+"""Read the image in the clipboard of the user's desktop, with a program that is installed."""
 
 from __future__ import annotations
 

@@ -25,9 +25,7 @@ async def obey_delegates(chat: Conversation, rest: str) -> None:
             raise ToolcribError("write /delegates, or /delegates stop ID; `all` in the place of the id stops each of them")
         for one in _named(found, named):
             one.stop()
-            chat.screen.print_note(
-                f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; what it did stays done"
-            )
+            chat.screen.print_note(f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; its changes remain")
         return
     if not found:
         chat.screen.print_note("no delegate works in the background")
@@ -35,7 +33,7 @@ async def obey_delegates(chat: Conversation, rest: str) -> None:
     now = time.time()
     rows = [(one.session_id[:ID_CHARS], one_line(one.name, 40), ago(one.since, now), one_line(one.task, 200)) for one in found]
     table([("ID", "NAME", "BEGAN", "TASK"), *rows], width=chat.screen.width)
-    chat.screen.print_note("/delegates stop ID stops one; `toolcrib sessions show ID` tells what it did so far")
+    chat.screen.print_note("/delegates stop ID stops one; `toolcrib sessions show ID` shows its work so far")
 
 
 def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[BackgroundDelegate]:

@@ -35,7 +35,7 @@ async def init(chat: Conversation, wishes: str) -> None:
     else:
         await _write(chat, shown, draft(facts))
     if not is_there and _is_there_now(path):
-        chat.screen.print_note(f"{tame(shown)}: the next session is told it; /new begins one")
+        chat.screen.print_note(f"{tame(shown)}: the next session reads it; /new starts a session")
 
 
 def _file(cwd: str, project_dir: Path) -> tuple[Path, str, bool]:

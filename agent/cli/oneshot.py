@@ -122,7 +122,7 @@ def _has_no_reader(descriptor: int) -> bool:
 
 
 class TaskRun:
-    """One task. ``interrupt`` ends it, also from a signal handler; ``timeout`` limits it in seconds. ``images`` go with the task.
+    """Runs one task. ``timeout`` limits the run in seconds. ``images`` go with the task.
 
     The task "" continues the session's unfinished run.
     """

@@ -110,4 +110,4 @@ def _share(session: Session, command: str, data: Mapping[str, Any], screen: Scre
     outputs = [part for part in beside if part.tag == _TAG]
     while len(outputs) > 1 and sum(len(part.text.encode("utf-8", "surrogatepass")) for part in outputs) > SHARED_BYTES:
         beside.remove(outputs.pop(0))
-        screen.print_note("the oldest output no longer goes with your next message: they would be too many")
+        screen.print_note("the oldest output does not go with your next message: all outputs together are too long")

@@ -52,7 +52,7 @@ def from_row(function: Callable[[Mapping[str, Json]], T | None] | None, given: o
         return None if found is None else shape(found)
     except BaseException as error:  # noqa: BLE001 - a plugin's function: the call is shown even if it fails
         let_pass(error)
-        _log.warning("a call is shown as any other: %s of its tool failed: %s: %s", function, type(error).__name__, error)
+        _log.warning("%s of a tool failed, so its call is shown like any other: %s: %s", function, type(error).__name__, error)
         return None
 
 

@@ -16,7 +16,7 @@ from toolcrib.contract.regex import Regex
 from tools.redact import Redactor, may_be_secret, without_forms
 
 _SHORTEST_SECRET = 4
-"""Characters. Removing too much does no harm here."""
+"""Minimum number of characters of a secret that is removed. Removing too much does no harm here."""
 _PEOPLE = frozenset(["allowed_users", "roles"])
 _CHATS = frozenset(["allowed_chats", "messages_to"])
 _NAMED = {"users": "person", "folders": "chat", "trusted_projects": "chat"}

@@ -28,7 +28,7 @@ async def compress_chat(chat: Conversation, wish: str) -> None:
     """Summarise the middle of the session now. The summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
-    chat.screen.print_note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
+    chat.screen.print_note("a model summarises the session; Ctrl-C cancels this without a change")
     chat.show(await compress_now(chat.session, wish, chat.show))
 
 

@@ -186,7 +186,7 @@ class View:
 
 
 def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
-    """Return one line about what another model than the session's decided or did. ``idle``: no run is in progress."""
+    """Return one line about a decision or an action of a model other than the session's. ``idle``: no run is in progress."""
     if isinstance(event, ModelAnswered):
         return model_said(event)
     from agent.cli.format_delegates import ended_words

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.types import Json
 
 OUTPUT, DIFFERENCE = "terminal-output", "file-difference"
-"""Activities of built-in tools that have a display of their own."""
+"""Activities with their own display: the output of a command, and the diff of a file."""
 MOST_ROWS = 5
 _BAR, _SHORT_BAR, _NARROW = 20, 10, 50
 _FIRST, _BETWEEN = 2.0, 5.0

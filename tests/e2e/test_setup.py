@@ -193,7 +193,7 @@ def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> No
     assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in said
     assert re.search(r"1 as now: local, sandbox workspace: .*\(recommended\)", said)
     person.types(next(line.split()[0] for line in screen.splitlines() if "no sandbox" in line))
-    answers(person, "where now they are kept in a sandbox", "2")
+    answers(person, "now they are kept in a sandbox", "2")
     answers(person, "Write this", "")
     assert person.waits_for_the_end() == 0
     assert 'sandbox.mode: "workspace" -> "none"' in person.text

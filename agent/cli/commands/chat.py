@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
-    """Return whether the chat must only add lines, in words."""
+    """Return whether the chat must work with a screen reader: it then only adds lines, and uses words for signs."""
     return args.screen_reader or crib.config.display.screen_reader
 
 

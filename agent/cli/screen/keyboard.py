@@ -1,4 +1,4 @@
-"""Keys: prompt_toolkit reads and edits, and draws nothing. The draft survives all output and questions; answers have a line."""
+"""The chat's keyboard: prompt_toolkit edits the draft, and draws nothing. Output and questions don't change the draft."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Keyboard:
         """Wait for a pause in the typing. In a series of questions, a letter that answers is not typing: see EarlyKey."""
         begin, early = time.monotonic(), self._early_key(letters)
         try:
-            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - each key moves this time
+            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - each key extends the wait
                 await asyncio.sleep(left)
         finally:
             if early is not None:

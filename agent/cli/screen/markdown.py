@@ -1,7 +1,7 @@
 """Format streaming Markdown: each line is read once, and each row is final when no later text can change it.
 
-The rows do not depend on how the text is cut into pieces. If CommonMark decides by a later line, the rows already taken decide
-here: only a paragraph of one short line can become a heading by the line below it.
+The rows do not depend on how the text is cut into pieces. In CommonMark a later line can change the block above it. Here it
+can't, since rows may have been taken; but a paragraph of one short line can still become a heading by the line below it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Markdown:
         self._begun = False
         self._gap = False
         self._kind = ""
-        """The previous block's kind: most kinds have a gap around them."""
+        """Kind of the previous block; it decides, with the next block's kind, whether an empty row separates them."""
 
     # -- input ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 Outcome: TypeAlias = Literal["done", "leave"]
-"""How a picker ended: accepted, or left without a change."""
+"""The outcome of a picker: accepted, or left without a change."""
 _NAMES = "up down pageup pagedown home end enter escape backspace c-u c-c c-d".split()
 _STYLES = {"heading": "bold", "strong": "bold", "em": "italic", "chosen": "reverse"}
 _ESCAPE = 0.1

@@ -115,7 +115,7 @@ def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
 def _looser(present: Backend, chosen: Backend) -> str:
     """Return a warning about what the chosen backend loosens."""
     what = "commands may do on this machine what you may" if chosen.row.has_mode else "nothing is known to hold commands back"
-    return f"with {chosen.name}, {what}, where now they are kept in {'a sandbox' if present.row.has_mode else present.name}"
+    return f"with {chosen.name}, {what}; now they are kept in {'a sandbox' if present.row.has_mode else present.name}"
 
 
 def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str) -> bool:

@@ -26,7 +26,7 @@ def test_the_model_drafts_it_in_an_ordinary_run(run: Any, project: Path) -> None
     assert "- Test: go test ./..." in asked
     assert asked.endswith("Besides: mention the CI")
     assert (project / "AGENTS.md").read_text() == "# Rules\n"
-    assert "AGENTS.md: the next session is told it; /new begins one" in done.err
+    assert "AGENTS.md: the next session reads it; /new starts a session" in done.err
 
 
 def test_a_write_that_is_not_agreed_to_is_not_made(run: Any, project: Path) -> None:
@@ -50,7 +50,7 @@ def test_of_one_that_is_there_changes_are_proposed(run: Any, project: Path) -> N
 def test_without_a_model_it_is_made_of_what_is_found(run: Any, project: Path) -> None:
     done = run("chat", "--provider", "manual", stdin=b"/init\n")
     assert "- Test: `go test ./...`\n" in (project / "AGENTS.md").read_text()
-    assert "AGENTS.md: the next session is told it" in done.err
+    assert "AGENTS.md: the next session reads it" in done.err
 
 
 def test_without_a_model_a_diff_shows_what_is_lacking(run: Any, project: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_stricter_backend_stays_where_nobody_names_another(run: Any, config: A
     assert run("config", "confirm").code == 0
     assert run("chat", "--provider", "manual", stdin=b"").code == 0  # from now on it was started before
     done = run("setup", *NOWHERE, "--no-test", "--backend", "local")
-    assert "with local, commands may do on this machine what you may, where now they are kept in bubblewrap" in done.out
+    assert "with local, commands may do on this machine what you may; now they are kept in bubblewrap" in done.out
     assert done.code == 4
     assert "next: toolcrib config confirm" in done.out
     refused = run("run", "hi")
@@ -273,7 +273,7 @@ def test_a_flag_chooses_the_sandbox(run: Any, config: Any, monkeypatch: pytest.M
     assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in told.out
     if (held := sandbox_here("workspace")).mode == "workspace":
         weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
-        assert "commands may do on this machine what you may, where now they are kept in a sandbox" in weaker.out
+        assert "commands may do on this machine what you may; now they are kept in a sandbox" in weaker.out
         assert run(*words, "--sandbox", "none").code == 4  # it loosens: a person confirms it
         config("model: {provider: manual}\nsandbox: {mode: none}\n")
         told = run(*words)
