@@ -130,10 +130,9 @@ def _never_stored(config: Config) -> bool:
 
 
 class Agent:
-    """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; concurrent messages are
-    answered in
+    """A model with tools: one conversation. ``ask`` is for sync code, ``aask`` for async code.
 
-    order.
+    Concurrent messages are answered in order.
 
     Arguments that are not given come from the environment and the configuration, as on the command line. Without an ``asker`` all
     calls that need approval are denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer``
@@ -187,10 +186,9 @@ class Agent:
         self._closed = False
 
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
-        """Send a message with ``images``, and run until the model answers. Raises RunError, ProviderError and ConfigError kinds;
-        the
+        """Send a message with ``images``, and run until the model answers.
 
-        conversation can continue after them.
+        Raises RunError, ProviderError and ConfigError kinds; the conversation can continue after them.
 
         With a JSON Schema ``RunResult.data`` is the answer, checked against the schema; AnswerUnfit is raised if the second
         attempt does not match either.

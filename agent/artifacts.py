@@ -34,10 +34,9 @@ class SessionArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactHit:
-    """An artifact that matches the whole query, with the first match in ``line``, from 1. ``snippet`` and ``marks`` are the same
-    as
+    """An artifact that matches the whole query, with the first match in ``line``, from 1.
 
-    in a SearchHit.
+    ``snippet`` and ``marks`` are the same as in a SearchHit.
     """
 
     kept: KeptArtifact
@@ -101,9 +100,9 @@ def text_of(data: bytes) -> str:
 
 
 async def search_artifacts(store: Store, query: str, where: SearchFilter, limit: int) -> ArtifactHits:
-    """Return the newest artifacts that match the whole query, each once, within the limits of a search. Raises SearchRefused and
+    """Return the newest artifacts that match the whole query, each once, within the limits of a search.
 
-    StoreFailed.
+    Raises SearchRefused and StoreFailed.
     """
     from agent.store.search.words import parse
 

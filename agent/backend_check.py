@@ -19,10 +19,9 @@ _DATA = bytes(range(256)) * 64
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Result of a trial. ``seconds`` has the steps in order: open, command, file, interrupt. ``problem`` is "" if all went well;
-    ``note``
+    """Result of a trial. ``seconds`` has the steps in order: open, command, file, interrupt.
 
-    is additional information.
+    ``problem`` is "" if all went well; ``note`` is additional information.
     """
 
     name: str
@@ -35,7 +34,7 @@ class Tried:
 def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, briefly: bool = False) -> list[Tried]:
     """Try backends at once, each in a thread.
 
-    ``start`` is where sessions start. ``briefly`` only opens them and runs a command.
+    ``start`` is the folder that sessions start in. ``briefly`` only opens them and runs a command.
     """
     from concurrent.futures import ThreadPoolExecutor
 

@@ -38,7 +38,7 @@ from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:  # imports for type checking, and of modules that only some uses load
+if TYPE_CHECKING:  # only for annotations: some of these modules load late, or never
     from agent.conversation.session import Session
     from agent.plugin_host.plugins import PluginInfo
     from agent.policy.tool_selection import ToolLine

@@ -19,7 +19,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 
 _LIMIT = 60.0
 _FEW = 64
-"""Limit on processes in its trial: the configured limit could take gigabytes."""
+"""Limit on processes during the trial: reaching the configured limit could take gigabytes."""
 _END = "toolcrib: end"
 _ASK_PROXY = r'''exec 3<>"/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}}" && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3
 read -r -t 30 line <&3 && echo "$line"'''

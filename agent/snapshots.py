@@ -208,7 +208,7 @@ class SessionSnapshots:
             self._project.begin(thorough=True)
 
     def close(self) -> None:
-        """Release it for one scope; the last release closes the project."""
+        """Release the snapshots for one scope; the last release closes the project."""
         with self._opening:
             self.users -= 1
             if not self.users and self._project is not None:

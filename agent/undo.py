@@ -72,9 +72,9 @@ class UndoRequest:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """Preview of an undo. ``steps`` are the undone steps; ``others`` names calls of their turn whose effects stay, ``since``
+    """Preview of an undo. ``steps`` are the undone steps.
 
-    calls of later turns that changed no file.
+    ``others`` names calls of their turn whose effects stay, ``since`` calls of later turns that changed no file.
     """
 
     wanted: UndoRequest
@@ -97,9 +97,9 @@ class UndoPlan:
 
 
 class Undo:
-    """Undo in one session. ``environment`` has its files. ``opened`` opens the snapshots of its project, if there are any; None
+    """Undo in one session. ``environment`` has its files.
 
-    means that no snapshots are taken.
+    ``opened`` opens the snapshots of its project, if there are any; None means that no snapshots are taken.
     """
 
     def __init__(

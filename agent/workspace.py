@@ -33,7 +33,7 @@ from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 from tools.redact import RedactingSink, Redactor
 
-if TYPE_CHECKING:  # imports for type checking, and of modules that only some uses load
+if TYPE_CHECKING:  # only for annotations: some of these modules load late, or never
     from agent.conversation.core import SessionCore
     from agent.conversation.session import Session
     from agent.events import Event

@@ -83,7 +83,7 @@ class ProjectFolder:
         self.grants: dict[Path, PermanentGrants] = {}
         """The local user's permanent grants, by configuration file."""
         self.workspaces: WeakValueDictionary[int, Workspace] = WeakValueDictionary()
-        """By ``id()``, in the order of creation."""
+        """Workspaces by their ``id()``, in the order of creation."""
 
 
 class Workspaces:
@@ -102,7 +102,7 @@ class Workspaces:
         self._derived: WeakValueDictionary[Path, Workspace] = WeakValueDictionary()
         """Workspaces whose configuration is the Crib's own, narrowed by the folder's."""
         self._setups: WeakValueDictionary[int, Setup] = WeakValueDictionary()
-        """By ``id()`` of their configurations: a configuration that is read again is the same object."""
+        """Setups by the ``id()`` of their configuration: a configuration that is read again is the same object."""
         self._in_use: WeakSet[Setup] = WeakSet()
         """All setups, including those of earlier configurations."""
         self._grants: dict[Path, PermanentGrants] = {}

@@ -49,7 +49,7 @@ class ContainerBackend(Backend):
         kept = [*project, *(mount[-2] for mount in mounts)]
         files = f"Only {', '.join([*kept, '/tmp'])} can be written."  # noqa: S108 - named, not used
         if not options["read_only"]:
-            files = f"What is written is gone at the end{', but for ' * bool(kept)}{', '.join(kept)}."
+            files = f"Written files are lost at the end{', except in ' * bool(kept)}{', '.join(kept)}."
         net = "It has no network." if options["network"] == "none" else "It has network."
         return f"a docker container of the image {options['image']}, not the person's machine. {files} {net}"
 
@@ -82,7 +82,7 @@ class ContainerBackend(Backend):
         if container is not None:
             if container.status != "running":
                 raise EnvironmentFailed(f"the container {container.name} is {container.status}, not running: `docker start` it")
-            return person_shell(host, container.name, shell, start if self.options["project"] != "none" else "/tmp")  # noqa: S108 - its own
+            return person_shell(host, container.name, shell, start if self.options["project"] != "none" else "/tmp")  # noqa: S108 - the container's own
         environment = opener(self.fleeting, f"shell-{secrets.token_hex(4)}")
         try:
             asyncio.run(environment.execute(ExecRequest("true", timeout=60)))

@@ -26,10 +26,10 @@ from toolcrib.contract.dataclass import dataclass
 COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"
 _PROVIDER = fill(
-    f"What the server speaks: {', '.join(f'{name} ({one.about})' if one.about else name for name, one in PROVIDERS.items())}, or "
-    "what a plugin adds. manual: you type the calls. Empty goes by the server, then by the model's name where that vendor's key "
-    f"is set ({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}); {DEFAULT} where "
-    f"another server is named (here, by options or by {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL), else manual.",
+    f"The API of the server: {', '.join(f'{name} ({one.about})' if one.about else name for name, one in PROVIDERS.items())}, or "
+    "one that a plugin adds. manual: you type the calls. If empty, the server's address decides, then the model's name if that "
+    f"vendor's key is set ({', '.join(f'{vendor.prefix}_API_KEY' for name, vendor in vendors().items() if name != DEFAULT)}); "
+    f"{DEFAULT} if another server is named (here, by options or by {PROVIDERS[DEFAULT].vendor.prefix}_BASE_URL), else manual.",
     118,
 )
 

@@ -246,9 +246,9 @@ async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
 
 
 def window_refused(error: ContextTooLong, tokens: int) -> int:
-    """Return the model's window after a refusal of about ``tokens``: the number in the error if plausible, else a little less
+    """Return the model's window after a refusal of about ``tokens``.
 
-    than was refused.
+    It is the number in the error if that is plausible, else a little less than was refused.
     """
     for found in _SAYS.finditer(f"{error} {error.body}"):
         said = int((found[1] or found[2]).replace(",", ""))

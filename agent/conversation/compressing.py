@@ -212,8 +212,8 @@ def _told(session: SessionCore, talk: _Conversation) -> Iterable[Mapping[str, An
 def _cut(talk: _Conversation, room: int, window: int, unread: int) -> CompressionCut | None:
     """Return where to cut: keep as many turns at the end as fit into ``room`` tokens. None for no cut.
 
-    The last turn always stays, and at most half of the turns stay, so that there is something to summarise. The last turn's
-    results, which no model has read yet, may use ``unread`` tokens.
+    The last turn always stays. At most half of the turns stay; the others are summarised. The last turn's results, which no
+    model has read yet, may use ``unread`` tokens.
     """
     records = talk.records
     starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
@@ -230,7 +230,7 @@ def _cut(talk: _Conversation, room: int, window: int, unread: int) -> Compressio
     if most is None:
         for start in reversed(starts[len(starts) // 2 : -1]):
             if start >= whole and size + _sizes(records[start:begin]) > room // 2:
-                whole = begin  # the remaining room is for many turns with a line for each result
+                whole = begin  # one line for each earlier result, so that more turns fit
             more = _sizes(records[start:begin], short=start < whole)
             if size + more > room:
                 break

@@ -14,9 +14,9 @@ from toolcrib.contract.errors import ConfigError, ToolcribError
 from toolcrib.contract.types import Json
 
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
-"""Reason for a run's outcome: the model answered; it used its last turn; the user interrupted it; a gate ended it; it waits
+"""Reason for a run's outcome.
 
-for an answer.
+The model answered; the run used its last turn; the user interrupted it; a gate ended it; it waits for an answer.
 """
 
 

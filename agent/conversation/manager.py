@@ -82,7 +82,7 @@ class SessionManager:
         self._request = request or self._plain_request
         self._opens = opens or self._requested
         self._open: OrderedDict[str, Session] = OrderedDict()
-        """Least recently used first."""
+        """Open sessions by id, least recently used first."""
         self._used: dict[str, float] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()

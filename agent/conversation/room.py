@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 _SHORT = 4_000
 """A context is never full if the session's only message has fewer characters."""
 _REFUSALS, _SHRINKS = 3, 0.7
-"""Compressions after refusals without an answer between them, and the factor that shrinks the assumed window each time: an
+"""Compressions after refusals without an answer between them, and the factor that shrinks the assumed window each time.
 
-estimate may differ much from the server's count.
+The assumed window shrinks because an estimate may differ much from the server's count.
 """
 _AGAIN = 1.05
 """A failed compression is retried when the context has grown by this factor."""

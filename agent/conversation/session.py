@@ -122,10 +122,9 @@ class Session(SessionCore):
         calls_only: bool = False,
         done: Callable[[RunResult | Exception], None] = lambda outcome: None,
     ) -> RunResult | None:
-        """Continue the run that has not ended, then answer the messages in the inbox. Return the result of the last run, or None
-        if
+        """Continue the run that has not ended, then answer the messages in the inbox.
 
-        there was nothing to do.
+        Return the result of the last run, or None if there was nothing to do.
 
         ``done`` receives the outcome of each run. A run of a dead process continues from its last complete step. ``calls_only``
         runs the answered calls of a parked run and leaves the rest to the next caller. Raises what ``ask`` raises.

@@ -138,10 +138,9 @@ def _with(images: Sequence[Image]) -> Record:
 
 
 class Transcript:
-    """Records of a session in ``store``. ``count`` is their number when this process last read or wrote them; ``compressed`` is
-    the
+    """Records of a session in ``store``. ``count`` is their number when this process last read or wrote them.
 
-    index of the last compression, or None.
+    ``compressed`` is the index of the last compression, or None.
     """
 
     def __init__(self, store: Store, session_id: str) -> None:
@@ -210,10 +209,9 @@ class Transcript:
             begin += len(page)
 
     def model_records(self) -> Iterator[Mapping[str, Any]]:
-        """Yield what a model reads of the conversation: all of it, or what its last compression left. In pages, for a thread
-        without
+        """Yield what a model reads of the conversation: all of it, or what its last compression left.
 
-        an event loop.
+        Reads pages, for a thread without an event loop.
         """
         return self.pages() if self.compressed is None else compressed_records(self.compressed, self._between, self.session_id)
 
@@ -255,7 +253,7 @@ class Transcript:
     async def state(self) -> Mapping[str, Json]:
         """Return the session's state from the records of an older toolcrib, which stored it with the last results.
 
-        Results with durations and no state mean that there is none: then the search ends.
+        Results with durations come from a later version, which stores the state elsewhere: they end the search.
         """
         async for record in self.backwards():
             if "state" in record:

@@ -71,7 +71,7 @@ class DelegateOutcome:
 
 
 class Delegate:
-    """One delegate. ``session_id`` is that of its session, the same each time.
+    """Runs one delegate in its own session. ``session_id`` is the id of that session, always the same for its call.
 
     ``report`` receives a line about its current work, and the share done from 0 to 1, None if unknown. ``grants`` are the
     store's. ``watch`` receives the events that the parent's user sees.

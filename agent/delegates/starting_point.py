@@ -1,4 +1,4 @@
-"""Starting point of delegates: what a session passes to the delegates that it begins."""
+"""StartingPoint: the parts and settings that a session passes to the delegates that it begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """What a session passes to its delegates. ``depth`` counts the delegates between it and a user's session.
+    """Parts and settings that a session passes to its delegates. ``depth`` counts the delegates between it and a user's session.
 
     ``open`` opens sessions in the session's workspace, which uses ``store``. ``location`` and ``handlers`` are the session's
     own.

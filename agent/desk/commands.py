@@ -48,32 +48,32 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/tools": SlashCommand(
         "the tools of this session", surfaces=SURFACES, in_chat="the tools of this chat", at_once=True, alone=True
     ),
-    "/model": SlashCommand("which model answers; /model NAME, or /model PROVIDER NAME, takes another one"),
+    "/model": SlashCommand("show the model in use; /model NAME, or /model PROVIDER NAME, switches to another one"),
     "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
-    "/explain": SlashCommand("/explain COMMAND tells what would be said of a command here and now; nothing is run"),
-    "/mode": SlashCommand("what is asked besides; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
+    "/explain": SlashCommand("/explain COMMAND shows how a command would be judged here and now; nothing is run"),
+    "/mode": SlashCommand("show the approval mode; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
     "/undo": SlashCommand("undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again"),
-    "/diff": SlashCommand("what tools changed in files in this session; /diff FILE, in one of them", at_once=True),
+    "/diff": SlashCommand("show the file changes of this session's tools; /diff FILE, those of one file", at_once=True),
     "/cost": SlashCommand("tokens, cost and calls of this session; `toolcrib usage` has all of them", at_once=True, alone=True),
     "/show": SlashCommand(
-        "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
+        "/show N prints the shortened item #N in full; /show alone, the last one; /show all, the session",
         at_once=True,
     ),
     "/memory": SlashCommand(
-        "what is remembered of you and of this project, with where it is from; `toolcrib memory` changes it",
+        "the notes about you and this project, with their sources; `toolcrib memory` changes them",
         at_once=True,
         alone=True,
     ),
     "/new": SlashCommand("begin a new session", surfaces=SURFACES, in_chat="begin a new session", alone=True),
     "/fork": SlashCommand(
-        "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well"
+        "/fork [N] begins a session with your last N messages and their answers; without N, as many as fit well"
     ),
     "/compress": SlashCommand(
-        "summarise the middle of this session now, nothing is lost; /compress WISH says what the summary is to keep"
+        "summarise the middle of this session now, nothing is lost; /compress WISH says what the summary should keep"
     ),
     "/context": SlashCommand("what fills the model's context, and how much it can read", at_once=True, alone=True),
     "/title": SlashCommand(
-        "/title TEXT names this session; /title alone tells its title and tags",
+        "/title TEXT names this session; /title alone shows its title and tags",
         surfaces=SURFACES,
         in_chat="/title TEXT names this session",
         at_once=True,
@@ -81,22 +81,22 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/sessions": SlashCommand("the last sessions, with titles and tags", alone=True),
     "/resume": SlashCommand("/resume ID continues one; /resume alone lists the last ones"),
     "/approvals": SlashCommand(
-        "what is granted here and what waits; /approvals revoke ID takes one back",
+        "the grants and open questions of this session; /approvals revoke ID revokes a grant",
         surfaces=SURFACES,
-        in_chat="the questions that wait here",
+        in_chat="the open questions of this chat",
         at_once=True,
     ),
     "/delegates": SlashCommand("the delegates that work in the background; /delegates stop ID ends one", at_once=True),
     "/env": SlashCommand("where commands run, and in which folder", at_once=True, alone=True),
-    "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session into a file; --force, over one that is there"),
+    "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file"),
     "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters"),
     "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
-    "/stop": SlashCommand("end what runs now", surfaces=_CHAT),
+    "/stop": SlashCommand("end the current run", surfaces=_CHAT),
     "/busy": SlashCommand(
-        "/busy queue, steer or interrupt: what a message does here while a run is under way; /busy alone tells", surfaces=_CHAT
+        "/busy queue, steer or interrupt sets what a message does during a run; /busy alone shows it", surfaces=_CHAT
     ),
-    "/approve": SlashCommand("/approve [ID] [SCOPE] agrees", surfaces=_CHAT),
-    "/deny": SlashCommand("/deny [ID] [REASON] refuses", surfaces=_CHAT),
+    "/approve": SlashCommand("/approve [ID] [SCOPE] approves a request", surfaces=_CHAT),
+    "/deny": SlashCommand("/deny [ID] [REASON] denies a request", surfaces=_CHAT),
     "/jobs": SlashCommand("the jobs of this chat; /jobs stop, pause, resume or remove ID", surfaces=_CHAT),
-    "/status": SlashCommand("what the gateway does", surfaces=_CHAT, role="owner"),
+    "/status": SlashCommand("show the state of the gateway", surfaces=_CHAT, role="owner"),
 }

@@ -160,7 +160,7 @@ class HostedSessions(SessionManager):
             await self._take_back(session_id)
             self._ending -= {session_id}
         except Exception as error:  # noqa: BLE001 - it is retried, and the new session continues
-            _log.log(level, "what is left of the session %s could not be ended yet: %s", session_id[:12], error)
+            _log.log(level, "the session %s could not be ended yet; this is retried: %s", session_id[:12], error)
         finally:
             self._at_their_end -= {session_id}
 

@@ -291,7 +291,7 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
     if above == info.id:
         return info
     raise ToolcribError(
-        f"the session {info.id[:12]} is a delegate's, and at work for {above[:12]}, which goes on with both:"
+        f"the session {info.id[:12]} belongs to a delegate at work for {above[:12]}, so resume that one to continue both:"
         f" toolcrib run --resume {above[:12]}"
     )
 

@@ -32,7 +32,7 @@ class Admitted:
     user: str
     roles: tuple[str, ...] = ()
     locked: str = ""
-    """Why this user may decide nothing now, as the platform reports; "" if they may."""
+    """Reason why this user may decide nothing now, as the platform reports; "" if they may."""
 
     @property
     def is_owner(self) -> bool:

@@ -30,12 +30,12 @@ _MAX_TURNS = 50
 _PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
 PROMPT = (
     "You answer in a chat on {platform}. People read it on phones: be brief, and use plain Markdown without wide tables. "
-    "What needs somebody's approval is asked in the chat by itself."
+    "If a call needs approval, the gateway asks for it in the chat."
 )
 PROMPT_OF_GROUPS = " Several people write here; each message begins with its writer's name, which is no proof of who it is."
 PROMPT_WITHOUT_PLACE = (
-    " No tool here reads, changes or runs something on a machine: whoever operates this has given the chat no place for that."
-    " Where somebody wants it, say so, and that /tools tells the owner which setting it takes."
+    " No tool here reads, changes or runs anything on a machine: the operator has given this chat no environment for that."
+    " If a user wants that, say so, and that /tools shows the owner which setting allows it."
 )
 
 

@@ -83,7 +83,7 @@ class _Lane:
 
 
 class Outbox:
-    """Outbox of one platform, in one event loop. ``redactor`` returns what removes secrets from every stored or shown text."""
+    """Outbox of one platform, in one event loop. ``redactor`` returns the Redactor for all texts that are stored or shown."""
 
     def __init__(self, platform: Platform, store: Store, redactor: Callable[[], Redactor] = Redactor) -> None:
         self._platform = platform
@@ -171,7 +171,7 @@ class Outbox:
         return self._redactor().growing(text)
 
     async def withdraw(self, chat: str, prefix: str) -> bool:
-        """Withdraw a chat's posts that were not shown at all, by a key prefix; return if there were any. Raises StoreFailed."""
+        """Withdraw a chat's posts that were not shown at all, by key prefix. Return whether any were. Raises StoreFailed."""
         lane, found = self._lanes.get(chat), False
         for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
             post = await self._mail.get(self._platform.name, key)

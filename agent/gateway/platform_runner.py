@@ -1,4 +1,4 @@
-"""One platform in the gateway: its start and end, its periodic work, and the status that it records for other processes."""
+"""Runs one platform in the gateway: its start and end, its periodic work, and the status that it records for other processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AccountTaken(ToolcribError):
 
 
 class ChatLine:
-    """One platform: its host, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
+    """Runs one platform: its host, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
 
     def __init__(
         self,

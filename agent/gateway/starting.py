@@ -26,7 +26,7 @@ def require_backend(config: Config, backends: Backends, platform: str) -> None:
 
 
 async def another_runs(crib: Crib, platforms: Sequence[str]) -> str:
-    """Return that another gateway runs some of these platforms, and what to do, "" if none is known. Raises StoreFailed."""
+    """Return a message if another gateway runs some of these platforms, "" if none is known. Raises StoreFailed."""
     told = {name: await told_status(crib.store, name) for name in platforms}
     theirs = {name: one for name, one in told.items() if one["is_fresh"]}
     if not theirs:

@@ -44,7 +44,7 @@ def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Seq
 
 
 def _clean(record: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
-    """Return a record without secrets. Pictures keep their bytes: strings in them that look like keys are not."""
+    """Return a record without secrets. Pictures keep their bytes: text in them that looks like a key is not one."""
     results = [_clean(result, redactor) for result in record.get("results") or ()]
     cleaned: dict[str, Any] = redactor.data({key: value for key, value in record.items() if key not in ("images", "results")})
     return {key: cleaned[key] if key in cleaned else results if key == "results" else record[key] for key in record}

@@ -102,7 +102,7 @@ async def sessions_with(store: Store, principal: Principal, notes: Sequence[Memo
 
 
 async def _with_artifacts(store: Store, says: Callable[[str], bool]) -> Sequence[str]:
-    """Return the sessions with a large result that contains it; each content is read once. Damaged results are skipped."""
+    """Return the sessions with a large result that ``says`` matches. Each content is read once; damaged ones are skipped."""
     found: list[str] = []
     known: dict[str, bool] = {}
     for kept in await store.artifacts.newest(SearchFilter(), _ALL):
@@ -121,7 +121,7 @@ async def _says_artifact(store: Store, kept: KeptArtifact, says: Callable[[str],
 
 
 async def _keeps(store: Store, info: SessionInfo, says: Callable[[str], bool]) -> bool:
-    """Return whether data stored beside a session's messages contains it."""
+    """Return whether ``says`` matches data that is stored beside a session's messages."""
     values = (await store.state.of("session", info.id)).values()
     return any(map(says, info.place.values())) or any(says(json.dumps(one.value, default=str)) for one in values)
 
@@ -138,9 +138,9 @@ def _flat(text: str) -> str:
 
 
 def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:
-    """Return the files that hold a note: exports of sessions or memory, and files that an editor or a killed process left beside
+    """Return the files that hold a note.
 
-    the documents.
+    They are exports of sessions or memory, and files that an editor or a killed process left beside the documents.
     """
     documents = {file.path for file in folder.every_file()}
     left = [path for path in sorted(folder.path.rglob("*")) if path not in documents and not path.is_symlink()]

@@ -22,10 +22,9 @@ _NAMES = {"memory": "the agent's notes", "user": "the notes about you", "project
 
 @dataclass(slots=True)
 class MemoryKeeper:
-    """Keeps notes. ``folder`` is the session's folder, ``project_dir`` its workspace. ``redact`` removes known secrets from a
-    text;
+    """Keeps notes. ``folder`` is the session's folder, ``project_dir`` its workspace.
 
-    ``max_chars`` is the limit of one document.
+    ``redact`` removes known secrets from a text; ``max_chars`` is the limit of one document.
     """
 
     session_id: str

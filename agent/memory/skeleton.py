@@ -73,9 +73,9 @@ def disguised(text: str) -> str:
 
 
 def forms(text: str) -> Iterator[str]:
-    """Yield what a reader sees in the text, in lower case and with its line breaks, in several forms: without styles, without
+    """Yield what a reader sees in the text, in lower case and with its line breaks, in several forms.
 
-    Markdown and tags, and with words joined or separated at dashes and similar signs.
+    The forms are without styles, without Markdown and tags, and with words joined or separated at dashes and similar signs.
     """
     plain = _skeleton(text)
     seen = {plain}

@@ -25,10 +25,9 @@ _MAX_TOKENS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ModelTried:
-    """Result of a trial. ``problem`` is "" if the model called the tool, else the fault and its remedy. ``text`` is the model's
-    text.
+    """Result of a trial. ``problem`` is "" if the model called the tool, else the fault and its remedy.
 
-    ``protocol`` is the text protocol of the request, "" for native calls.
+    ``text`` is the model's text. ``protocol`` is the text protocol of the request, "" for native calls.
     """
 
     problem: str

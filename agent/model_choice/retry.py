@@ -15,12 +15,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits of retries: ``attempts`` in all; waits double from ``first`` seconds up to ``longest``, each shortened randomly by
-    up to a
+    """Limits of retries: ``attempts`` in all. Waits double from ``first`` seconds up to ``longest``.
 
-    half.
-
-    A server's own ``retry_after`` takes precedence; one longer than ``patience`` seconds ends the retries.
+    Each wait is shortened randomly by up to a half. A server's own ``retry_after`` takes precedence; one longer than
+    ``patience`` seconds ends the retries.
     """
 
     attempts: int = 4

@@ -84,7 +84,7 @@ class PermanentGrants:
         if like is not None and (like._path, like._known.file) == (self._path, self._known.file):
             self._known = like._known
         self._lock = threading.RLock()
-        """Held for moments only, and never while a file is locked, which may take seconds."""
+        """Lock that is held for moments only, and never while a file is locked, which may take seconds."""
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
         self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []

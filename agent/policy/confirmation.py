@@ -57,7 +57,7 @@ WATCHED = (
 """Keys, with everything below them, that can allow more than before, or send keys, calls or the memory elsewhere."""
 _NOTHING = object()
 _PARTLY = "partly"
-"""Stands for a digest if only a part of the file is confirmed."""
+"""Value in place of a digest if only a part of the file is confirmed."""
 _FREE = ("approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders")
 _OFF = frozenset(["approval.develop_toolcrib", "approval.smart.enabled", "smart_approval"])
 _LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
@@ -277,9 +277,9 @@ def _is_new(state: Path, config: Config) -> bool:
 
 
 def _is_anothers(path: Path) -> bool:
-    """Return whether this account can't change the file, nor give itself the right: the file system is mounted read-only, or the
+    """Return whether this account can neither change the file nor give itself the right to.
 
-    file and every folder above it belong to other accounts and are closed.
+    Then the file system is mounted read-only, or the file and every folder above it belong to other accounts and are closed.
     """
     names = {path.absolute(), path.resolve()}
     try:

@@ -13,14 +13,14 @@ from agent.policy.self_protection import is_outside
 
 _CREDENTIALS = struct.Struct("3i")
 _SO_PEERPIDFD = 77
-"""Since Linux 6.5; Python has no name for it. It identifies the process itself, even if another one has its number by now."""
+"""Socket option of Linux 6.5 and later, which Python does not name. It returns the process even if its number was reused."""
 
 
 class LocalPeer:
     """The process that connected, or that listens, even if it passed its descriptor on. ``uid`` is its account."""
 
     def __init__(self, link: socket.socket) -> None:
-        """Raise OSError if the kernel does not report it."""
+        """Raise OSError if the kernel does not report the process."""
         self._pid, self.uid, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self._pidfd = _pidfd(link, self._pid)
 

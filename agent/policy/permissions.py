@@ -29,10 +29,9 @@ _DECIDES = {"allow": "runs unasked", "ask": "asks", "ask-once": "asks every time
 
 @dataclass(frozen=True, slots=True)
 class RuleInForce:
-    """An operator's rule that applies to a granted tool. ``decision`` is allow, ask, ask-once, block or deny; ``about`` describes
-    its
+    """An operator's rule that applies to a granted tool. ``decision`` is allow, ask, ask-once, block or deny.
 
-    matches; ``tools`` are the granted tools that it applies to.
+    ``about`` describes its matches; ``tools`` are the granted tools that it applies to.
     """
 
     key: str
@@ -47,9 +46,9 @@ class RuleInForce:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Facts that the approval gate uses. ``smart`` is the model that may approve first, "" for none; ``grants`` describe the
+    """Facts that the approval gate uses. ``smart`` is the model that may approve first, "" for none.
 
-    permanent grants that cover the calls.
+    ``grants`` describe the permanent grants that cover the calls.
     """
 
     mode: str
