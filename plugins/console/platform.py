@@ -56,7 +56,7 @@ class ConsoleConnection:
 
     @property
     def locked(self) -> str:
-        """Why this terminal can't decide, or "" if the passphrase was typed and the process is still there."""
+        """The reason why this terminal can't decide, or "" if the passphrase was typed and the process is still there."""
         if not self.is_unlocked:
             return _LOCKED if passphrase.is_set() else _unset()
         return "" if self.is_persons else _INSIDE

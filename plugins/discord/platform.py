@@ -103,7 +103,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         self._taking.resume(dict.fromkeys([*known, *self._behind(self._api.guilds)]))
 
     def _entered(self, guild: discord.Guild) -> None:
-        if self._is_whole:  # else together with all others
+        if self._is_whole:  # otherwise _ready will resume these channels with all others
             self._taking.resume(self._behind([guild]))
 
     def _behind(self, guilds: Iterable[discord.Guild]) -> list[str]:

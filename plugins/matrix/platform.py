@@ -279,7 +279,7 @@ class MatrixPlatform:
 
     @property
     def shortcomings(self) -> Sequence[tuple[str, str]]:
-        """Why encrypted rooms can't be read, and how to fix it; empty if they can."""
+        """The reason why encrypted rooms can't be read, and how to fix it; empty if they can be read."""
         return [(f"encrypted rooms can't be read: {self._lack.reason}", self._lack.fix)] if self._lack is not None else []
 
     @property

@@ -157,8 +157,8 @@ class Outbound:
     is_plain: bool = False
     """Show the text as it is, without reading it as Markdown: for commands in an approval request."""
     is_again: bool = False
-    """It was sent before with this key, perhaps with another text, and may have been shown. A platform that shows a key once must
-    make sure that the shown text is this one.
+    """The message was sent before with this key, perhaps with another text, and may have been shown. A platform that shows a
+    key once must make sure that the shown text is this one.
     """
 
 
@@ -343,5 +343,5 @@ class ShowsTyping(Protocol):
     """A platform that can show that an answer is being written."""
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show or hide the sign. It is called again every few seconds; exceptions are ignored."""
+        """Show that an answer is being written, or stop showing it. Called again every few seconds; exceptions are ignored."""
         ...

@@ -40,8 +40,8 @@ class CronJob:
 
 @dataclass(frozen=True, slots=True)
 class CronRun:
-    """One due time of a job. ``session_id`` is the session it runs in, the same in every process that might start it.
-    ``platform``: where to deliver the result, "" for nowhere; ``is_told``: the result was delivered. Times are Unix seconds;
+    """A due time of a job, and its outcome. ``session_id`` is the session it runs in, the same in every process that might start
+    it. ``platform``: where to deliver the result, "" for nowhere; ``is_told``: the result was delivered. Times are Unix seconds;
     ``ended_at`` is None during the run. ``note`` gives the reason in one line.
     """
 

@@ -216,7 +216,7 @@ _FACTORY = _Factory()
 
 
 class _Parameter(NamedTuple):
-    """What ``__init__`` needs to know about a field."""
+    """The facts about a field that ``__init__`` needs."""
 
     name: str
     kind: Any

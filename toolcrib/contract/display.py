@@ -1,4 +1,4 @@
-"""How screens show a tool's calls: a part of its registration."""
+"""The display of a tool's calls on screens: a part of its registration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Below: TypeAlias = "Literal['', 'output', 'content'] | Callable[[Mapping[str, Js
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDisplay:
-    """How screens show the calls of a tool. Without it they show its name, its arguments and, on request, its result.
+    """The display of a tool's calls on screens. Without it, screens show its name, its arguments and, on request, its result.
 
     Functions get the arguments of a call, or the ``data`` of its successful result if that is a mapping. If one returns None or
     raises, the call is shown like that of any other tool.
@@ -39,7 +39,7 @@ class ToolDisplay:
     subject: Subject = ()
     """The arguments that show what a call is about, joined by "in", or a function of the arguments."""
     below: Below = ""
-    """What stands below a call: "output" is the end of the result as text, "content" the difference that the call made, or the
+    """The lines below a call: "output" is the end of the result as text, "content" the difference that the call made, or the
     lines of its argument ``content``. A function of the data returns lines.
     """
     outcome: Callable[[Mapping[str, Json]], tuple[str, LineStyle] | None] | None = None

@@ -24,9 +24,9 @@ DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str,
 """(a copy of the tool's function schema, the names of all available tools) -> the schema to show."""
 
 Changes: TypeAlias = Literal["unknown", "nothing", "declared", "kept", "command"]
-"""What a call may change. ``nothing``: nothing outside of the conversation. ``declared``: only what its effects declare; calls
-that it leads to are judged themselves. ``kept``: only files whose old content is kept for an undo. ``command``: whatever the
-command in its argument ``command`` changes.
+"""Changes that a call may make. ``nothing``: none outside of the conversation. ``declared``: only changes that its effects
+declare; calls that it leads to are judged themselves. ``kept``: only changes of files whose old content is kept for an undo.
+``command``: any change that the command in its argument ``command`` makes.
 """
 Need: TypeAlias = Literal["", "memory", "jobs", "delegates", "chats"]
 
@@ -71,11 +71,11 @@ class ToolEntry:
     module: str = ""
     """Module that registered the tool."""
     display: ToolDisplay = NO_DISPLAY
-    """How screens show the tool's calls."""
+    """The display of the tool's calls on screens."""
     file: str = ""
     """The argument that names the file a call works on: a summary of the conversation names such files."""
     changes: Changes = "unknown"
-    """What a call may change: see ``Changes``.
+    """The changes that a call may make: see ``Changes``.
 
     In the modes ``plan`` and ``confirm-edits`` a call of the kind ``other`` without effects passes if this is ``nothing`` or
     ``declared``. toolcrib trusts a plugin's tool here: the tool could claim the kind ``read`` instead, which permits no less,
@@ -83,7 +83,7 @@ class ToolEntry:
     registration.
     """
     lasting: str = ""
-    """Why such a call does not pass, shown after the tool's name."""
+    """The reason why such a call does not pass, worded to follow the tool's name: "changes what you remember"."""
     needs: Need = ""
     """A part of toolcrib that the tool needs. If the configuration disables that part, the tool is not granted."""
 

@@ -52,7 +52,7 @@ class _Kept:
     at_once: bool = False
     asked: int = 0
     applied: int = 0
-    """The number of the last question for the source's tools, and of the last whose answer is in the registry."""
+    """``asked`` numbers the requests for the source's tools; ``applied`` is the request whose result is in the registry."""
     is_begun: bool = False
     is_open: bool = False
     before: dict[str, ToolEntry] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class ToolSources:
     """The sources of one registry. Thread-safe. ``generation`` grows when a source changes its tools while sessions may be open.
 
     A source's tool never replaces a registered tool: it is left out, and reported among the registry's problems. If ``tools``
-    raises, the source has none. One whose ``tools`` hangs holds up only its own caller.
+    raises, the source has none. A source whose ``tools`` hangs delays only its caller.
     """
 
     def __init__(self, registry: ToolRegistry) -> None:
@@ -165,7 +165,7 @@ class ToolSources:
     def _refresh(self, kept: _Kept, *, counts: bool = False) -> None:
         """Update the registry from a source. With ``counts``, a change makes ``generation`` grow.
 
-        A plugin's ``tools`` is called without the lock. An answer that comes after a later question's is out of date.
+        A plugin's ``tools`` is called without the lock. A result that arrives after that of a later request is ignored.
         """
         with self._lock:
             kept.asked += 1
@@ -206,7 +206,7 @@ class ToolSources:
                 )
         except Exception as error:  # noqa: BLE001 - an odd value in an entry: the other tools stay
             _log.warning("the tool %r of the tool source %r is left out: %s", entry.name, kept.name, error)
-            self._note(f"tool {entry.name}", f"that of the tool source {kept.name!r} is left out: {error}")
+            self._note(f"tool {entry.name}", f"the tool source {kept.name!r} can't add it: {error}")
             return False
         kept.brought[entry.name] = entry, kept.before.get(entry.name) if there is entry else None
         return True

@@ -132,7 +132,7 @@ class Keeping(Protocol):
 
     @property
     def warning(self) -> str:
-        """What can't be undone, for the model and the user; "" if everything can be."""
+        """The changes that can't be undone, in words for the model and the user; "" if all can be."""
         ...
 
 
