@@ -24,7 +24,7 @@ class CannotMeasureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number. ``value`` and ``baseline`` are in ``unit``; ``ratio`` is value over baseline.
+    """A measured number. ``value`` and ``baseline`` are in ``unit``; ``ratio`` is value over baseline.
 
     ``bar`` is the upper limit of the quantity ``limits``, infinite for a figure without a limit.
     """
@@ -75,7 +75,7 @@ def median_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict
 
 
 def best_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the least of each run by name; they take turns. For work that is the same each time, when any excess is disturbance.
+    """Return the least time of each run by name; they take turns. For work that is always the same: any excess is disturbance.
 
     The runs should take about equally long: a long one finds fewer undisturbed moments.
     """

@@ -48,7 +48,7 @@ def measure(*, quick: bool) -> list[Figure]:
             command["none"] * 1e3,
             _COMMAND,
             "value",
-            "/bin/true in a plain session; measured is what it takes more",
+            "/bin/true in a plain session; the value is the extra time",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Size of an installation, measured in an environment of its own. Takes a minute and a package index."""
+"""Size of an installation, measured in an environment of its own. Needs a minute and a package index."""
 
 from __future__ import annotations
 

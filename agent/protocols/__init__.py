@@ -8,8 +8,8 @@ How a reply is read: ``_stream`` splits it into text, thinking (``_thoughts``) a
 and ``_start`` for calls without tags. ``_marks``, ``_code`` and ``_quotes`` decide which marks count: a call counts where a
 reply of its dialect may have one; a call shown in a line, an element, a comment or a quotation is text. ``_blocks`` and
 ``_made`` turn blocks into calls; ``_reply`` assembles the result, and holds a call back while later text may show that it is an
-example; ``_sentences`` finds sentences before a call that forbid or introduce it; ``_left`` finds unread calls, ``_ends`` ends
-of arguments that are unclear. In doubt nothing runs, and the model gets the reason. ``_prompt`` formats tools and results,
+example; ``_sentences`` finds sentences before a call that forbid or introduce it; ``_left`` finds unread calls, ``_ends``
+unclear ends of arguments. In doubt nothing runs, and the model gets the reason. ``_prompt`` formats tools and results,
 ``repair`` reads JSON as models write it.
 """
 

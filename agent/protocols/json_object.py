@@ -82,7 +82,7 @@ class JsonObjectProtocol:
         return [{"role": "tool", "name": one["name"] or "unknown", "content": one["text"]} for one in results]
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
-        """Return a reply as an object; several calls as one each, as the protocol has no closer form."""
+        """Return a reply as one object, or one for each call if there are several: the protocol has no closer form."""
         if not calls:
             return json.dumps({"final": {"content": text}}, ensure_ascii=False)
         actions = ({"thought": text[:THOUGHT_LIMIT], "action": {"tool": call.name, "args": call.args}} for call in calls)

@@ -47,7 +47,7 @@ class EventReader:
         self.begun = False
         self.done = False
         self.held: str | None = None
-        """Why none of the reply's calls runs, including those in its text; None if they may. Set by ``finish``."""
+        """The reason why none of the reply's calls runs, not even those in its text; None if they may. Set by ``finish``."""
 
     @property
     def text(self) -> str:

@@ -25,7 +25,7 @@ class LocalServer:
     models: tuple[str, ...]
 
 
-async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PORTS) -> list[LocalServer]:  # noqa: ASYNC109 - of each request, not of this call
+async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PORTS) -> list[LocalServer]:  # noqa: ASYNC109 - the limit of each request, not of this call
     """Return the servers on loopback that begin to answer within ``timeout`` seconds. No key is sent to them."""
     found = await asyncio.gather(*(_look(port, kind, timeout) for port, kind in ports.items()))
     return [server for server in found if server is not None]

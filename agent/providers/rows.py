@@ -19,7 +19,7 @@ _EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
 
 @dataclass(frozen=True, slots=True)
 class ThinkingWish:
-    """How much a model may think: ``tokens``, and the lowest ``level`` for them. ``is_exact``: the user gave the number."""
+    """The wanted amount of thinking: ``tokens``, and the lowest ``level`` for them. ``is_exact``: the user gave the number."""
 
     tokens: int
     level: str

@@ -30,7 +30,7 @@ CLOSE = set(
 
 
 FALSE = {"None", "False", "0", "0.0", '""', "()", "[]", "{}", "set()"}
-"""Values that callers can hardly tell apart from None if types are checked.  (quoted)"""
+"""Values that callers can hardly distinguish from None if types are checked."""
 
 
 @dataclass(frozen=True)
