@@ -156,7 +156,7 @@ def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
 
 @pytest.mark.defaults
 async def test_a_session_takes_no_more_descriptors_than_its_sandbox_says(tmp_path: Path) -> None:
-    """Otherwise a process with many sessions runs out of them before it lets idle shells rest."""
+    """Otherwise a process with many sessions runs out of descriptors before it releases idle shells."""
     (tmp_path / "config.yaml").write_text("snapshots: {enabled: false}\n")
     (tmp_path / "project").mkdir()
     with assemble(config=load_config(tmp_path / "config.yaml"), project_dir=tmp_path / "project") as crib:

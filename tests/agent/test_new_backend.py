@@ -1,4 +1,4 @@
-"""A backend that is added to a copy of the sources as CONTRIBUTING.md says works everywhere: no other file knows it."""
+"""A backend that is added to a copy of the sources, as CONTRIBUTING.md describes, works everywhere: no other file names it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def put(file: Path, before: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources, with one backend more: two files, a row and a section."""
+    """A copy of the sources with a further backend: two files, a row and a section."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("agent", "tools", "toolcrib", "plugins", "docs"):
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -179,7 +179,7 @@ def test_setup_asks_for_what_it_needs(toolcrib: Run) -> None:
 
 
 def test_what_its_row_does_not_say_is_not_so(toolcrib: Run) -> None:
-    """Who may write to a bot gets no tools in it, and sessions in it get no snapshots of this machine."""
+    """Users of a bot get no tools in it, and its sessions take no snapshots of this machine."""
     code = """
 from agent.backends import Backends
 from agent.config import load_config

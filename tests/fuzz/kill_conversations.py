@@ -52,7 +52,7 @@ _WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper".spl
 
 
 class Conversation:
-    """One conversation, by its seed, in its own folder, with a limit of kills (0: by its dice). ``say`` gets a line about each
+    """A conversation, by its seed, in its own folder, with a limit of kills (0: by its dice). ``say`` gets a line about each
     kill. If there is a ``disk``, at ``state`` of the folder, it is filled instead.
     """
 

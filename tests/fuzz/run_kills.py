@@ -36,7 +36,7 @@ UNSURE = "may have run"
 
 
 class Trial:
-    """One run in its own project."""
+    """A run in its own project."""
 
     def __init__(self, folder: Path, url: str, chance: random.Random) -> None:
         self.folder = folder

@@ -24,7 +24,7 @@ def layer_of(module: str) -> int | None:
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file. ``imports`` holds (line, module, whether it runs when the file is imported), ``statements`` the module and
+    """A Python file. ``imports`` holds (line, module, whether it runs when the file is imported), ``statements`` the module and
     all its statements and handlers, ten times fewer than its nodes.
     """
 

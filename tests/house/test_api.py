@@ -72,7 +72,7 @@ assert agent._version.__version__ == toolcrib.__version__ and "agent.api" not in
 
 
 def test_the_agent_is_loaded_when_it_is_asked_for() -> None:
-    """It is the only name of the contract that needs the layers above, and only its users load them."""
+    """``Agent`` is the only name here that needs the layers above, and only its users load them."""
     code = """
 import sys, toolcrib
 assert "Agent" in dir(toolcrib) and "agent" not in sys.modules

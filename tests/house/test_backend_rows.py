@@ -20,7 +20,7 @@ EXCUSED: Mapping[str, str] = {
     "tools/terminal_tool.py": "the exit code 255 of the program ssh",
     "agent/cli/attaching.py": "files of docker's keys, which are not attached",
     "agent/cli/own_command.py": "a command that a person runs on this machine, whatever the backend is",
-    "agent/cli/program_checks.py": "the program ssh, which git needs; the backend does not",
+    "agent/cli/program_checks.py": "the program ssh, for git rather than for the backend",
     "agent/config/_schema.py": "an example of a platform's settings",
     "agent/memory/files.py": "the principal of this machine",
 }

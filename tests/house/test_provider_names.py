@@ -1,4 +1,4 @@
-"""What is special about a provider stands in its row or in its wire's modules: no other module names one."""
+"""The special facts of a provider are in its row or its wire's modules: no other module names a provider."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROWS = {"agent.providers.rows", "agent.providers.vendor"}
 EXCUSES = {
     "agent.cli.commands.parse": "an example in its help",
     "agent.cli.commands.setup": "an example in its help",
-    "agent.cli.offer": "examples of what a person types, with the variables of the vendor by default",
-    "agent.cli.options": "help, with the variables of the vendor by default",
-    "agent.cli.words": "says that the key of the vendor by default goes into its variable",
+    "agent.cli.offer": "examples of typed lines, with the default vendor's variables",
+    "agent.cli.options": "help, with the default vendor's variables",
+    "agent.cli.words": "the message that the default vendor's key goes into its variable",
     "agent.config._model": "an example of fallbacks, with models of two vendors",
-    "agent.model_choice.call_style": "hosts of some forty vendors that call natively, whatever provider asks them",
-    "agent.providers.manual": "examples of what a person types, with the variables of the vendor by default",
-    "plugins.otel.tracing": "OpenTelemetry's names for wires; what has none there goes by our own name",
+    "agent.model_choice.call_style": "hosts of about forty vendors whose models call natively, through any provider",
+    "agent.providers.manual": "examples of typed lines, with the default vendor's variables",
+    "plugins.otel.tracing": "OpenTelemetry's names for wires; a wire without one keeps ours",
     "tools.judge.meaning.tails": "names of programs, not of providers",
     "tools.judge.path_rules": "folders of other agents' programs",
 }
@@ -61,4 +61,4 @@ def test_no_other_module_names_a_provider(sources: Sequence[Any]) -> None:
     found = {source.module: list(named(source)) for source in sources if source.module not in allowed}
     wrong = [line for module, lines in found.items() if module not in EXCUSES for line in lines]
     assert not wrong, "\n".join(wrong)
-    assert [module for module in EXCUSES if not found.get(module)] == [], "these need no excuse any more"
+    assert [module for module in EXCUSES if not found.get(module)] == [], "these excuses are unused"

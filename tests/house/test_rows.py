@@ -32,9 +32,9 @@ OWN = {
 EXCUSES = (
     ("agent/desk/opening.py", "memory session_search cronjob send_message", "Handlers of the agent loop's tools."),
     ("agent/delegates/__init__.py", "session_search", "A delegate's clipped answer names it, and its summaries cost tokens."),
-    ("agent/cli/attaching.py", "read_file", "A person has this tool called: @PATH is read as a call of it."),
-    ("agent/cli/initing.py", "write_file", "A person has this tool called: /init writes a draft by it."),
-    ("agent/explaining.py", "terminal", "A person asks about this tool: `toolcrib explain` judges a command as a call of it."),
+    ("agent/cli/attaching.py", "read_file", "@PATH in a user's message is judged as a call of this tool."),
+    ("agent/cli/initing.py", "write_file", "/init writes its draft by a call of this tool."),
+    ("agent/explaining.py", "terminal", "`toolcrib explain` judges a command as a call of this tool."),
     ("agent/gateway/messages.py", "read_file", "A file is sent if its session may read files."),
     ("tools/undo/snapshots/calls.py", "terminal", "A killed process did not record whose changes they are."),
     # Words that are not tools.
@@ -75,8 +75,8 @@ def test_a_tools_name_stands_in_its_own_module_alone(sources: Sequence[Any]) -> 
         used.add(found)
         if found is None:
             wrong.append(f"{path}:{line} {name}")
-    assert wrong == [], "let the tool's row say it: see ToolEntry\n" + "\n".join(wrong)
-    assert excused - used == set(), "nothing needs these excuses"
+    assert wrong == [], "declare it in the tool's row: see ToolEntry\n" + "\n".join(wrong)
+    assert excused - used == set(), "these excuses are unused"
 
 
 def test_every_home_of_a_tool_is_there(sources: Sequence[Any]) -> None:

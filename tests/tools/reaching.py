@@ -49,7 +49,7 @@ while True:
         pass
     peer.close()
 """
-"""It runs in its own process: the library may hold the interpreter while it fetches, and would wait for itself."""
+"""The code runs in its own process: the library may hold the interpreter while it fetches, and would wait for itself."""
 
 
 class Outside:

@@ -482,7 +482,7 @@ def test_its_seconds_do_not_run_while_it_waits_for_its_place(start: Start) -> No
 
 
 def test_a_rule_of_the_request_binds_delegates_too(task_server: Any, tmp_path: Path) -> None:
-    """Such as the rule set of a job."""
+    """For example, a job's rule set applies to the job's delegates."""
 
     async def main() -> None:
         scripts = {

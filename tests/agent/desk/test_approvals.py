@@ -1,4 +1,4 @@
-"""Who may decide an approval request; a decision counts once, and only if it is theirs."""
+"""Rights to decide an approval request; a decision counts once, and only if its author has the right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front desk: every interface opens its sessions by a request, which says all that is special about them."""
+"""The front desk: every interface opens its sessions by a request, which holds all that is special about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform's line is put together from its parts alone; afterwards only the platform's host gets them."""
+"""A platform's line is assembled without a gateway, from its parts alone; then only the platform's host gets it."""
 
 from __future__ import annotations
 

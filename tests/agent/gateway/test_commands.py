@@ -241,7 +241,7 @@ async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house
 
 
 async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_place(house: House) -> None:
-    """A plugin's may be this machine as it is."""
+    """A plugin's backend may run commands on this machine, without a sandbox."""
     house.configure(OWNED.replace("    allow_local: true\n", "    backend: vm\n"))
     take_back = register_environment("vm", LocalEnvironment)
     try:

@@ -1,4 +1,4 @@
-"""What a new hook takes: its declaration, and the line that calls it. Tried in a copy of the project."""
+"""A new hook needs only its declaration, and the line that calls it. Tested in a copy of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new provider takes: a row; and a new wire its module and a row. Tried in a copy of the project."""
+"""A new provider needs only a row, a new wire only its module and a row. Tested in a copy of the project."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ WIRE_PROVIDER = """    "nod": Provider(
 
 
 def test_a_wire_is_its_module_and_a_row(project_copy: Any) -> None:
-    """Its headers, its fields for forced calls and for thinking, its list of models, its reader."""
+    """Requests use the wire's headers and its fields for forced calls and thinking; its list of models and reader work too."""
     rows, folder = "agent/providers/rows.py", "agent/providers"
     project_copy.write(f"{folder}/nod.py", WIRE)
     project_copy.insert(rows, 'TEXT = Wire("text"', WIRE_ROW)

@@ -1,4 +1,4 @@
-"""What a handler knows of its call (002-13 .. 002-18)."""
+"""The context that a handler gets with its call (002-13 .. 002-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renamed methods under their old names."""
+"""Renamed methods also work under their old names, and warn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a call acts for, and who is the local person."""
+"""The principal that a call acts for, and the local person."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_a_check_that_raises_means_unavailable(reg: ToolRegistry, error: BaseExc
 
 
 def test_a_slow_check_is_named_once(reg: ToolRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each session waits for it, and no other output would name the slow plugin."""
+    """Each session waits for the check, and no other output would name the slow plugin."""
     ticks = itertools.count(step=2.0)
     monkeypatch.setattr("toolcrib.contract.registry.time.monotonic", lambda: next(ticks))
     reg.register("echo", "demo", SCHEMA, echo, Checks())

@@ -60,7 +60,7 @@ class RaisingSource(Far):
 
 
 class HangingSource(Far):
-    """While ``hangs``, ``tools`` waits for ``go_on`` and then returns what it had when it was called."""
+    """A source whose ``tools`` waits for ``go_on`` while ``hangs`` is set, and returns the entries from before the wait."""
 
     def __init__(self, *entries: ToolEntry) -> None:
         super().__init__(*entries)

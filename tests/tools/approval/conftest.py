@@ -29,7 +29,7 @@ OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
 
 
 class Floor:
-    """One session. ``do`` and ``call`` return the outcome of a call: ``ran``, ``refused``, or the keys of the approval
+    """A session. ``do`` and ``call`` return the outcome of a call: ``ran``, ``refused``, or the keys of the approval
     request.
     """
 
