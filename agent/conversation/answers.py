@@ -107,7 +107,7 @@ def _for(ticket_id: str, answer: Answer) -> Answer:
 
 
 async def same_question(store: Store, ticket_id: str) -> list[str]:
-    """Return the tickets that one answer settles, topmost first: all that relay this ticket, the ticket itself, and all that it relays."""
+    """Return the tickets that one answer settles, topmost first: all that relay this one, this one, and all that it relays."""
     above, below = list[str](), list[str]()
     record = await store.tickets.get(ticket_id)
     while record is not None:

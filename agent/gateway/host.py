@@ -51,7 +51,7 @@ class Door:
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
         self._given: dict[str, str] = {}
         self._lately: dict[tuple[str, str], float] = {}
-        """Times at which messages were last kept or recognised, the oldest first."""
+        """Time when each message was last kept or recognised, the oldest first."""
 
     def serve(self, parts: LineParts) -> None:
         """Pass incoming messages to these parts from now on. Called before the platform starts, as the parts send through it."""
