@@ -194,20 +194,22 @@ class SandboxedEnvironment(_WithOutside):
 
     async def _up(self) -> None:
         """Start the sandbox if needed, and mask newly appeared paths, in another thread. Raises EnvironmentFailed."""
-        self._open()
+        pool, interrupts = self._open(), self._interrupts
         assert self._sandbox is not None  # noqa: S101 - _open made it
         if not self._sandbox.is_up():
+            await pool.reserve_room(lambda: not self._closed and self._interrupts == interrupts)
             await _starters.run(self._sandbox.view if self._guard is None else self._guard.start)
         if shown := self._sandbox.shown():
             await _starters.run(partial(self._sandbox.hide, shown))
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         before = self._interrupts
-        await self._up()
-        if self._interrupts != before:
-            return never_run(self.cwd, self.identity)
-        await self._guard_before()
-        outcome = await super().execute(request)
+        with self._open().busy():
+            await self._up()
+            if self._interrupts != before:
+                return never_run(self.cwd, self.identity)
+            await self._guard_before()
+            outcome = await super().execute(request)
         why = self._sandbox.why_ended() if self._sandbox is not None else ""
         reverted = "" if self._guard is None or self._guard.is_as_noted() else await _starters.run(self._guard.after)
         forwarded = self._reach.notices() if self._reach is not None else []
@@ -223,9 +225,10 @@ class SandboxedEnvironment(_WithOutside):
         super().interrupt()
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
-        await self._up()
-        await self._guard_before()
-        return await super().spawn(request)
+        with self._open().busy():
+            await self._up()
+            await self._guard_before()
+            return await super().spawn(request)
 
     async def restore_state(self, state: PortableState) -> None:
         await self._up()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.contract.errors import EnvironmentFailed
@@ -69,6 +69,7 @@ class Sandbox:
         self._first = self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
         """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
+        self.reserved: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._is_at_limit, self._why_ended = False, ""
         self._has_links = False
@@ -253,7 +254,8 @@ class Sandbox:
     def _running(self, links: Sequence[tuple[str, str]] = ()) -> subprocess.Popen[bytes]:
         if self._process is not None and self._lives():
             return self._process
-        self._forget()
+        if self._process is not None:
+            self._forget()
         if shutil.which("setsid") is None:
             raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
         try:
@@ -323,6 +325,8 @@ class Sandbox:
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0
         limits.forget(self)
+        while self.reserved:
+            self.reserved.pop()()
         if process is None:
             return
         if self._reach is not None:

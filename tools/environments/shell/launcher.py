@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -70,6 +70,8 @@ class Launcher(Protocol):
     """... and its path as shells see it."""
     descriptors: int
     """The number of this process's descriptors for one shell."""
+    reserved: list[Callable[[], None]]
+    """Room that was taken for the next shell before it starts: functions that return the room, at most one."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
         """Start a bash that reads the FIFO ``bash`` in that folder, in its own session. Raises EnvironmentFailed."""
@@ -178,6 +180,7 @@ class LocalLauncher:
     def __init__(self, root: str, where: str = LOCAL, before: Sequence[str] = ()) -> None:
         self.root = self.inner = root
         self.where, self._before = where, list(before)
+        self.reserved: list[Callable[[], None]] = []
         path = shutil.which("bash")
         if path is None:
             raise EnvironmentFailed("bash is not found on PATH: install bash")

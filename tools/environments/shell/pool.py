@@ -195,7 +195,7 @@ class ShellPool:
         """Start a shell. Raises EnvironmentFailed; _NoLongerWanted if the call was interrupted while it waited."""
         self._collect()
         live, weight = live_shells(), self.weight
-        give_back = functools.partial(live.give, weight)
+        give_back: Callable[[], None] = functools.partial(live.give, weight)
 
         def start() -> Shell:
             try:
@@ -205,7 +205,7 @@ class ShellPool:
                 raise
 
         while True:
-            if not await live.take(weight, wanted):
+            if not await self._take_room(wanted):
                 raise EnvironmentFailed(_CLOSED) if self._closed else _NoLongerWanted
             try:
                 return await _starters.run(start, drop=Shell.kill)
@@ -214,6 +214,32 @@ class ShellPool:
                     raise
                 if not await live.rest_in_need(weight):
                     raise EnvironmentFailed(_FULL) from error
+
+    async def reserve_room(self, wanted: Callable[[], bool]) -> None:
+        """Wait for room for the launcher and its next shell, before the launcher starts anything. Raises EnvironmentFailed."""
+        live, reserved = live_shells(), self._launcher.reserved
+        if not reserved and await live.take(self.weight, wanted):
+            reserved.append(functools.partial(live.give, self.weight))
+            live.used(self)
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Count a call in the block as running: its shell and the launcher are kept."""
+        with self._lock:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                self._quiet_since = time.monotonic()
+
+    async def _take_room(self, wanted: Callable[[], bool]) -> bool:
+        try:
+            self._launcher.reserved.pop()
+        except IndexError:
+            return await live_shells().take(self.weight, wanted)
+        return True
 
     async def _told(self) -> None:
         """Wait until the session's shell has reported its state, which follows a command's frame."""
@@ -306,8 +332,8 @@ class ShellPool:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """True if the pool has an idle shell."""
-        return not self._inside and not self._closed and self._shell is not None
+        """True if the pool has an idle shell, or room for one."""
+        return not self._inside and not self._closed and (self._shell is not None or bool(self._launcher.reserved))
 
     async def release_idle(self) -> bool:
         """See ReleasesIdle."""
@@ -326,7 +352,9 @@ class ShellPool:
     async def rest_shell(self, sessions: Sessions) -> bool:
         """Suspend the session's own shell and keep its state. Return False if impossible. ``sessions``: a scan from just now."""
         shell = self._shell
-        if shell is None or not self._is_quiet(shell, sessions):
+        if shell is None:
+            return await self._rest_launcher()
+        if not self._is_quiet(shell, sessions):
             return False
         pid = shell.process.pid
         if any(one.pid != pid for one in shell.process.among(sessions)):

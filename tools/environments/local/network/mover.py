@@ -49,8 +49,7 @@ class Mover:
             if cls._shared is None or cls._shared._owner != os.getpid():  # a fork has no threads
                 cls._shared = cls()
             mover = cls._shared
-            with mover.lock:
-                mover._regular.append(regularly)
+            mover._regular.append(regularly)  # without the lock: an event loop that opens a session may not wait for the thread
             if not mover._thread.is_alive():
                 mover._thread.start()
             return mover
@@ -95,10 +94,12 @@ class Mover:
                 for fd, event in events:
                     if (call := self._calls.get(fd)) is not None:
                         self._safely(call, event)
-                if time.monotonic() >= due:
-                    for each in list(self._regular):
-                        self._safely(each)
-                    due = time.monotonic() + LOOK
+            if time.monotonic() >= due:
+                for each in list(self._regular):
+                    with self.lock:
+                        if each in self._regular:
+                            self._safely(each)
+                due = time.monotonic() + LOOK
 
     @staticmethod
     def _safely(call: Callable[..., None], *arguments: int) -> None:
