@@ -96,6 +96,14 @@ class ToolEntry:
         return self.module.startswith(_BUILT_IN)
 
     @property
+    def claims(self) -> str:
+        """What the tool claims to be, as JSON: the same text as long as its name means the same tool."""
+        import json
+
+        claimed = [self.name, self.module, self.kind, self.toolset, self.schema]
+        return json.dumps(claimed, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
     def definition(self) -> dict[str, Json]:
         """The definition in OpenAI's form: ``{"type": "function", "function": {...}}``."""
         return {"type": "function", "function": self.schema}

@@ -65,7 +65,7 @@ def digest(
         "findings": [digestible(finding) for finding in findings],
     }
     if entry is not None and not entry.is_built_in:
-        bound["plugin"] = [entry.module, entry.kind, entry.toolset, entry.schema]
+        bound["plugin"] = entry.claims
     text = json.dumps(bound, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

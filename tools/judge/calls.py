@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, WritesFile
 from toolcrib.contract.entry import ToolEntry
-from tools.judge.findings import Finding, Level, visible
+from tools.judge.findings import Finding, Level, digest_of, visible
 from tools.judge.folders import may_be_made
 from tools.judge.meaning.state import NoFiles, Snapshot
 from tools.judge.meaning.value import Taint
@@ -47,7 +47,7 @@ def judge(
     judged = Judgement()
     if not effects:
         if entry.effects is None and entry.kind in ("execute", "edit"):
-            judged.findings.append(_opaque(entry.name))
+            judged.findings.append(_opaque(entry))
         return judged
     for effect in effects:
         if isinstance(effect, RunsCommand):
@@ -68,7 +68,7 @@ def judge(
         elif isinstance(effect, SchedulesJob):
             judged.findings.append(_job(effect))
         else:
-            judged.findings += _file(entry.name, effect, setting, files or NoFiles())
+            judged.findings += _file(entry, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
                 judged.files[effect.path] = judged.files.get(effect.path, Taint.NONE) | Taint.WRITTEN
                 judged.copies[effect.path] = ""
@@ -86,11 +86,11 @@ def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> Examined
     return examine(effect.command, effect.cwd, effect.shell, files, setting)
 
 
-def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:
+def _file(entry: ToolEntry, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:
     from tools.judge.installed import judge_file
     from tools.judge.paths import judge_change, judge_read  # its patterns are compiled with the first file
 
-    protected, home = setting.protected, setting.home
+    name, protected, home = entry.name, setting.protected, setting.home
     match effect:
         case WritesFile(path):
             text = f"{name}: write {path}"
@@ -103,7 +103,7 @@ def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[
         case ReadsFile(path):
             return judge_read(path, f"{name}: read {path}", protected)
         case _:  # a plugin may pass anything
-            return [_opaque(name)]
+            return [_opaque(entry)]
 
 
 def _message(effect: SendsMessage) -> list[Finding]:
@@ -133,5 +133,8 @@ def _host(host: str) -> Finding:
     return Finding(f"net.host@{host}", "ask", f"reaches {host}, which the sandbox does not allow yet", host, effect="remote")
 
 
-def _opaque(name: str) -> Finding:
-    return Finding(f"tool.opaque@{name}", "ask", "this tool acts, and does not say on what", name)
+def _opaque(entry: ToolEntry) -> Finding:
+    # A plugin may bring another tool with the same name: a grant holds while the tool claims to be the same.
+    settings = () if entry.is_built_in else ((f"tool:{entry.name}", digest_of(entry.claims)),)
+    why = "this tool acts, and does not say on what"
+    return Finding(f"tool.opaque@{entry.name}", "ask", why, entry.name, settings=settings)

@@ -22,6 +22,14 @@ DIGEST = "sha256:"
 SAYS_NOTHING = f"{DIGEST}none"
 """Used in place of a digest if there is no such file."""
 
+
+def digest_of(text: str) -> str:
+    """Return the digest of a text, with its prefix."""
+    import hashlib
+
+    return DIGEST + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 TOOL_RULE = "tool.rule@"
 """Prefix of the keys of questions from an operator's rule for a tool, before the rule's pattern."""
 
@@ -42,8 +50,8 @@ class Finding:
     ``cwd`` is its folder, or one above all possible ones; "" if unknown. ``patterns`` are absolute shell patterns with more after
     the matched part (``/p/*/x``): their matches may lead elsewhere. ``leads`` are pairs of a path and the target of its links,
     UNKNOWN_PATH if that is unknown; any other path leads to itself, as far as links were read. ``settings`` are files that define
-    what the command works on, with digests: a grant holds only while they are unchanged. ``effect`` says whether a sandbox or a
-    snapshot can contain it.
+    what the command works on, or the tool's own claims, with digests: a grant holds only while they are unchanged. ``effect``
+    says whether a sandbox or a snapshot can contain it.
     """
 
     key: str

@@ -306,6 +306,18 @@ def test_a_tool_that_acts_and_does_not_say_how_is_asked_about() -> None:
     assert found(desk.ask("a stranger", tool=entry("odd", "read"))) == {"tool.opaque@odd"}  # type: ignore[arg-type]  # a scope that a face may send, and should not
 
 
+def test_a_grant_ends_if_another_tool_takes_the_name_of_one_that_does_not_say_what_it_does() -> None:
+    desk = Desk(project_root=CWD)
+    before = entry("deploy", "execute", declares=False)
+    decision = desk.ask(tool=before)
+    call, ticket = decision.ticket.call, decision.ticket
+    settled(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
+    assert desk.ask(tool=before) is None
+    other = replace(before, schema={**before.schema, "description": "Deploy to production."})
+    assert found(desk.ask(tool=other)) == {"tool.opaque@deploy"}
+    assert desk.ask(tool=before) is None
+
+
 def test_what_a_person_is_shown_hides_nothing() -> None:
     ticket = Desk().run("rm -rf build \x1b[2K\u202e x").ticket
     assert ticket.parameters["scopes"] == ["once"]

@@ -32,6 +32,7 @@ from tools.environments.shell.reaper import CLOSE_LIMIT, GRACE, Endings, end_all
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
 from tools.environments.shell.spawned import LocalBackgroundProcess
+from tools.environments.shell.use import CallsInside, reserve_room, take_room
 
 _TELL_LIMIT = 20.0
 """Seconds that a shell may take to report its state, most of it for a machine under load."""
@@ -57,10 +58,6 @@ class ShellPool:
         self._launcher = launcher
         self._kept = Kept(base)
         self._shell: Shell | None = None
-        self._busy = False
-        self._inside = 0
-        """Number of calls that have a shell, or wait for one."""
-        self._quiet_since = 0.0
         self._notice = ""
         self._calls: set[ShellCommand] = set()
         self._interrupts = 0
@@ -68,6 +65,7 @@ class ShellPool:
         self._endings = Endings()
         self._lingering = Lingering()
         self._lock = threading.Lock()
+        self._inside = CallsInside(self._lock)
         self._closed = False
         self._status = 0
 
@@ -160,16 +158,10 @@ class ShellPool:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed(_CLOSED)
-            own = not (self._busy or beside)
-            self._busy = self._busy or own
-            self._inside += 1
-        try:
+            own = not (self._inside.is_own_taken or beside)
+            inside = self._inside.enter(own=own)
+        with inside:
             yield own
-        finally:
-            with self._lock:
-                self._inside -= 1
-                self._busy = self._busy and not own
-                self._quiet_since = time.monotonic()
 
     def _wants(self, interrupts: int | None = None) -> bool:
         """Return True while a call is wanted that began after this many interrupts."""
@@ -179,7 +171,7 @@ class ShellPool:
         if not own:
             return _Lease(await self._copy(cwd, wanted), own=False)
         shell = self._shell
-        if shell is not None and not _is_well(shell):
+        if shell is not None and not shell.is_well():
             await last_report(shell, _TELL_LIMIT)
             self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
             shell = None
@@ -205,7 +197,7 @@ class ShellPool:
                 raise
 
         while True:
-            if not await self._take_room(wanted):
+            if not await take_room(self._launcher, wanted):
                 raise EnvironmentFailed(_CLOSED) if self._closed else _NoLongerWanted
             try:
                 return await _starters.run(start, drop=Shell.kill)
@@ -217,35 +209,19 @@ class ShellPool:
 
     async def reserve_room(self, wanted: Callable[[], bool]) -> None:
         """Wait for room for the launcher and its next shell, before the launcher starts anything. Raises EnvironmentFailed."""
-        live, reserved = live_shells(), self._launcher.reserved
-        if not reserved and await live.take(self.weight, wanted):
-            reserved.append(functools.partial(live.give, self.weight))
-            live.used(self)
+        if await reserve_room(self._launcher, wanted):
+            live_shells().used(self)
 
-    @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
+    def busy(self) -> contextlib.AbstractContextManager[None]:
         """Count a call in the block as running: its shell and the launcher are kept."""
         with self._lock:
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                self._quiet_since = time.monotonic()
-
-    async def _take_room(self, wanted: Callable[[], bool]) -> bool:
-        try:
-            self._launcher.reserved.pop()
-        except IndexError:
-            return await live_shells().take(self.weight, wanted)
-        return True
+            return self._inside.enter(own=False)
 
     async def _told(self) -> None:
         """Wait until the session's shell has reported its state, which follows a command's frame."""
         give_up = time.monotonic() + _TELL_LIMIT
         while (shell := self._shell) is not None and shell.owes:
-            if not self._busy:  # a running command reads the reports itself
+            if not self._inside.is_own_taken:  # a running command reads the reports itself
                 shell.collect()
                 if not shell.owes or shell.exit_code() is not None:
                     return
@@ -255,7 +231,7 @@ class ShellPool:
 
     def _collect(self) -> None:
         shell = self._shell
-        if shell is not None and shell.owes and not self._busy:
+        if shell is not None and shell.owes and not self._inside.is_own_taken:
             shell.collect()
         if shell is not None and shell.snapshot is not None:
             self._kept.snapshot = shell.snapshot
@@ -369,7 +345,7 @@ class ShellPool:
         with self._lock:
             if not self._is_quiet(shell, sessions):
                 return False
-            if not _is_well(shell):
+            if not shell.is_well():
                 self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
                 return False
             self._kept.pack(shell, limits)
@@ -381,7 +357,7 @@ class ShellPool:
 
     def _is_quiet(self, shell: Shell, sessions: Sessions) -> bool:
         """Return True if no command ran in the shell since the scan of all processes began."""
-        return self._shell is shell and not (self._inside or self._closed) and self._quiet_since < sessions.begun
+        return self._shell is shell and not (self._inside or self._closed) and self._inside.quiet_since < sessions.begun
 
     async def _rest_launcher(self) -> bool:
         if self._inside or self._shell is not None or self._spawned or not self._endings.is_over():
@@ -418,10 +394,6 @@ _CLOSED = "this environment is closed: open another"
 _ENDED = "The shell had ended between two commands."
 _FULL = "too many open files to start a shell: close some sessions, or raise `ulimit -n`"
 _starters, _enders = Workers("toolcrib-shell", 4), Workers("toolcrib-shell-end", 2)
-
-
-def _is_well(shell: Shell) -> bool:
-    return shell.exit_code() is None and shell.is_usable and shell.folder.is_whole()
 
 
 def _bytes(text: str) -> bytes:

@@ -323,6 +323,10 @@ class Shell:
         self.epoll.register(new, _EDGE)
         return old
 
+    def is_well(self) -> bool:
+        """Return whether it can run another command."""
+        return self.exit_code() is None and self.is_usable and self.folder.is_whole()
+
     def end(self) -> None:
         """Ask the shell to end by itself, which runs its EXIT trap."""
         self._feed(b"\\builtin exit'\n")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 
 from toolcrib.contract.regex import Regex
 from tools.judge.file_view import Looks
-from tools.judge.findings import DIGEST, SAYS_NOTHING
+from tools.judge.findings import SAYS_NOTHING, digest_of
 from tools.judge.rules._discards import IGNORES, folders
 from tools.judge.table import ActView
 
@@ -82,4 +81,4 @@ def _config_of(folder: str, looks: Looks) -> str | None:
 
 
 def _digest(text: str | None) -> str:
-    return SAYS_NOTHING if text is None else DIGEST + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return SAYS_NOTHING if text is None else digest_of(text)
