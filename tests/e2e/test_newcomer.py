@@ -1,4 +1,4 @@
-"""The newcomer's way: a fresh clone, and one command for each step, none of which needs the source."""
+"""The newcomer's way: a fresh clone, and one command for each step. No step needs the source."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_it_says_that_it_needs_a_terminal(root: Path) -> None:
     assert "this needs a terminal" in done.stderr
 
 
-def test_the_readme_says_the_same_commands(root: Path) -> None:
-    script, readme = ((root / name).read_text("utf-8") for name in ("scripts/newcomer", "README.md"))
+def test_the_page_for_newcomers_has_the_same_commands(root: Path) -> None:
+    script, page = ((root / name).read_text("utf-8") for name in ("scripts/newcomer", "docs/getting-started.md"))
     calls = (
         "doctor",
         "call read_file",
@@ -61,4 +61,4 @@ def test_the_readme_says_the_same_commands(root: Path) -> None:
     )
     for words in (f"toolcrib {call} " for call in (*calls, "plugins trust")):
         assert words.strip() in script
-        assert words.strip() in readme
+        assert words.strip() in page
