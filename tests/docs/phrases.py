@@ -93,7 +93,7 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 def files(*below: str) -> list[Path]:
     """Return the tracked files of Python and Markdown, all or those below some paths."""
     listed = subprocess.run(["git", "ls-files", *below], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    kept = [ROOT / name for name in listed.splitlines() if name.endswith((".py", ".md")) and name != "CHANGELOG.md"]
+    kept = [ROOT / name for name in listed.splitlines() if name.endswith((".py", ".md"))]
     return [path for path in kept if path.name != "phrases.py" and path.is_file()]
 
 

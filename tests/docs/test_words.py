@@ -63,6 +63,11 @@ def test_one_thing_has_one_name(texts: dict[str, str]) -> None:
     assert wrong == []
 
 
+def test_the_changelog_is_what_a_reader_needs_for_an_upgrade() -> None:
+    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").split()) <= 1500
+    assert (ROOT / "docs" / "changelog.md").read_text("utf-8") == (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
 @pytest.mark.full
 @pytest.mark.untraced
 def test_no_room_gets_more_of_the_phrases_to_be_replaced() -> None:

@@ -24,7 +24,7 @@ def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> Non
     shown = run("docs", "reference/hooks/index").out
     assert "\n- `toolcrib docs reference/hooks/tool_gate`: tool_gate\n" in shown
     assert "toctree" not in shown
-    assert "How-to guides:\n\n- `toolcrib docs operators`: For operators\n" in run("docs", "index").out
+    assert "How-to guides:\n\n- `toolcrib docs chat`: The chat\n" in run("docs", "index").out
 
 
 def test_a_setting_is_shown(run: Any) -> None:
@@ -64,7 +64,7 @@ def test_the_pages_are_listed(run: Any) -> None:
 
 
 def test_what_changed_is_a_page(run: Any) -> None:
-    assert "## Unreleased" in run("docs", "changelog").out
+    assert "## 0.1.0" in run("docs", "changelog").out
     first = run("docs", "--search", "backup").out.splitlines()[0]
     assert not first.startswith("changelog")
 
@@ -80,7 +80,8 @@ def test_a_page_of_pages_names_the_commands_that_show_them(run: Any) -> None:
     assert "- `toolcrib docs reference/settings/model`: model\n" in done.out
     assert "{toctree}" not in done.out
     done = run("docs", "index")
-    assert "Tutorials:\n\n- `toolcrib docs tutorials/first-tool`: Your first tool\n" in done.out
+    first = ("- `toolcrib docs getting-started`: Getting started\n", "- `toolcrib docs tutorials/first-tool`: Your first tool\n")
+    assert f"Tutorials:\n\n{''.join(first)}" in done.out
     assert "<!--" not in done.out
 
 
