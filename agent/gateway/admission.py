@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from agent.config import PlatformConfig
@@ -33,6 +34,8 @@ class Admitted:
     roles: tuple[str, ...] = ()
     locked: str = ""
     """Reason why this user may decide nothing now, as the platform reports; "" if they may."""
+    reported: tuple[str, ...] = field(default=(), compare=False)
+    """The roles that the platform reported."""
 
     @property
     def is_owner(self) -> bool:
@@ -65,9 +68,13 @@ class Admission:
         has.discard("")
         if not (has or paired is not None or _among(names, self.config.allowed_users)):
             return "stranger"
-        if chat.is_group and not _among({chat.id}, self.config.allowed_chats):
+        if not self.admits_chat(chat):
             return "group"
-        return Admitted(user, tuple(sorted(has)), locked)
+        return Admitted(user, tuple(sorted(has)), locked, tuple(roles))
+
+    def admits_chat(self, chat: Chat) -> bool:
+        """Return whether users may write in this chat: in each direct one, and in a group that is allowed."""
+        return not chat.is_group or _among({chat.id}, self.config.allowed_chats)
 
     async def lets_anybody_in(self) -> bool:
         """Return whether any user may write here, or can by sending an open pairing code. Raises StoreFailed."""

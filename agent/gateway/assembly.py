@@ -89,7 +89,9 @@ def assemble_line(
     files = ChatFiles(platform, outbox, chats.chat_of)
     sender = messages.MessageSender(store, lambda: crib.config, redact, quotas.why_over)
     handlers: dict[str, Handler] = {messages.TOOL: sender, **({TOOL: files.handle} if traits.max_file_bytes else {})}
-    requests = ChatRequests(crib, name, config, choice=choice, chats=chats, handlers=handlers, admits=quotas.admit)
+    requests = ChatRequests(
+        crib, name, config, choice=choice, chats=chats, handlers=handlers, admits=quotas.admit, admission=admission
+    )
     manager = _sessions(crib, name, requests, held, listener, prepare)
     rooms = Rooms(name, store, config, requests, manager)
     approvals = ApprovalDesk(store, ApprovalRights(lambda: crib.config.gateway.approvers), manager.answer)
@@ -137,7 +139,7 @@ def _sessions(
         crib,
         platform=name,
         request=requests.request,
-        is_left=requests.chats.is_left,
+        is_left=requests.is_left,
         may_go_on=held.wait,
         watch=listener.watch,
         done=listener.done,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.config import PlatformConfig, state_dir
 from agent.desk.approvals import OWNER
 from agent.desk.request import SessionRequest
-from agent.gateway.admission import ROOM, Admitted
+from agent.gateway.admission import ROOM, Admission, Admitted
 from agent.gateway.forms import chat_of
 from agent.gateway.known_chats import KnownChats
 from agent.gateway.sending import TOOL
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
     from agent.workspace import Workspace
+    from toolcrib.contract.mail import ChatRecord
     from toolcrib.contract.store import SessionInfo
 
 _MAX_TURNS = 50
@@ -43,7 +44,7 @@ class ChatRequests:
     """The session requests of one platform.
 
     ``choice`` is the model of new sessions. ``handlers`` run the tools that only chats have. ``admits``: see
-    SessionRequest.admits.
+    SessionRequest.admits. ``admission``: a session continues only while its user is admitted; without it, none is checked.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ChatRequests:
         chats: KnownChats | None = None,
         handlers: Mapping[str, Handler] | None = None,
         admits: Callable[[Principal], Awaitable[None]] | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._crib = crib
         self._platform = platform
@@ -64,6 +66,7 @@ class ChatRequests:
         self._mail = crib.store.mail
         self._handlers = handlers or {}
         self._admits = admits
+        self._admission = admission
         self.chats = chats or KnownChats(platform, crib.store)
 
     def use(self, config: PlatformConfig) -> None:
@@ -85,12 +88,13 @@ class ChatRequests:
         if self.chats.known(session_id) is None:
             self.chats.add(session_id, chat)
         info = await self._crib.store.sessions.get(session_id)
-        here, never = self.place_of(chat, tuple(record.body["roles"]), info)
+        roles = await self._roles_in(record) or ()  # a session that its user has lost is opened only to end it
+        here, never = self.place_of(chat, roles, info)
         no_place = PROMPT_WITHOUT_PLACE if never else ""
         return SessionRequest(
             platform=self._platform,
             user=f"{ROOM}{chat.id}" if chat.is_group else user,
-            roles=() if chat.is_group else tuple(record.body["roles"]),
+            roles=() if chat.is_group else roles,
             suspends=True,
             named=session_id,
             choice=self._choice,
@@ -102,6 +106,29 @@ class ChatRequests:
             max_turns=_MAX_TURNS,
             admits=self._admits,
         )
+
+    async def is_left(self, session_id: str) -> bool:
+        """Return whether no work may happen in a session: its chat has another one, or its user may not write any more.
+
+        Raises StoreFailed.
+        """
+        if await self.chats.is_left(session_id):
+            return True
+        record = await self._mail.chat_of(session_id)
+        return record is not None and await self._roles_in(record) is None
+
+    async def _roles_in(self, record: ChatRecord) -> tuple[str, ...] | None:
+        """Return the current roles of a chat's user, or None if the user may not write there any more. Raises StoreFailed."""
+        chat, stored = chat_of(record.body["chat"]), tuple(record.body["roles"])
+        if self._admission is None:
+            return stored
+        if chat.is_group:
+            return () if self._admission.admits_chat(chat) else None
+        reported = record.body.get("reported")
+        if reported is None:  # stored by an earlier version; the user's next message adds them
+            return stored
+        found = await self._admission.admit(chat, str(record.body["user"]), reported)
+        return found.roles if isinstance(found, Admitted) else None
 
     def place_of(self, chat: Chat, roles: Collection[str], info: SessionInfo | None = None) -> tuple[Workspace, frozenset[str]]:
         """Return the workspace of a chat's sessions, and the tools that they never have there, for a user with these roles.

@@ -116,7 +116,8 @@ class Rooms:
         return ChatRoom(chat, session_id, is_new=True, busy=busy)
 
     def _body(self, chat: Chat, who: Admitted, generation: int, busy: str) -> dict[str, Json]:
-        theirs = {"user": "", "roles": []} if chat.is_group else {"user": who.user, "roles": list(who.roles)}
+        known = {"user": who.user, "roles": list(who.roles), "reported": list(who.reported)}
+        theirs = {"user": "", "roles": []} if chat.is_group else known
         return {"chat": chat_json(chat), "generation": generation, **theirs, **({"busy": busy} if busy else {})}
 
 

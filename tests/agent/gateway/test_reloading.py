@@ -64,6 +64,27 @@ async def test_a_run_that_is_under_way_ends_by_the_old_and_the_next_message_goes
         assert "terminal" not in session.names
 
 
+async def test_a_parked_run_of_a_user_who_was_removed_ends_and_its_call_never_runs(house: House) -> None:
+    (house.folder / "build").mkdir()
+    changed(house, OWNED)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says(f"rm -rf {house.folder}/build", user="bob", chat=Chat("b"))
+        await house.until(lambda: house.platform.shown and house.platform.shown[-1].out.buttons)
+        question = house.platform.shown[-1]
+        (info,) = [info for info in await house.store.sessions.list(10) if info.user == "bob"]
+        await house.platform.says("and then this", user="bob", chat=Chat("b"))
+        changed(house, OWNED.replace("bob, carl", "carl"))
+        await gateway.reconfigure()
+        await house.platform.presses(question, "y", user="ann")
+        while await house.store.runs.current(info.id) is not None:
+            await asyncio.sleep(0.01)
+        assert not await house.store.inbox.waiting(info.id)
+        assert not await house.store.tickets.pending(info.id)
+    assert (house.folder / "build").is_dir()
+    assert "ran it" not in house.platform.texts(Chat("b"))
+
+
 async def test_who_may_agree_is_read_again_for_open_questions_too(house: House) -> None:
     changed(house, OWNED)  # its folder is there before the question is, as what is agreed to names it
     (house.folder / "build").mkdir()
