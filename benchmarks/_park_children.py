@@ -28,6 +28,8 @@ from toolcrib.testing import ScriptedSession
 Serve = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 _REAL = 200
 """Number of parked runs that are really run; the others are copies in the store."""
+_WARM = 50
+"""Number of runs before them: they fill the memory of the threads, which stays and serves all later runs."""
 
 
 def open_store(folder: Path, url: str) -> Store:
@@ -98,7 +100,8 @@ class Host:
 
     async def park(self, runs: int) -> dict[str, Any]:
         """Park ``runs`` runs, and return the memory and threads that they added to the process."""
-        await self({"do": "park"})
+        for _ in range(min(_WARM, runs)):
+            await self({"do": "park"})
         await asyncio.gather(*(self._crib.store.sessions.get(str(number)) for number in range(50)))  # to start its threads
         before, threads = _memory(), threading.active_count()
         for _ in range(min(_REAL, runs) - 1):
