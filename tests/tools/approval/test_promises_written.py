@@ -10,6 +10,8 @@ import pytest
 from toolcrib.testing import FakeEnvironment
 
 PROJECT = "/home/dev/project"
+
+
 @pytest.mark.parametrize(
     ("command", "came_of_it"),
     [
