@@ -33,7 +33,7 @@ def promises() -> Iterator[Promise]:
     for line in text_of(PROMISES).split("\n## Promises\n")[1].splitlines():
         if line.startswith("| ") and line != "| promise | test |":
             promise, tests = line.strip("| ").split(" | ")
-            yield Promise(_SENTENCE.split(promise), re.findall(r"`([^`]+)`", tests))
+            yield Promise(_SENTENCE.split(promise), re.findall(r"`tests/([^`]+)`", tests))
 
 
 def limits() -> Iterator[str]:
