@@ -54,6 +54,8 @@ WITH_DEFAULTS = (
 )  # fmt: skip
 """Tests that run with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 
+SAMPLE = "TOOLCRIB_SAMPLE"
+"""If it is set, as `scripts/test` does, a run without paths tries a sample of the long series (tests/series.py)."""
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
 _UNTOUCHED: list[Path] = []
@@ -101,8 +103,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as ``full`` the tests that the fast run skips, besides tests with that mark of their own."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark as ``full`` the tests that the fast run skips, besides tests with that mark of their own. Take samples of long series."""
+    if os.environ.get(SAMPLE):
+        items[:], left = _beside("series").sample(items)
+        config.hook.pytest_deselected(items=left)
     tests = f"{Path(__file__).parent}/"
     folders = tuple(f"{tests}{name}/" for name in FULL_RUN_FOLDERS)
     for item in items:

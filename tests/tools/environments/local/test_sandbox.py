@@ -43,3 +43,29 @@ def test_a_mount_that_appears_later_is_not_writable(folder: Path) -> None:
     argv = [*shared, sys.executable, "-c", _MOUNTED_LATE, place, str(folder)]
     done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.returncode) == ("1 1 written\n", 0), done.stderr
+
+
+_MANY_AT_ONCE = """
+import asyncio, resource, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (140, 140))  # room for five shells in sandboxes
+
+async def main(work):
+    opened = [open_environment("local", cwd=work, sandbox="workspace", hosts=[]) for _ in range(14)]
+    try:
+        done = await asyncio.gather(*(one.execute(ExecRequest(f"echo {number}", timeout=60)) for number, one in enumerate(opened)))
+        print([int(one.stdout.head) for one in done] == list(range(14)))
+    finally:
+        await asyncio.gather(*(one.close() for one in opened))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_calls_in_many_sandboxes_at_once_wait_for_descriptors(folder: Path) -> None:
+    root = str(Path(__file__).parents[4])
+    argv = [sys.executable, "-c", _MANY_AT_ONCE, str(folder)]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
