@@ -1,8 +1,8 @@
 """Backends from the configuration, and a session's binding to one: it never runs elsewhere unless a user chooses so.
 
 Names come from the table (tools/environments/rows.py), from sections such as environments.hosts, and from plugins. Only users
-choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` is shared by all backends, and each
-kind of the table has a module of its name with its class as ``KIND``; ``person`` runs a user's programs in them.
+choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` is shared by all backends. A kind that
+differs from it has a module of its name with its class as ``KIND``; ``person`` runs a user's programs in them.
 """
 
 from __future__ import annotations
@@ -160,8 +160,14 @@ class Backends:
 
 
 def kind_class(row: BackendRow) -> type[Backend]:
-    """Return the class of a kind, from the module of its name."""
-    found: type[Backend] = import_module(f"agent.backends.{row.name}").KIND
+    """Return the class of a kind: that of the module of its name, or Backend if there is none."""
+    module = f"agent.backends.{row.name}"
+    try:
+        found: type[Backend] = import_module(module).KIND
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return Backend
     return found
 
 

@@ -1,4 +1,4 @@
-"""One configured backend, and the differences between kinds of backends. A kind's class is in the module of its name."""
+"""One configured backend. A kind that differs from Backend has its class in the module of its name."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class FoundContainers:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend; this base class is a plugin's. ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file.
+    """A backend: a plugin's, or one that differs from others only in its row and its settings.
 
-    ``options`` are the parameters that open it.
+    ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file. ``options`` are the parameters that open it.
     """
 
     name: str
@@ -98,12 +98,12 @@ class Backend:
     @property
     def shown(self) -> str:
         """Return a short description of the backend, for users."""
-        return "a plugin's"
+        return self.row.about or "a plugin's"
 
     @property
     def model_description(self) -> str:
         """Return the description of the backend for a model; "" for plain local."""
-        return f"{self.name}; not the person's machine."
+        return f"{self.name}: {self.row.about}." if self.row.runs_here else f"{self.name}; not the person's machine."
 
     @property
     def fleeting(self) -> Backend:
@@ -143,9 +143,7 @@ class Backend:
         ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given. Raises
         EnvironmentFailed.
         """
-        raise EnvironmentFailed(
-            f"{self.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
-        )
+        raise EnvironmentFailed(f"the backend {self.name!r} offers no shell for a person; choose another with NAME")
 
     # -- containers of the kind, on any engine ---------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display tool_sources types image effects state"),
     "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),
     "for-backends": ("Backends", "toolcrib", "environment containment"),
+    "for-backend-programs": ("Backends of programs", "toolcrib.backends", "tools.environments.remote.program"),
     "for-models": ("Model providers", "toolcrib", "session"),
     "for-chats": ("Chat platforms", "toolcrib.chat", "chat"),
     "for-platforms": (

@@ -1,4 +1,4 @@
-"""A backend that is added to a copy of the sources, as CONTRIBUTING.md describes, works everywhere: no other file names it."""
+"""Backends that are added to a copy of the sources, as CONTRIBUTING.md describes, work everywhere: no other file names them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+
+from tests.docs.snippets import Block, blocks
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -88,6 +90,27 @@ SECTIONS = """
 """
 
 
+IMPORTS = {
+    "from toolcrib import EnvironmentFailed, hookimpl": "from toolcrib.contract.errors import EnvironmentFailed",
+    "from toolcrib.backends import": "from tools.environments.remote.program import",
+}
+"""Imports of a plugin -> those of toolcrib's own modules."""
+
+
+def documented(root: Path) -> tuple[str, str]:
+    """Return the backend of docs/backends.md as a part of toolcrib: its module, without the hook, and its row."""
+    found = blocks((root / "docs/backends.md").read_text("utf-8"))
+
+    def text_of(wanted: Callable[[Block], bool]) -> str:
+        return next(block.text for block in found if wanted(block))
+
+    module = text_of(lambda block: block.file.endswith("offline.py")).partition("@hookimpl")[0]
+    for before, after in IMPORTS.items():
+        assert before in module
+        module = module.replace(before, after)
+    return module, text_of(lambda block: block.text.startswith("BackendRow(")).rstrip()
+
+
 def put(file: Path, before: str, text: str) -> None:
     source = file.read_text()
     assert source.count(before) == 1
@@ -96,7 +119,7 @@ def put(file: Path, before: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with a further backend: two files, a row and a section."""
+    """A copy of the sources with two further backends: one with all parts, and the documented one, a module and a row."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("agent", "tools", "toolcrib", "plugins", "docs"):
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -106,7 +129,10 @@ def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scratch").mkdir()
     (folder / "scratch" / "__init__.py").write_text(ENVIRONMENT)
     (tree / "agent" / "backends" / "scratch.py").write_text(KIND)
-    put(folder / "rows.py", ')}\n"""The table', f",{ROW}")
+    module, row = documented(root)
+    (folder / "offline").mkdir()
+    (folder / "offline" / "__init__.py").write_text(module)
+    put(folder / "rows.py", ')}\n"""The table', f",{ROW}    {row},\n")
     put(tree / "agent" / "config" / "_environments.py", "@dataclass(frozen=True, slots=True)\nclass EnvironmentsConfig", SETTINGS)
     put(tree / "agent" / "config" / "_environments.py", "    sandboxes: Mapping", SECTIONS)
     return tree
@@ -160,7 +186,7 @@ def test_help_completion_and_the_manual_name_it(toolcrib: Run) -> None:
     assert "scratch" in toolcrib("completion", "--names", "backends").stdout.split()
     assert "scratch" in toolcrib("completion", "--names", "values", "--key", "terminal.backend").stdout.split()
     assert "environments.scratch.label" in toolcrib("completion", "--names", "keys").stdout.split()
-    assert "ssh, scratch ..." in " ".join(toolcrib("chat", "--help").stdout.split())
+    assert "ssh, scratch, offline ..." in " ".join(toolcrib("chat", "--help").stdout.split())
     assert "scratch (a folder that is deleted)" in toolcrib("env", "--help").stdout
     page = toolcrib("docs", "reference/backends/scratch").stdout
     assert "Commands run in a folder that is deleted at the end." in page
@@ -187,3 +213,35 @@ backend = Backends(load_config(), ()).get("scratch")
 print(backend.row.is_contained, backend.row.runs_here, backend.is_remote, backend.held)
 """
     assert toolcrib(code=code).stdout == "False False True none\n"
+
+
+@pytest.mark.xdist_group("offline")
+def test_one_that_its_row_describes_needs_no_class(toolcrib: Run) -> None:
+    """It is the backend of docs/backends.md: commands and files of this machine, and no network."""
+    listed = {one["name"]: one for one in json.loads(toolcrib("env", "--json").stdout)["places"]}
+    assert listed["offline"]["where"] == "this machine without a network"
+    assert "✓ offline  offline  open" in toolcrib("env", "test", "offline").stdout
+    command = "pwd; tail -n +3 /proc/net/dev | cut -d: -f1; echo ${TOOLCRIB_SECRET-none}; grep -c TOOLCRIB_SECRET /proc/1/environ"
+    code = """
+import asyncio, os
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+os.environ["TOOLCRIB_SECRET"] = "key"
+async def main():
+    env = open_environment("offline", cwd=os.getcwd())
+    print((await env.execute(ExecRequest(sys.argv[1]))).stdout.head.decode())
+    await env.close()
+asyncio.run(main())
+"""
+    folder, *said = toolcrib(command, code=code).stdout.split()
+    assert Path(folder).name == "project"
+    assert said == ["lo", "none", "0"]
+    done = json.loads(toolcrib("call", "terminal", '{"command": "pwd"}', "--backend", "offline").stdout)
+    assert (done["output"].strip(), done["where"]) == (folder, "offline")
+    code = """
+from agent.backends import Backends
+from agent.config import load_config
+backend = Backends(load_config(), ()).get("offline")
+print(type(backend).__name__, backend.model_description, backend.row.is_contained, backend.is_remote)
+"""
+    assert toolcrib(code=code).stdout == "Backend offline: this machine without a network. False False\n"

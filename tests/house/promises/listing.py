@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 MODULES = (
-    "toolcrib", "toolcrib.testing", "toolcrib.platforms", "toolcrib.chat",
+    "toolcrib", "toolcrib.testing", "toolcrib.platforms", "toolcrib.chat", "toolcrib.backends",
     "agent.run", "agent.events", "agent.models", "agent.config", "agent.plugins",
     "agent.conversation.limits", "agent.conversation.manager", "agent.desk",
     "model_tools", "toolsets", "tools.registry",

@@ -19,6 +19,7 @@ from tools.environments.docker.options import KEY, OWNER, Options
 from tools.environments.docker.patience import GivenUp, Patience, Result
 from tools.environments.docker.removal import removals
 from tools.environments.docker.watch import watchdog
+from tools.environments.remote.channel import Link
 
 if TYPE_CHECKING:
     import docker
@@ -43,7 +44,7 @@ _NO_SHELL = (126, 127)
 """Exit codes of a container whose first process could not start. With a working shell the exit code differs."""
 
 
-class DockerLink:
+class DockerLink(Link):
     """Link to a container. ``epoch`` grows with each start of a container. Safe to use from several threads."""
 
     def __init__(self, options: Options) -> None:
@@ -319,9 +320,6 @@ class DockerLink:
                 self._knock()
                 container.reload()
                 return _pause(container) if container.status == "paused" else ""
-        return ""
-
-    def silence(self) -> str:
         return ""
 
     def advice(self) -> str:

@@ -1,4 +1,4 @@
-"""Protocols of a remote backend that can keep a shell: links that open channels.
+"""Parts that a remote backend defines to keep a shell: links that open channels.
 
 A ``Channel`` is one process on the far side and the bytes to and from it; a ``Link`` opens them. Both are synchronous:
 ``Link.open`` may block (it is called in a worker thread), ``Channel`` never does. Neither is bound to an event loop, because a
@@ -7,6 +7,7 @@ session's calls may come from several. A caller waits for ``Channel.fileno`` in 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
@@ -69,21 +70,21 @@ class Channel(Protocol):
         ...
 
 
-class Link(Protocol):
-    """The connection to a container, or to an account on a host. Its methods may block and are callable from any thread."""
+class Link(ABC):
+    """The connection to a container, or to an account on a host. Its methods may block and are callable from any thread.
+
+    A subclass defines ``where``, ``open`` and ``close``. The other methods suit a place that never fails by itself.
+    """
+
+    epoch: int = 0
+    """Number that grows when the container itself was replaced, so that its processes are gone. Reconnecting does not count."""
 
     @property
+    @abstractmethod
     def where(self) -> str:
         """The environment's name in results, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
-        ...
 
-    @property
-    def epoch(self) -> int:
-        """Number that grows when the container itself was replaced, so that its processes are gone. Reconnecting does not
-        count.
-        """
-        ...
-
+    @abstractmethod
     def open(self, argv: Sequence[str]) -> Channel:
         """Start ``argv`` on the far side, without a terminal, as the leader of its own session (setsid), in any folder.
 
@@ -91,50 +92,47 @@ class Link(Protocol):
         the first call, and again after a loss. Tries once, within a bounded time. Raises EnvironmentFailed with the cause and the
         fix.
         """
-        ...
 
     def variables(self) -> Mapping[str, str] | None:
-        """Return the variables of every process there, or None if that needs a new container or connection. May block.
+        """Return the variables of every process there, or None if only a process there knows them. May block.
 
         Raises EnvironmentFailed.
         """
-        ...
+        return None
 
-    def leave(self, folder: str) -> None:
+    def leave(self, folder: str) -> None:  # noqa: B027 - most backends remove nothing
         """Record the folder that was made there for this session. The backend removes it, if it can, when this process is
         killed.
         """
-        ...
 
     def diagnose(self) -> str:
         """Return why channels were just lost, if a few seconds suffice to find out, else "". Never raises.
 
         The result is a sentence without a full stop ("the container NAME was removed").
         """
-        ...
+        return ""
 
     def halted(self) -> str:
         """Return why nothing runs there although nothing is lost ("the container NAME is paused"), else "".
 
         May block for some seconds; never raises.
         """
-        ...
+        return ""
 
     def silence(self) -> str:
         """Return a sentence if the environment itself has just ended everything because it heard nothing from toolcrib, else "".
 
         May block for some seconds; never raises.
         """
-        ...
+        return ""
 
     def advice(self) -> str:
         """Return what to do if no shell could be started, as words that follow ``diagnose`` in a sentence. Never raises."""
-        ...
+        return "call again"
 
-    def release_connections(self) -> None:
+    def release_connections(self) -> None:  # noqa: B027 - most backends keep no connection
         """Close connections. No channel is open, and ``open`` makes new ones. The container stays. May block."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Close everything, and remove what was made for this session. May be called twice."""
-        ...

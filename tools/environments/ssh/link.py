@@ -21,7 +21,7 @@ _PROBE = 1.5
 """Seconds to check whether the host answers while a failed call waits for the reason."""
 
 
-class SshLink:
+class SshLink(Link):
     """Link to an account. Raises EnvironmentFailed if ``wish`` or ``~/.ssh/config`` is invalid. Connects at the first
     ``open``.
     """
@@ -41,10 +41,6 @@ class SshLink:
     @property
     def where(self) -> str:
         return f"ssh:{self._hops[-1].where}"
-
-    @property
-    def epoch(self) -> int:
-        return 0
 
     def open(self, argv: Sequence[str]) -> Channel:
         while True:
@@ -144,9 +140,6 @@ class SshLink:
     def _lost(self, reason: str) -> None:
         self._reason = reason
 
-    def variables(self) -> None:
-        """Return None: the account sets its own variables."""
-
     def leave(self, folder: str) -> None:
         self._folder = folder
         self._now.set()
@@ -163,10 +156,6 @@ class SshLink:
         first = self._hops[0]
         now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
         return f"{self._reason}; {first.host} {now}"
-
-    def halted(self) -> str:
-        """Return "": the connection shows whether a host runs."""
-        return ""
 
     def silence(self) -> str:
         if not any(connection.silenced() for connection in list(self._connections)):
@@ -206,9 +195,3 @@ class SshLink:
         heart = self._heart
         if heart is not None:
             heart.join()
-
-
-if TYPE_CHECKING:
-
-    def _conforms(link: SshLink) -> Link:
-        return link

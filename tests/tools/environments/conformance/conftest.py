@@ -11,10 +11,23 @@ from typing import Any
 
 import pytest
 
+from tests.docs.snippets import ROOT, blocks
 from toolcrib import Environment, ExecOutcome, ExecRequest
-from tools.environments import open_environment
+from tools.environments import known_environments, open_environment, register_environment
+from tools.environments.rows import ROWS
 
-BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}, "docker": {}, "ssh": {}}
+DOCUMENTED = "offline"
+"""The backend that docs/backends.md shows."""
+BACKENDS: dict[str, dict[str, Any]] = {**{name: {} for name in ROWS}, "bubblewrap": {"sandbox": "bubblewrap"}, DOCUMENTED: {}}
+"""Options of each backend. A new row is tested without options, unless it has an entry here."""
+
+
+def register_documented() -> None:
+    """Register the backend of the page, as its plugin does."""
+    (block,) = [one for one in blocks((ROOT / "docs/backends.md").read_text("utf-8")) if one.file.endswith("offline.py")]
+    plugin: dict[str, Any] = {"__name__": DOCUMENTED}
+    exec(compile(block.text, "docs/backends.md", "exec"), plugin)  # noqa: S102 - the page's own code
+    plugin["register_environment"](register_environment)
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
@@ -27,6 +40,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
         given = request.getfixturevalue("engine").options
     if kind == "ssh":
         given = request.getfixturevalue("root_sshd").options
+    if kind == DOCUMENTED and kind not in known_environments():
+        register_documented()
 
     def opened(**options: Any) -> Environment:
         made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
