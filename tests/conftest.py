@@ -104,7 +104,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as ``full`` the tests that the fast run skips, besides tests with that mark of their own. Take samples of long series."""
+    """Take samples of long series, and mark as ``full`` the tests that the fast run skips, if they don't have that mark."""
     if os.environ.get(SAMPLE):
         items[:], left = _beside("series").sample(items)
         config.hook.pytest_deselected(items=left)

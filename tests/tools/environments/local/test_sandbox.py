@@ -55,7 +55,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (140, 140))  # room for five shells i
 async def main(work):
     opened = [open_environment("local", cwd=work, sandbox="workspace", hosts=[]) for _ in range(14)]
     try:
-        done = await asyncio.gather(*(one.execute(ExecRequest(f"echo {number}", timeout=60)) for number, one in enumerate(opened)))
+        requests = [ExecRequest(f"echo {number}", timeout=60) for number in range(14)]
+        done = await asyncio.gather(*map(lambda one, request: one.execute(request), opened, requests))
         print([int(one.stdout.head) for one in done] == list(range(14)))
     finally:
         await asyncio.gather(*(one.close() for one in opened))
