@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-FIRST, EVERY = 20, 4
+FIRST, EVERY = 10, 10
 """Traced cases of a test: the number at the beginning, and the step for the rest."""
-CHILDREN = 16
+CHILDREN = 24
 """One test of this many measures the Pythons that it starts. The test's name decides, so that it is the same in each run."""
-EXAMPLES = 15
+EXAMPLES = 8
 """Number of traced examples of a hypothesis test."""
 
 _UNTRACED = pytest.StashKey[bool]()

@@ -1,6 +1,7 @@
 """Long series of tests: the whole run tries a sample of each, and `scripts/soak` all of it.
 
-A sample has at least one case of each test. A test's name decides which, so that it is the same in each run.
+A sample has at least one case of each test, but for tests that are left out by name. A test's name decides which, so that it is
+the same in each run.
 """
 
 from __future__ import annotations
@@ -15,32 +16,58 @@ import pytest
 
 
 class Series(NamedTuple):
-    """Tests below paths, relative to this folder. A sample has one of ``every`` cases of each test."""
+    """Tests whose files begin with one of ``paths``, relative to this folder.
+
+    A sample has one of ``every`` cases of each test, and nothing of the tests ``left`` out.
+    """
 
     name: str
     paths: tuple[str, ...]
-    every: int
+    every: int = 1
+    left: frozenset[str] = frozenset()
 
 
 SERIES = (
     Series("environments", ("tools/environments/conformance/",), 4),
     Series("sequences", ("tools/judge_sequences/test_sequences.py", "tools/judge_sequences/test_elsewhere.py"), 5),
+    Series("stores", ("agent/store/test_conformance_",), 2),
+    Series(
+        "kills",
+        (
+            *("e2e/test_killed_conversations.py", "agent/conversation/test_crash.py", "agent/delegates/test_killed.py"),
+            *("agent/gateway/test_killed_messages.py", "plugins/matrix/test_kill.py", "agent/cli/test_full_disk.py"),
+        ),
+        3,
+    ),
+    Series(
+        "benchmarks",
+        ("benchmarks/test_benchmarks.py",),
+        left=frozenset(
+            {
+                "test_the_gateway_is_measured",
+                "test_platforms_are_measured_beside_a_bare_bot",
+                "test_jobs_are_measured_in_a_gateway",
+                "test_what_a_cache_sees_is_measured",
+            }
+        ),
+    ),
 )
 
 
 def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return the items of a whole run, and the items that only `scripts/soak` runs."""
     folder = f"{Path(__file__).parent}/"
-    every = {f"{folder}{path}": series.every for series in SERIES for path in series.paths}
-    starts = tuple(every)
-    cases: dict[tuple[pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = defaultdict(list)
+    series = {f"{folder}{path}": one for one in SERIES for path in one.paths}
+    starts = tuple(series)
+    cases: dict[tuple[Series, pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if str(item.path).startswith(starts):
-            cases[item.parent, getattr(item, "originalname", item.name)].append(item)
+        path = str(item.path)
+        if path.startswith(starts):
+            one = next(one for start, one in series.items() if path.startswith(start))
+            cases[one, item.parent, getattr(item, "originalname", item.name)].append(item)
     left = set[pytest.Item]()
-    for (parent, name), all_cases in cases.items():
-        assert parent is not None
-        step = min(len(all_cases), next(number for start, number in every.items() if str(parent.path).startswith(start)))
+    for (one, _, name), all_cases in cases.items():
+        step = min(len(all_cases), one.every)
         first = zlib.crc32(name.encode()) % step
-        left |= {item for number, item in enumerate(all_cases) if number % step != first}
+        left |= {item for number, item in enumerate(all_cases) if name in one.left or number % step != first}
     return [item for item in items if item not in left], [item for item in items if item in left]
