@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.series import SERIES
+from tests.series import SERIES, Series
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
@@ -31,22 +31,15 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 """Programs that try random cases, with their arguments."""
 
 
+def files_of(series: Series) -> list[str]:
+    """Return the files and folders of a series, relative to the root."""
+    return [str(one.relative_to(ROOT)) for path in series.paths for one in sorted(ROOT.glob(f"tests/{path.rstrip('/')}*"))]
+
+
 def commands() -> dict[str, list[str]]:
     """Return the command of each series, by its name."""
-    found = {
-        one.name: [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "4",
-            "--dist",
-            "loadgroup",
-            *(f"tests/{path}" for path in one.paths),
-        ]
-        for one in SERIES
-    }
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup"]
+    found = {one.name: [*pytest, *files_of(one)] for one in SERIES}
     return found | {name: [sys.executable, *argv] for name, argv in PROGRAMS.items()}
 
 
