@@ -96,5 +96,5 @@ def test_enabled_its_gate_blocks(enabled: Run) -> None:
 def test_enabled_it_adds_a_subcommand(enabled: Run) -> None:
     done = enabled("hello", "Ada", "--shout")
     assert (done.returncode, done.stdout) == (0, "HELLO, ADA!\n")
-    assert "Greet somebody, from the example plugin." in enabled("--help").stdout
+    assert "Print a greeting, from the example plugin." in enabled("--help").stdout
     assert enabled("doctor").returncode == 0

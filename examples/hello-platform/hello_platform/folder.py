@@ -72,7 +72,7 @@ class FolderPlatform:
         await self._host.receive(Inbound(chat, str(said["user"]), str(said["id"]), str(said["text"])))
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Raise ToolcribError: files can't be sent here."""
+        """Raise NotImplementedError: no message here has files."""
         raise NotImplementedError
         yield b""
 
@@ -83,12 +83,12 @@ class FolderPlatform:
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"more than {self.traits.max_chars} characters", for_good=True)
         if not self._folder.is_dir():
-            raise NotSent(f"{self._folder} is not there")
+            raise NotSent(f"{self._folder} does not exist")
         file = self._folder / f"{out.chat.id}.jsonl"
         if out.chat.id == "in" or "/" in out.chat.id or not file.is_file():
             raise NotSent(f"there is no chat {out.chat.id!r}", for_good=True)
         message = {
-            "id": out.edits or out.key,  # the key is the id: a repeated message gets a line, but is no second message
+            "id": out.edits or out.key,  # the key is the id, so a message that is sent again has the same id
             "text": without_controls(out.text),
             "buttons": [one.choice for one in out.buttons],
         }

@@ -19,7 +19,7 @@ def register_tools(registry: ToolRegistry) -> None:
 
 @hookimpl
 def register_toolsets(add: Callable[[str, Mapping[str, Any]], None]) -> None:
-    add("friendly", {"description": "Greets, and asks.", "tools": ["greet"], "includes": ["clarify"]})
+    add("friendly", {"description": "Greetings, and questions to the user.", "tools": ["greet"], "includes": ["clarify"]})
 
 
 @hookimpl

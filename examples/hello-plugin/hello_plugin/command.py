@@ -6,12 +6,12 @@ import argparse
 
 from hello_plugin.greeting import greet
 
-HELP = "Greet somebody, from the example plugin."
+HELP = "Print a greeting, from the example plugin."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="whom to greet")
-    parser.add_argument("--shout", action="store_true", help="in capitals")
+    parser.add_argument("name", help="the name to greet")
+    parser.add_argument("--shout", action="store_true", help="print it in capitals")
 
 
 def run(args: argparse.Namespace) -> int:

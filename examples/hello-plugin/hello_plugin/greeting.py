@@ -6,10 +6,10 @@ from toolcrib import ToolRegistry, tool
 
 
 def greet(name: str, shout: bool = False) -> str:
-    """Greet somebody.
+    """Return a greeting.
 
     Args:
-        name: Whom, such as "Ada".
+        name: The name to greet, such as "Ada".
         shout: In capitals.
     """
     greeting = f"Hello, {name}!"
