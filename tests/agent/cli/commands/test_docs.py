@@ -44,7 +44,7 @@ def test_words_are_looked_for(run: Any) -> None:
 
 
 def test_a_question_is_looked_for_by_its_words(run: Any) -> None:
-    for words in (["--search", "approvals history"], ["approvals history said"], ["how to write a plugin"]):
+    for words in (["--search", "approvals history"], ["approvals history shows"], ["how to write a plugin"]):
         done = run("docs", *words)
         assert (done.code, done.err) == (0, "")
         assert "toolcrib docs " in done.out
