@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import about, data_of, lines_below, outcome, result_text, seconds_of
-from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
+from agent.cli.screen.cells import TEXT_WIDTH, Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.display import ShownLine, ToolDisplay
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import ToolCall
 from tools.contained.outside import is_elsewhere
+from tools.files.diff_lines import DiffLine, diff_lines, number_width
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Most rows that are shown of an output, a diff and a reason; /show prints the rest."""
@@ -44,18 +45,18 @@ def call_row(call: ToolCall, display: ToolDisplay, tail: Sequence[tuple[str, str
     word = f"{one_line(display.verb, 40)} "
     room = columns - row_width(((head, ""), *tail))
     if room < _NARROW:
-        return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
+        return ((shortened(head.rstrip(), columns - row_width((*tail,))), ""), *tail)
     subject = about(call, display)
     if room - width(word) < min(width(subject), _NARROW):  # the subject is worth more than the verb
         word = ""
-    return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
+    return ((head, ""), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
 def running_row(call: ToolCall, display: ToolDisplay, seconds: float, columns: int, *, ended: bool = False) -> Row:
     """Return the line of a running call; or of one that has ended and waits for the calls beside it."""
     spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
-    return ((f"{spinner} ", "bullet"), *call_row(call, display, tail, columns - 2))
+    return ((f"{spinner} ", ""), *call_row(call, display, tail, columns - 2))
 
 
 def finished_rows(
@@ -67,19 +68,21 @@ def finished_rows(
     whole: bool,
     differs: str | None = None,
     timed: bool = True,
+    numbered: bool = True,
 ) -> list[Row]:
     """Return the rows of an ended call. ``whole`` shows its whole result, as for a call that a user typed. ``differs`` is the
-    diff of a file that the call replaced. Without ``timed`` the duration is unknown and left out.
+    diff of a file that the call replaced. Without ``timed`` the duration is unknown and left out; without ``numbered`` a diff has
+    no line numbers.
     """
     word, style = outcome(executed, display)
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
     took = [(f"  {seconds_of(executed.duration)}", "dim")] if timed else []
-    tail = [*took, (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    tail = [*took, (f"  {word}", "dim" if style == "ok" else style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, display, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]
-    return [first, *_what_matters(executed, display, number, columns, differs)]
+    return [first, *_what_matters(executed, display, number, columns, differs, numbered=numbered)]
 
 
 def _exit_code(executed: ExecutedCall) -> int:
@@ -95,19 +98,22 @@ def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
     return []
 
 
-def _what_matters(executed: ExecutedCall, display: ToolDisplay, number: int, columns: int, differs: str | None) -> list[Row]:
+def _what_matters(
+    executed: ExecutedCall, display: ToolDisplay, number: int, columns: int, differs: str | None, *, numbered: bool
+) -> list[Row]:
     result, data = executed.result, data_of(executed)
     if not result.is_success:
         return _some(_reason(result_text(executed), columns), MOST_REASON, number)
     if data is not None:
         if isinstance(diff := data.get("diff"), str) and diff:
-            return _some(diff_rows(diff, columns), MOST_DIFF, number)
+            return _some(diff_rows(diff, columns, numbered=numbered), MOST_DIFF, number)
         if below := lines_below(executed, display):
             return [row for line in below for row in _line_below(line, columns)]
         if display.below == "content" and isinstance(executed.call.args, Mapping):
             if differs is not None:
-                return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
-            return _written(str(executed.call.args.get("content", "")), number, columns)
+                rows = _some(diff_rows(differs, columns, numbered=numbered), MOST_DIFF, number)
+                return rows or [(("  nothing changed", "dim"),)]
+            return _written(str(executed.call.args.get("content", "")), number, columns, numbered=numbered)
         if display.below == "output":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT
@@ -119,33 +125,57 @@ def _what_matters(executed: ExecutedCall, display: ToolDisplay, number: int, col
 def _reason(text: str, columns: int) -> list[Row]:
     """Return the reason why a call failed, and below it the call's output, line by line."""
     first, *more = [line for line in text.splitlines() if line.strip()] or [""]
-    rows = [*words_of(first.strip(), "bad", columns - 2), *_lines("\n".join(more), columns - 2, "dim")]
+    rows = [*words_of(first.strip(), "bad", min(columns, TEXT_WIDTH) - 2), *_lines("\n".join(more), columns - 2, "dim")]
     return [(("  ", ""), *row) for row in rows]
 
 
-def diff_rows(diff: str, columns: int, *, named: bool = False) -> list[Row]:
-    """Return a unified diff in colours. A row names each file if ``named``, or if the diff has several files."""
+def diff_rows(diff: str, columns: int, *, named: bool = False, numbered: bool = True) -> list[Row]:
+    """Return a unified diff in colours, with line numbers if ``numbered``. A row names each file if ``named``, or if the diff has
+    several files.
+    """
     rows: list[Row] = []
-    lines = tame(diff).splitlines()
-    named = named or sum(line.startswith("+++ ") for line in lines) > 1
-    before = ""
-    for line in lines:
-        if line.startswith("--- "):
-            before = line[4:]
-            continue
-        if line.startswith("+++ "):
-            if named:
-                name = (before if line[4:] == "/dev/null" else line[4:]).partition("/")[2]
-                rows += [(("  ", ""), *row) for row in words_of(name, "name", columns - 2)]
-            continue
-        style = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "dim")
-        rows += [(("  ", ""), *row) for row in chunks(((line.expandtabs(4), style),), columns - 2)]
+    lines = [*diff_lines(tame(diff).removesuffix("\n"))]
+    named = named or sum(one.kind == "after" for one in lines) > 1
+    digits = number_width(lines) if numbered else 0
+    before, is_first = "", True
+    for one in lines:
+        match one.kind:
+            case "before":
+                before = one.text[4:]
+            case "after":
+                is_first = True
+                if named:
+                    name = (before if one.text[4:] == "/dev/null" else one.text[4:]).partition("/")[2]
+                    rows += [(("  ", ""), *row) for row in words_of(name, "name", columns - 2)]
+            case "hunk" if numbered:
+                rows += [] if is_first else [((f"  {'⋮':>{digits}}", "hunk"),)]
+                is_first = False
+            case _:
+                rows += _diff_line(one, columns, digits)
     return rows
 
 
-def _written(content: str, number: int, columns: int) -> list[Row]:
-    lines = [f"+{line}" for line in tame(content).splitlines()]
-    rows: list[Row] = [(("  ", ""), (shortened(line.expandtabs(4), columns - 2), "added")) for line in lines]
+def _diff_line(one: DiffLine, columns: int, digits: int) -> list[Row]:
+    """Return a line of a diff after its number, or without numbers if ``digits`` is 0."""
+    style = {"added": "added", "removed": "removed", "hunk": "hunk"}.get(one.kind, "dim")
+    text = one.text.expandtabs(4)
+    if digits and one.number:
+        head, text = f"  {one.number:>{digits}} ", f"{text[:1]} {one.text[1:].expandtabs(4)}"
+        blank = " " * (len(head) + 2)
+    else:
+        head = blank = " " * (digits + 3) if digits else "  "
+    first, *more = chunks(((text, style),), max(columns - len(blank), 8)) if text else [()]
+    return [((head, "dim"), *first), *(((blank, ""), *row) for row in more)]
+
+
+def _written(content: str, number: int, columns: int, *, numbered: bool) -> list[Row]:
+    """Return the first lines of a new file, each cut to one row."""
+    lines = [DiffLine("added", f"+{line}", at) for at, line in enumerate(tame(content).splitlines(), 1)]
+    digits = number_width(lines[:MOST_OUTPUT]) if numbered else 0
+    rows = [
+        _diff_line(one._replace(text=shortened(one.text.expandtabs(4), columns - digits - 6)), columns, digits)[0]
+        for one in lines
+    ]
     return _some(rows, MOST_OUTPUT, number)
 
 

@@ -48,7 +48,8 @@ class PlainScreen(Screen):
         self.line(f"{brief_line(executed, sign, call_words(executed.call, sign, self.width), timed=timed)}  #{self._number}")
         if executed.result.is_success:
             columns = max(self.width - 1, 20)
-            rows = finished_rows(executed, display, self._number, columns, whole=False, differs=differs)[1:]
+            numbered = not self.words
+            rows = finished_rows(executed, display, self._number, columns, whole=False, differs=differs, numbered=numbered)[1:]
             is_diff = bool(diff) or display.below == "content"
             for line in map(plain, rows):
                 self.line(self._worded(line, is_diff=is_diff))

@@ -14,6 +14,7 @@ from typing import Any
 
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.types import Json, SuspendTicket
+from tools.files.diff_lines import diff_lines, number_width
 from tools.judge.characters import is_hidden, look_alikes, runs_backwards, spelled, stacked
 from tools.judge.findings import visible
 
@@ -25,19 +26,42 @@ CONTINUED = "  ↳"
 """Prefix of the continuation of toolcrib's own lines, which may contain foreign text that must not begin a row either."""
 MOST_PLAIN = 20_000
 """Maximum characters of a call in its ticket's text. The text reports how many were left out."""
+_DIFF_HEAD = "  so:"
+_WARNS = "  ! "
 _LEAST_CELLS = 16
 _NARROW = frozenset({"H", "N", "Na"})
 _NAMED = 8
 
 
 class PromptLine(NamedTuple):
-    """One line, without any terminal control. ``quoted``: it is a line of the call itself."""
+    """One line, without any terminal control. ``quoted``: it is a line of the call itself.
+
+    ``style`` is the kind of the line, for an interface with colours: ``head``, ``warn``, or for lines of a diff ``added``,
+    ``removed`` and ``hunk``. ``number`` is the padded line number of a diff's line. It is shown left of the bar, if at all.
+    """
 
     text: str
     quoted: bool = False
+    style: str = ""
+    number: str = ""
 
     def __str__(self) -> str:
         return f"{BAR if self.quoted else ''}{self.text}"
+
+
+class PromptRow(str):
+    """A row of a prompt on a screen. Its first ``margin`` characters are toolcrib's own; ``style`` is its PromptLine's."""
+
+    __slots__ = ("margin", "style")
+
+    def __new__(cls, text: str, margin: int = 0, style: str = "") -> PromptRow:
+        """Return a row that is its text, with a margin and a style."""
+        made = super().__new__(cls, text)
+        made.margin, made.style = margin, style
+        return made
+
+    margin: int
+    style: str
 
 
 class Prompt(NamedTuple):
@@ -75,14 +99,20 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
     about += _delegate(given.get("delegate"))
     about += [PromptLine(f"  in {spelled(str(given.get('cwd', '?')))}")] if "command" in given else []
     about += dict.fromkeys(note for _, text in parts for note in notes(text))
-    about += [PromptLine(line) for line in dict.fromkeys(line for one in found for line in _reason(one, command))]
+    about += [
+        PromptLine(line, style="warn" if line.startswith(_WARNS) else "")
+        for line in dict.fromkeys(line for one in found for line in _reason(one, command))
+    ]
     if not found:
         about += [PromptLine("  asked, in these words:"), *quoted(message), *notes(message)]
     if unheld := given.get("unheld"):
         about.append(PromptLine(f"  The sandbox can't hold this: {spelled('; '.join(map(str, unheld)))}"))
     if any(one.get("level") == "ask-once" for one in found):
         about.append(PromptLine("  This is asked every time."))
-    return Prompt([line for head, text in parts for line in (*([PromptLine(head)] if head else []), *quoted(text))], about)
+    call: list[PromptLine] = []
+    for head, text in parts:
+        call += [*([PromptLine(head, style="" if head.startswith(" ") else "head")] if head else []), *_quoted_part(head, text)]
+    return Prompt(call, about)
 
 
 def _delegate(about: Json) -> list[PromptLine]:
@@ -110,7 +140,7 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
         yield "" if number else f"{spelled(name)} wants to change:", str(path)
     if "diff" in given and isinstance(args, dict):
         args = {key: value for key, value in args.items() if key not in given.get("diff_for", ())}
-        yield "  so:", str(given["diff"]).removesuffix("\n")
+        yield _DIFF_HEAD, str(given["diff"]).removesuffix("\n")
         if not args:
             return
     texts = {key: text for key, text in args.items() if isinstance(text, str) and "\n" in text} if isinstance(args, dict) else {}
@@ -151,6 +181,18 @@ def quoted(text: str) -> Iterator[PromptLine]:
     return (PromptLine(line, quoted=True) for line in spelled(text, keep="\n").split("\n"))
 
 
+def _quoted_part(head: str, text: str) -> Iterator[PromptLine]:
+    """Quote the text below a head. Lines of a diff get their styles and numbers."""
+    if head != _DIFF_HEAD:
+        yield from quoted(text)
+        return
+    lines = [*diff_lines(spelled(text, keep="\n"))]
+    digits = number_width(lines)
+    for one in lines:
+        style = one.kind if one.kind in ("added", "removed", "hunk") else ""
+        yield PromptLine(one.text, quoted=True, style=style, number=f"{one.number or '':>{digits}}")
+
+
 def notes(text: str) -> Iterator[PromptLine]:
     """Yield warnings about misleading characters in a quoted text."""
     if any(char not in "\n\t" and is_hidden(char) for char in set(text)):
@@ -171,7 +213,7 @@ def _named(char: str) -> str:
 
 def _reason(finding: Mapping[str, Any], command: str) -> Iterator[str]:
     """Yield the reason, and the resolved command if it differs from the written one."""
-    yield f"  ! {spelled(str(finding.get('why', '')))} ({spelled(str(finding.get('key', '')))})"
+    yield f"{_WARNS}{spelled(str(finding.get('why', '')))} ({spelled(str(finding.get('key', '')))})"
     resolved = str(finding.get("text", ""))
     if command and resolved and resolved not in command and resolved != visible(command):
         yield f"      as: {spelled(resolved)}"
@@ -180,26 +222,32 @@ def _reason(finding: Mapping[str, Any], command: str) -> Iterator[str]:
 # -- lines for a screen --------------------------------------------------------------------------------------------------
 
 
-def physical(lines: Iterable[PromptLine], columns: int) -> list[str]:
-    """Return the lines broken for a terminal of that width, so that the terminal breaks none itself."""
-    return [shown for line in lines for shown in wrapped(line, columns)]
+def physical(lines: Iterable[PromptLine], columns: int, *, numbered: bool = False) -> list[PromptRow]:
+    """Return the lines broken for a terminal of that width, so that the terminal breaks none itself. ``numbered``: lines of a
+    diff get their numbers.
+    """
+    return [row for line in lines for row in wrapped(line, columns, numbered=numbered)]
 
 
-def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
+def wrapped(line: PromptLine, columns: int, *, numbered: bool = False) -> Iterator[PromptRow]:
     """Break one line at the width, at a nearby blank if there is one. Continuations begin with a mark."""
-    text, mark = str(line), WRAPPED if line.quoted else CONTINUED
+    text, mark, margin = str(line), WRAPPED if line.quoted else CONTINUED, len(BAR) if line.quoted else 0
+    if numbered and line.number:
+        gutter = f"{line.number:>{len(BAR) - 3}} "
+        text, mark = f"{gutter}{BAR.lstrip()}{line.text}", f"{' ' * len(gutter)}{WRAPPED.lstrip()}"
+        margin = len(gutter) + 2
     room = max(columns - 1, _LEAST_CELLS)
     while True:
-        end = _fits(text, room)
+        end = _fits(text, room, margin)
         if end < len(text):
-            end = _before_blank(text, end)
-        yield text[:end]
+            end = _before_blank(text, end, margin)
+        yield PromptRow(text[:end], margin, line.style)
         if end >= len(text):
             return
-        text = mark + text[end:]
+        text, margin = mark + text[end:], len(mark)
 
 
-def _before_blank(text: str, end: int) -> int:
+def _before_blank(text: str, end: int, margin: int) -> int:
     """Return the start of the last blanks before ``end`` if it is in the last half, else ``end``.
 
     All of these blanks move to the next row, and stay visible.
@@ -207,17 +255,17 @@ def _before_blank(text: str, end: int) -> int:
     blank = text.rfind(" ", 0, end + 1)
     while blank > 0 and text[blank - 1] == " ":
         blank -= 1
-    return blank if blank > len(WRAPPED) and blank * 2 >= end else end
+    return blank if blank > max(margin, len(WRAPPED)) and blank * 2 >= end else end
 
 
-def _fits(text: str, room: int) -> int:
+def _fits(text: str, room: int, margin: int) -> int:
     """Return how many characters fit into ``room`` cells; at least a bar and one character."""
     if len(text) <= room and text.isascii():
         return len(text)
     taken = 0
     for at, char in enumerate(text):
         taken += cells(char)
-        if taken > room and at > len(WRAPPED):
+        if taken > room and at > max(margin, len(WRAPPED)):
             return at
     return len(text)
 
@@ -234,7 +282,7 @@ def cells(char: str) -> int:
 class PromptPages:
     """A prompt shown page by page. An approval covers the whole call, so ``unseen`` counts the lines not yet shown."""
 
-    def __init__(self, prompt: Prompt, columns: int, rows: int, *, everything: str = "v all") -> None:
+    def __init__(self, prompt: Prompt, columns: int, rows: int, *, everything: str = "v all", numbered: bool = False) -> None:
         """``rows`` is the screen's height; a page leaves room for the answer.
 
         The reasons are on the first page if a part of the call fits beside them, else after the call. ``everything`` is the input
@@ -242,7 +290,7 @@ class PromptPages:
         """
         self._everything = everything
         self._columns = columns
-        call, about = physical(prompt.call, columns), physical(prompt.about, columns)
+        call, about = physical(prompt.call, columns, numbered=numbered), physical(prompt.about, columns)
         self._page = max(rows - _FOR_ANSWERS, _LEAST_ROWS)
         beside = len(about) + _LEAST_ROWS <= self._page
         self._lines = call if beside else [*call, *about]
@@ -255,25 +303,25 @@ class PromptPages:
         """The number of lines that an approval covers and that were not shown yet."""
         return len(self._lines) - self._at
 
-    def first(self) -> list[str]:
+    def first(self) -> list[PromptRow]:
         """Return the first page: as much of the call as fits, and the lines about it."""
         return [*self._take(self._page - len(self._about)), *self._about]
 
-    def next(self, *, whole: bool = False) -> list[str]:
+    def next(self, *, whole: bool = False) -> list[PromptRow]:
         """Return the next page, or the rest. At the end it says that all was shown, and repeats it on request."""
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
         return [*(self._lines if whole else ()), *self._note(f"that was all of it; {self._everything} shows it again")]
 
-    def _take(self, count: int) -> list[str]:
+    def _take(self, count: int) -> list[PromptRow]:
         end = min(self._at + count, len(self._lines))
         shown, self._at = self._lines[self._at : end], end
         if not self.is_long:
             return shown
         return [*shown, *self._note(self.missing if self.unseen else _END)]
 
-    def _note(self, text: str) -> list[str]:
-        return physical([PromptLine(f"  ! {text}")], self._columns)
+    def _note(self, text: str) -> list[PromptRow]:
+        return physical([PromptLine(f"{_WARNS}{text}")], self._columns)
 
     @property
     def missing(self) -> str:

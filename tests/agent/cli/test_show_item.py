@@ -58,7 +58,7 @@ def test_a_list_of_tasks_is_a_list(call: Any) -> None:
 
 @pytest.mark.parametrize(
     ("words", "shown"),
-    [(False, ["  -    return 2", "  +    return 1"]), (True, ["  removed:     return 2", "  added:     return 1"])],
+    [(False, ["  2 -     return 2", "  2 +     return 1"]), (True, ["  removed:     return 2", "  added:     return 1"])],
 )
 def test_lines_of_a_file_that_is_written_anew_are_its_diff(
     call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: bool, shown: list[str]

@@ -198,8 +198,10 @@ def test_what_an_interrupted_command_had_printed_stands_on_lines() -> None:
 def test_a_diff_of_several_files_names_each() -> None:
     one, gone = "--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-1\n+2\n", "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"
     shown = [plain(row) for row in diff_rows(one + gone, 40)]
-    assert shown == ["  src/x.py", "  @@ -1 +1 @@", "  -1", "  +2", "  gone.txt", "  @@ -1 +0,0 @@", "  -1"]
-    assert plain(diff_rows(one, 40)[0]) == "  @@ -1 +1 @@"  # the call names it
+    assert shown == ["  src/x.py", "  1 - 1", "  1 + 2", "  gone.txt", "  1 - 1"]
+    assert plain(diff_rows(one, 40)[0]) == "  1 - 1"  # the call names it
+    unnumbered = [plain(row) for row in diff_rows(one + gone, 40, numbered=False)]
+    assert unnumbered == ["  src/x.py", "  @@ -1 +1 @@", "  -1", "  +2", "  gone.txt", "  @@ -1 +0,0 @@", "  -1"]
     assert plain(diff_rows(one, 40, named=True)[0]) == "  src/x.py"
 
 

@@ -179,3 +179,31 @@ def test_the_plain_text_says_how_much_it_leaves_out() -> None:
             "  ! w (k)",
         ]
     )
+
+
+DIFF = "--- /p/a\n+++ /p/a\n@@ -8,4 +8,4 @@\n one\n-two\n+2\n   three\n four\n"
+
+
+def test_numbers_of_a_diff_stand_left_of_the_bar() -> None:
+    """So everything right of the bar is still what the call has."""
+    prompt = prompt_of(ticket("patch", {"path": "a", "old": "two", "new": "2"}, path="/p/a", diff=DIFF, diff_for=["old", "new"]))
+    rows = physical(prompt.call, 30, numbered=True)
+    at = rows.index("  so:")
+    assert rows[at + 1 :][:8] == [
+        *("   │ --- /p/a", "   │ +++ /p/a", "   │ @@ -8,4 +8,4 @@"),
+        *(" 8 │  one", " 9 │ -two", " 9 │ +2", "10 │    three", "11 │  four"),
+    ]
+    assert [row.style for row in rows[at:][:7]] == ["", "", "", "hunk", "", "removed", "added"]
+    assert rows[0].style == "head"
+    assert [row.lstrip("0123456789 ") for row in rows] == [row.lstrip() for row in physical(prompt.call, 30)]
+
+
+@given(st.text(), st.integers(16, 90))
+def test_no_line_of_a_diff_begins_a_row(text: str, columns: int) -> None:
+    lines = text.split("\n")
+    diff = f"@@ -1,{len(lines)} +995,{len(lines)} @@\n" + "\n".join(f" {line}" for line in lines)
+    prompt = prompt_of(ticket("patch", {"path": "a"}, path="/p/a", diff=diff, diff_for=["path"]))
+    rows = physical(prompt.call, columns, numbered=True)
+    own = rows[rows.index("  so:") + 1 :]
+    assert all(re.match(r"[ \d]+│[ ↳]", row) for row in own)
+    assert all(row[: row.margin].strip("0123456789 │↳") == "" for row in own)
