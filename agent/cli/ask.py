@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agent.cli.choosing import (
     NUMBERS,
@@ -21,10 +21,12 @@ from agent.cli.choosing import (
     chosen,
     covers_of,
     denied,
+    in_list,
     key_row,
     legend,
     letters_of,
     line_row,
+    list_rows,
     moved,
     number_of,
     offered,
@@ -37,6 +39,10 @@ from agent.policy.self_protection import is_below_any
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.types import Answer, SuspendTicket
 from tools.dispatch.scope import Asker
+
+if TYPE_CHECKING:
+    from agent.cli.screen.cells import Row
+    from tools.approval.prompt import PromptRow
 
 
 @runtime_checkable
@@ -81,6 +87,26 @@ class KeyReader(LineReader, Protocol):
         for several keys at once, which never count. Other names are ignored. A key counts only if it was pressed after a pause
         since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and KeyboardInterrupt.
         """
+        ...
+
+
+@runtime_checkable
+class ChoiceReader(KeyReader, Protocol):
+    """An interface that also shows rows of a prompt in colours, and choices below each other, if ``lists_choices`` is true."""
+
+    @property
+    def lists_choices(self) -> bool:
+        """Return whether the screen has room for a list of choices."""
+        ...
+
+    def show_rows(self, rows: Sequence[PromptRow]) -> None:
+        """Show rows of a prompt, each in its style."""
+        ...
+
+    async def read_choice(
+        self, rows: Callable[[int], Sequence[Row]], title: Callable[[], str], letters: str, at_once: str
+    ) -> str:
+        """Show the rows below a title, and return a key like ``read_key``."""
         ...
 
 
@@ -185,21 +211,26 @@ class _Approval:
         self._covers = covers_of(ticket)
         self._scopes = offered(ticket)
         self._count = count
-        keys = isinstance(terminal, KeyReader) and terminal.reads_keys
-        self._pages = PromptPages(prompt_of(ticket), *terminal.size, everything="V" if keys else "v all")
-        self._keys = terminal if keys and isinstance(terminal, KeyReader) else None
+        self._keys = terminal if isinstance(terminal, KeyReader) and terminal.reads_keys else None
+        self._styled = terminal if isinstance(terminal, ChoiceReader) and terminal.reads_keys else None
+        self._lists = self._styled if self._styled is not None and self._styled.lists_choices else None
+        columns, rows = terminal.size
+        if self._lists is not None:
+            rows -= len(list_rows(choices(self._scopes, is_long=True), self._covers, None, columns))
+        everything = "v all" if self._keys is None else "V"
+        self._pages = PromptPages(prompt_of(ticket), columns, rows, everything=everything, numbered=self._styled is not None)
         self._offers = choices(self._scopes, is_long=self._pages.is_long)
+        self._offers = self._offers if self._lists is None else in_list(self._offers)
 
     async def answered(self) -> Any:
-        lines = self._pages.first()
-        if self._keys is None and self._count():
-            lines.append(f"  {self._count()} that wait for you")
-        if self._keys is None:
-            from tools.approval.prompt import PromptLine, physical
+        from tools.approval.prompt import PromptLine, physical
 
-            how = PromptLine("  d alone denies at once; a reason goes on the same line: d because ...")
-            lines += physical([how], self._terminal.size[0])
-        self._terminal.show("\n".join(lines))
+        rows = self._pages.first()
+        if self._keys is None:
+            more = [PromptLine(f"  {self._count()} that wait for you")] if self._count() else []
+            more.append(PromptLine("  d alone denies at once; a reason goes on the same line: d because ..."))
+            rows += physical(more, self._terminal.size[0])
+        self._show(rows)
         while True:
             said = await (self._by_line() if self._keys is None else self._by_key(self._keys))
             if said is None:
@@ -230,8 +261,7 @@ class _Approval:
         at: int | None = None
         told = False
         while True:
-            row = partial(_counted, self._offers, at, self._count)
-            key = await keys.read_key(row, letters_of(self._offers), letters_of(self._offers, permit=False))
+            key = await self._key(keys, at)
             if key in ("left", "up"):
                 at = moved(at, "left", len(self._offers))
             elif key in ("right", "down"):
@@ -249,6 +279,16 @@ class _Approval:
                 return None
             elif (one := next((one for one in self._offers if key.lower() == one.letter), None)) is not None:
                 return await self._take(keys, one)
+
+    async def _key(self, keys: KeyReader, at: int | None) -> str:
+        """Show the choices, with a mark at the one that the arrows reached, and return a key."""
+        letters, at_once = letters_of(self._offers), letters_of(self._offers, permit=False)
+        if self._lists is None:
+            return await keys.read_key(partial(_counted, self._offers, at, self._count), letters, at_once)
+        return await self._lists.read_choice(partial(list_rows, self._offers, self._covers, at), self._title, letters, at_once)
+
+    def _title(self) -> str:
+        return "  ".join(part for part in ("Allow this?", self._count()) if part)
 
     async def _take(self, keys: KeyReader, one: Choice) -> dict[str, Any] | None:
         if one.scope in NUMBERS:
@@ -269,7 +309,13 @@ class _Approval:
         return None
 
     def _view(self, *, whole: bool = False) -> None:
-        self._terminal.show("\n".join(self._pages.next(whole=whole)))
+        self._show(self._pages.next(whole=whole))
+
+    def _show(self, rows: Sequence[PromptRow]) -> None:
+        if self._styled is None:
+            self._terminal.show("\n".join(rows))
+        else:
+            self._styled.show_rows(rows)
 
     def _explain(self) -> None:
         self._say(legend(self._offers, self._covers, by_key=self._keys is not None))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agent.cli.escape import exact
+from agent.cli.screen.cells import Row, Span, plain, shortened, words_of
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.types import SuspendTicket
@@ -98,6 +99,54 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
             return row
     row = f"  {row.removeprefix(begins)}"  # the letters matter more than the count
     return row[: max(columns - 1, 1)]
+
+
+_LABELS: Mapping[str, str] = {"view": "Show more", "once": "Allow once", "session": "Allow in session", "deny": "Deny"}
+"""Choices with a row of their own in a list, and their labels. All others share the last row."""
+_MOST_ROWS = 3
+"""Most rows of a choice in a list."""
+_DOES: Mapping[str, str] = {"view": "the next page; V shows all of it", "deny": "and say why"}
+
+
+def in_list(offers: Sequence[Choice]) -> list[Choice]:
+    """Return the choices in the order of a list: first those with a row of their own."""
+    return sorted(offers, key=lambda one: one.word not in _LABELS)
+
+
+def list_rows(offers: Sequence[Choice], covers: Mapping[str, str], chosen: int | None, columns: int) -> list[Row]:
+    """Return the choices below each other, each with the calls that it covers, or its effect.
+
+    ``chosen`` is the index of the choice that the arrows reached, in the order of ``in_list``.
+    """
+    rows: list[Row] = []
+    rest: list[Span] = []
+    for at, one in enumerate(in_list(offers)):
+        is_chosen = at == chosen
+        if one.word not in _LABELS:
+            rest += [(" · ", "dim")] if rest else []
+            rest.append((_in_row(one, is_chosen, is_worded=True), "chosen" if is_chosen else "dim"))
+            continue
+        does = exact(covers.get(one.scope, "this call only")) if one.scope else _DOES[one.word]
+        head = f"{'→' if is_chosen else ' '} {one.letter}  {_LABELS[one.word]}"
+        rows += _explained(head, does, "chosen" if is_chosen else "strong", columns)
+    begin = "     "
+    if sum(len(text) for text, _ in rest) + len(begin) <= columns:
+        return [*rows, ((begin, ""), *rest)]
+    others = [one for one in in_list(offers) if one.word not in _LABELS]
+    own = len(offers) - len(others)
+    reached = None if chosen is None or chosen < own else chosen - own
+    return [*rows, ((f"   {key_row(others, reached, columns - 3)}", "dim" if reached is None else "strong"),)]
+
+
+def _explained(head: str, does: str, style: str, columns: int) -> list[Row]:
+    """Return a choice with its description beside it, in a few rows."""
+    indent = max(map(len, _LABELS.values())) + len("→ o    ")
+    first, *more = words_of(does, "dim", max(columns - indent, 8))
+    if len(more) >= _MOST_ROWS:
+        rest = " ".join(plain(row) for row in more[_MOST_ROWS - 2 :])
+        more[_MOST_ROWS - 2 :] = [((shortened(rest, max(columns - indent, 8)), "dim"),)]
+    blank = " " * indent
+    return [((head, style), (blank[len(head) :], ""), *first), *(((blank, ""), *row) for row in more)]
 
 
 _FIRST_WORDLESS = "vamutpsod?"

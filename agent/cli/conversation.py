@@ -27,7 +27,8 @@ from toolcrib.contract.types import ToolCall
 if TYPE_CHECKING:
     from agent.cli.beside import Beside
     from agent.cli.itemreader import ItemReader
-    from agent.cli.liveview import LiveScreen, LiveView
+    from agent.cli.livescreen import LiveScreen
+    from agent.cli.liveview import LiveView
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event

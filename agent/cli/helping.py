@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.cli.screen.cells import TEXT_WIDTH
 from agent.cli.words import words_of
 from toolcrib.contract.errors import ToolcribError
 
@@ -44,7 +45,7 @@ async def show_help(chat: Conversation, rest: str) -> None:
     if chat.screen.interactive:
         from textwrap import fill
 
-        width = max(chat.screen.width, 30)
+        width = max(min(chat.screen.width, TEXT_WIDTH), 30)
         lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
     chat.screen.text("\n".join(lines))
 
@@ -53,7 +54,7 @@ def listed(chat: Conversation, rows: Sequence[tuple[str, str]]) -> None:
     """Print names with descriptions in two columns, or below each other on a narrow screen. Nothing is cut."""
     from textwrap import fill
 
-    width, room = max(chat.screen.width, 20), max(len(name) for name, _ in rows) + 2
+    width, room = max(min(chat.screen.width, TEXT_WIDTH), 20), max(len(name) for name, _ in rows) + 2
     lines = []
     for name, words in rows:
         if room > width // 2:

@@ -18,10 +18,12 @@ from agent.cli.presses import Presses
 from agent.cli.questions import Questions
 from agent.cli.screen import tty
 from agent.cli.screen.cells import Row, shortened
-from agent.cli.screen.draft import DraftRows, said_rows
+from agent.cli.screen.draft import DraftRows
 from agent.cli.screen.external_programs import paged, pager_of_person, written_by
 from agent.cli.screen.frame import Board
+from agent.cli.screen.input_frame import InputFrame
 from agent.cli.screen.keyboard import Keyboard
+from agent.cli.screen.list_picker import ListPicker, PickItem
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
 from agent.cli.signals import interrupting
@@ -69,7 +71,7 @@ class InteractiveChat:
         self._leaving = False
         self._presses = Presses()
         self._counted = ""
-        self._steering = Steering(self.board, self.view.screen, self.keyboard)
+        self._steering = Steering(self.view, self.keyboard)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kept = drafts or KeptDraft(None)
 
@@ -136,7 +138,7 @@ class InteractiveChat:
             self._came.clear()
             while self._queue:
                 line = self._queue.popleft()
-                self.board.add([(), *said_rows(line, self.board.columns)])
+                self.view.said(line)
                 async with self._at_work():
                     going_on = await self.conversation.say(self.keyboard.pastes.expand(line), line)
                     await self._steering.end(self.conversation, interrupted=self._presses.is_interrupted)
@@ -183,7 +185,7 @@ class InteractiveChat:
         if steers and self.is_working and self.conversation.model and not has_its_turn(text, self.conversation.session.names):
             self._steering.beside(self._steering.steer(self.conversation, text))
         elif self.is_working and text.split()[0] in AT_ONCE:
-            self.board.add([(), *said_rows(text, self.board.columns)])
+            self.view.said(text)
             self._steering.beside(self.conversation.say(text))
         else:
             self._queue.append(text)
@@ -251,6 +253,10 @@ class InteractiveChat:
         self.board.clear()
 
     @property
+    def height(self) -> int:
+        return self.board.rows
+
+    @property
     def is_settling(self) -> bool:
         """True while a question waits until the user stops typing: an Enter may be meant for it."""
         return self.questions.settles
@@ -276,17 +282,23 @@ class InteractiveChat:
         for text in self._queue if self.is_working else ():
             rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
         hint = self.keyboard.hint
-        if self.questions.settles and self.keyboard.is_typing:
+        if self.questions.settles and self.keyboard.pause.is_typing:
             hint = "a question waits: stop typing to answer it"
         if hint and self.questions.stands:
             rows.append(((shortened(f"  {hint}", columns), "warn"),))
         return rows
 
     def typed(self, columns: int) -> DraftRows:
-        return self.keyboard.rows(columns)
+        frame = self._frame(columns)
+        return frame.around(self.keyboard.rows(frame.room))
 
     def below(self, columns: int) -> Sequence[Row]:
-        return [*self.keyboard.offers(columns), ((shortened(f"  {self._status()}", columns), "dim"),)]
+        frame = self._frame(columns)
+        return [*frame.beside(self.keyboard.offers(frame.room)), frame.last(self._status())]
+
+    def _frame(self, columns: int) -> InputFrame:
+        asks = self.keyboard.is_asked and self.keyboard.picker is None
+        return InputFrame(columns, self.board.rows, asks=asks, title=self.keyboard.title)
 
     def _status(self) -> str:
         if self._conversation is None:
@@ -297,6 +309,7 @@ class InteractiveChat:
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
         asked = "Ctrl-C says no and interrupts" if self.is_working else "Ctrl-C says no"
+        asked = "type to search, arrows move, Enter picks, Esc leaves" if self.keyboard.picker is not None else asked
         keys = asked if self.questions.stands else f"Ctrl-C interrupts{steers}" if self.is_working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
@@ -321,6 +334,10 @@ class InteractiveChat:
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call with that id, or None if it was not shown."""
         return self.view.numbers.get(call_id)
+
+    async def pick(self, items: Sequence[PickItem], title: str, current: str = "") -> str | None:
+        """Return the value of the item that the user picks from a list, or None if they leave it."""
+        return await self.questions.pick(ListPicker(items, title, current))
 
     async def read(self, whole: str, diff: str = "") -> None:
         """Show a text and a diff; long ones in the pager."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent.cli.screen.list_picker import PickItem
 
 
 class ItemReader(Protocol):
-    """Shows items in full, switches colours, and restores unsent input."""
+    """Shows items in full and lists to pick from, switches colours, and restores unsent input."""
 
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call with that id, or None if it was not shown."""
@@ -26,6 +30,12 @@ class ItemReader(Protocol):
 
     def restore_draft(self) -> None:
         """Restore the draft that an ended process of this session left unsent."""
+        ...
+
+    async def pick(self, items: Sequence[PickItem], title: str, current: str = "") -> str | None:
+        """Return the value of the item that the user picks from a list, or None if they leave it. The mark starts at the item
+        with the value ``current``.
+        """
         ...
 
     def switch_theme(self, name: str) -> str:

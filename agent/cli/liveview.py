@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_row
+from agent.cli.calls import SPINNER, ShownItem, finished_rows, running_row
 from agent.cli.escape import one_line, tame
+from agent.cli.livescreen import LiveScreen
 from agent.cli.render import display_of, seconds_of
-from agent.cli.screen.cells import Row, folded, shortened, width, words_of
+from agent.cli.screen.cells import Row, Span, shortened, width
+from agent.cli.screen.draft import said_rows
 from agent.cli.screen.markdown import Markdown
 from agent.cli.show_item import diff_of, whole_of
 from agent.cli.view import COMPRESSING, CUT_SHORT, compression_said, news_of
@@ -35,8 +37,6 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.contract.errors import ToolcribError
-from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import Json, ToolCall
 from tools.dispatch.json_results import images_of
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from agent.cli.screen.frame import Board
     from toolcrib.contract.display import ToolDisplay
 
+RULE: Span = ("│ ", "mark")
+"""Begins each row of a model's calls and thinking: the user sees at a glance, also without colours, what is no answer."""
 _KEPT = 200
 """Most items that can be shown in full."""
 _MOST_THOUGHT = 200_000
@@ -100,63 +102,6 @@ class _Running:
             below += activity_rows(name, content, columns - 4)
         first = running_row(self.call, self.display, self.seconds(now), columns, ended=self.ended is not None)
         return [first, *((("    ", ""), *row) for row in below[: MOST_ROWS + 1])]
-
-
-class LiveScreen:
-    """The chat's screen outside of runs: notes, faults and results of commands. It has the methods of agent.cli.render.Screen."""
-
-    interactive = True
-    words = False
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-
-    @property
-    def width(self) -> int:
-        """Return the number of columns."""
-        return self._board.columns
-
-    def print_note(self, text: str) -> None:
-        """Print a note about the chat itself."""
-        self._words(text, "dim")
-
-    def fault(self, text: str) -> None:
-        self._words(text, "bad")
-
-    def text(self, text: str) -> None:
-        """Print a text unchanged."""
-        rows: list[Row] = []
-        for line in tame(text).split("\n"):
-            rows += folded(((line.expandtabs(8), ""),) if line else (), self.width)
-        self._board.add(rows)
-
-    def diff(self, text: str) -> None:
-        """Print a unified diff in colours."""
-        self._board.add(diff_rows(text, self.width, named=True))
-
-    def draw(self, image: Image) -> None:
-        """Draw an image below the printed rows, if this terminal is known to support it."""
-        from agent.cli.picturing import drawn, protocol_of
-        from agent.cli.screen import tty
-
-        if self._board.is_painting and (sequence := drawn(image, protocol_of(), self.width)):
-            with self._board.aside():
-                tty.write(sequence)
-
-    def whole(self, number: int | None) -> str:
-        """Raise ToolcribError, because LiveView shows the chat's items."""
-        raise ToolcribError("this screen keeps no items")
-
-    def _words(self, text: str, style: str) -> None:
-        rows: list[Row] = []
-        for line in tame(text).expandtabs(8).split("\n"):
-            blanks = len(line) - len(line.lstrip(" "))
-            if width(line) <= self.width or "  " in line.strip():  # columns stay aligned
-                rows += folded(((line, style),) if line else (), self.width)
-                continue
-            margin: Row = ((line[:blanks], ""),) if blanks else ()
-            rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
-        self._board.add(rows)
 
 
 class LiveView:
@@ -256,6 +201,10 @@ class LiveView:
             case _:
                 pass
 
+    def said(self, text: str, sign: str = "> ") -> None:
+        """Show a message of the user, after a sign."""
+        self._board.add(said_rows(text, self._board.columns, sign), "said")
+
     def end(self) -> None:
         """End the text and the thinking: all of it becomes final."""
         self._end_thought()
@@ -266,7 +215,7 @@ class LiveView:
         if self._has_text:
             self._read(self._board.columns)
             self._text.end()
-            self._board.add(self._text.take())
+            self._board.add(self._text.take(), "text")
             self._has_text = False
 
     def finish(self) -> None:
@@ -306,9 +255,13 @@ class LiveView:
         if self._has_text:
             final = self._text.take()
             if final:
-                self._board.add(final)
-            live += self._text.live()[-max(self._board.rows // _LIVE_SHARE, _LEAST_LIVE) :]
-        return [*live, *self._ticking(columns)]
+                self._board.add(final, "text")
+            shown = self._text.live()[-max(self._board.rows // _LIVE_SHARE, _LEAST_LIVE) :]
+            live = [*self._board.gap("text"), *shown] if shown else []
+        calls = [(RULE, *row) for row in self._calls_rows(columns - width(RULE[0]))]
+        if calls:
+            live += [*self._board.gap("calls", "text" if live else ""), *calls]
+        return [*live, *self._waiting(columns)]
 
     def _read(self, columns: int) -> None:
         """Format the text received so far."""
@@ -317,7 +270,7 @@ class LiveView:
         said, self._said = self._said, ""
         self._text.feed(said)
 
-    def _ticking(self, columns: int) -> Iterator[Row]:
+    def _calls_rows(self, columns: int) -> Iterator[Row]:
         now = self._clock()
         for running in self._running.values():
             if running.asking_since is None:
@@ -326,12 +279,15 @@ class LiveView:
         if self._running and self._coming > 0 and not asks:
             more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
             yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: one runs after the other", columns), "dim"),)
+
+    def _waiting(self, columns: int) -> Iterator[Row]:
+        now = self._clock()
         what = "the model is thinking" if self._thought_length else self._waits_for
         if what:
             seconds = now - (self._thinking_since if self._thought_length else self._waits_since)
             spinner = SPINNER[int(now * 10) % len(SPINNER)]
             span = f" {seconds_of(seconds, whole=True)}" if seconds >= 1 else ""
-            yield ((f"{spinner} ", "bullet"), (f"{what} ...{span}", "dim"))
+            yield ((f"{spinner} ", "bullet"), (shortened(f"{what} ...{span}", columns - 2), "dim"))
 
     def add_item(self, title: str, whole: str, diff: str = "") -> int:
         """Store an item's full text and diff; return its number."""
@@ -348,7 +304,7 @@ class LiveView:
         differs = None if running is None else running.differs
         number = self.add_item(executed.call.name, whole_of(executed, display), diff_of(executed, differs))
         self.numbers[executed.call.id] = number
-        self._board.add(finished_rows(executed, display, number, self._board.columns, whole=not self.brief, differs=differs))
+        self._add_call(finished_rows(executed, display, number, self._room, whole=not self.brief, differs=differs))
         for image in images_of(executed):
             self.screen.draw(image)
 
@@ -356,7 +312,17 @@ class LiveView:
         """Show a call of a resumed session; it gets a number here. Its duration is unknown."""
         number = self.add_item(executed.call.name, whole_of(executed, display), diff_of(executed))
         self.numbers[executed.call.id] = number
-        self._board.add(finished_rows(executed, display, number, self._board.columns, whole=False, timed=False))
+        self._add_call(finished_rows(executed, display, number, self._room, whole=False, timed=False))
+
+    @property
+    def _room(self) -> int:
+        """The columns of a call's rows."""
+        return self._board.columns - width(RULE[0])
+
+    def _add_call(self, rows: list[Row]) -> None:
+        """Add a call's rows. The result of a call by hand gets no rule, so that the user can copy it."""
+        shown = len(rows) if self.brief else 1
+        self._board.add([*((RULE, *row) for row in rows[:shown]), *rows[shown:]], "calls")
 
     def _think(self, text: str) -> None:
         if not self._thought_length:
@@ -373,7 +339,7 @@ class LiveView:
         self._thought.clear()
         self._thought_length = 0
         number = self.add_item("thinking", tame(thought))
-        self._board.add([((f"💭 thought for {seconds_of(seconds)}", "dim"), (f"  #{number}", "dim"))])
+        self._board.add([(RULE, (f"💭 thought for {seconds_of(seconds)}  #{number}", "dim"))], "calls")
         if self._shows_thinking:
             self.screen.print_note(thought.strip("\n"))
 

@@ -19,7 +19,7 @@ from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.cli.liveview import LiveScreen
+    from agent.cli.livescreen import LiveScreen
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event

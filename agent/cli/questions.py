@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent.cli.liveview import LiveView
     from agent.cli.screen.frame import Board
     from agent.cli.screen.keyboard import Keyboard
+    from agent.cli.screen.list_picker import ListPicker
 
 
 class Questions:
@@ -27,6 +28,7 @@ class Questions:
     def __init__(self, board: Board, view: LiveView, keyboard: Keyboard, bell: str, declined: Callable[[], None]) -> None:
         self._board = board
         self._view = view
+        self._keyboard = keyboard
         self._reader = ScreenReader(board, view.screen, keyboard, bell)
         self._asker = TerminalAsker(self._reader, declined, self._turn, self._place)
         self._asking = asyncio.Lock()
@@ -69,6 +71,11 @@ class Questions:
             return False
         except KeyboardInterrupt:
             return None
+
+    async def pick(self, picker: ListPicker) -> str | None:
+        """Return the value that the user picks from a list, or None. Questions wait until then."""
+        async with self._asking:
+            return await self._keyboard.pick(picker)
 
     def _place(self, ticket: SuspendTicket) -> str:
         """Return which call of the model's reply the question is about."""

@@ -1,23 +1,32 @@
-"""Questions on the chat's own screen: lines that stay above, and the input line or the row of keys in place of the draft."""
+"""Questions on the chat's own screen: lines that stay above, and the input line or the choices in place of the draft."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent.cli.escape import tame
 from agent.cli.screen import tty
+from agent.cli.screen.cells import Row
 
 if TYPE_CHECKING:
-    from agent.cli.liveview import LiveScreen
+    from agent.cli.livescreen import LiveScreen
     from agent.cli.screen.frame import Board
     from agent.cli.screen.keyboard import Keyboard
+    from tools.approval.prompt import PromptRow
 
 _AWAY = 5.0
 """Seconds without a key after which the user may be looking elsewhere."""
 
 
+_LEAST_COLUMNS, _LEAST_ROWS = 50, 20
+"""Minimum size of a screen with choices below each other."""
+_STYLES: Mapping[str, str] = {"head": "ask"}
+"""Style of a prompt's row -> its style on the screen, if they differ."""
+
+
 class ScreenReader:
-    """Shows questions on the screen and reads the answers: see agent.cli.ask.KeyReader."""
+    """Shows questions on the screen and reads the answers: see agent.cli.ask.ChoiceReader."""
 
     def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard, bell: str = "auto") -> None:
         self._board = board
@@ -42,16 +51,30 @@ class ScreenReader:
         self._shown = True
         self._screen.text(text)
 
+    def show_rows(self, rows: Sequence[PromptRow]) -> None:
+        self._shown = True
+        self._board.add([_styled(row) for row in rows], "question")
+
+    @property
+    def lists_choices(self) -> bool:
+        columns, rows = self._board.painter.size
+        return columns >= _LEAST_COLUMNS and rows >= _LEAST_ROWS
+
     @property
     def reads_keys(self) -> bool:
         """Return True: the chat's own screen requires a terminal that can read keys."""
         return True
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
+        return await self.read_choice(lambda columns: [((row(columns), "strong"),)], str, letters, at_once)
+
+    async def read_choice(
+        self, rows: Callable[[int], Sequence[Row]], title: Callable[[], str], letters: str, at_once: str
+    ) -> str:
         quiet, self._shown, self._is_new = self._is_new, False, False
         self._begins(quiet)
         try:
-            return await self._keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
+            return await self._keyboard.read_key(rows, title, letters, at_once, quiet=quiet, settled=self._settled)
         finally:
             self.settles = False
 
@@ -70,8 +93,15 @@ class ScreenReader:
         """Show that a question waits. If it is new (``quiet``), ring the bell, as configured."""
         self.settles = quiet
         self._board.changed()
-        if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.idle >= _AWAY)):
+        if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.pause.idle >= _AWAY)):
             tty.write("\a")
 
     def _settled(self) -> None:
         self.settles = False
+
+
+def _styled(row: PromptRow) -> Row:
+    """Return the row with its margin and its text in their styles."""
+    text = tame(row)
+    parts = ((text[: row.margin], "mark"), (text[row.margin :], _STYLES.get(row.style, row.style)))
+    return tuple(part for part in parts if part[0])

@@ -7,14 +7,12 @@ from collections.abc import Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line
-from agent.cli.screen.draft import said_rows
 from agent.protocols.command import parse_command
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
-    from agent.cli.liveview import LiveScreen
-    from agent.cli.screen.frame import Board
+    from agent.cli.liveview import LiveView
     from agent.cli.screen.keyboard import Keyboard
 
 
@@ -28,9 +26,8 @@ def has_its_turn(text: str, names: Collection[str]) -> bool:
 class Steering:
     """Tasks beside the chat's run. ``end`` waits for them."""
 
-    def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard) -> None:
-        self._board = board
-        self._screen = screen
+    def __init__(self, view: LiveView, keyboard: Keyboard) -> None:
+        self._view = view
         self._keyboard = keyboard
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -45,10 +42,10 @@ class Steering:
         try:
             await conversation.steer(self._keyboard.pastes.expand(text), text)
         except ToolcribError as error:
-            self._screen.fault(f"✗ {one_line(str(error))}")
+            self._view.screen.fault(f"✗ {one_line(str(error))}")
             self._keyboard.put_back(text)
             return
-        self._board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, self._board.columns)])
+        self._view.said(text, "» ")
 
     async def end(self, conversation: Conversation, *, interrupted: bool) -> None:
         """Answer messages that were not delivered before their run ended; after an interrupt they become drafts again."""

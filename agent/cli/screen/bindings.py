@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent.cli.screen.list_picker import MOVES
+
 if TYPE_CHECKING:
     from prompt_toolkit.filters import Filter
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -68,6 +70,18 @@ def bindings(
     def _pasted(event: KeyPressEvent) -> None:
         paste(event.data)
 
+    return made
+
+
+def picker_bindings(picker: Callable[[], object | None], moved: Callable[[str], None]) -> KeyBindings:
+    """Return the bindings that move the mark of a list, while ``picker`` returns one."""
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings
+
+    made = KeyBindings()
+    is_picking = Condition(lambda: picker() is not None)
+    for name in MOVES:
+        made.add(name, filter=is_picking)(lambda event, name=name: moved(name))
     return made
 
 

@@ -13,6 +13,8 @@ Span: TypeAlias = tuple[str, str]
 Row: TypeAlias = tuple[Span, ...]
 Piece: TypeAlias = tuple[str, str, int]
 """(text, style, place of its first character in the source)."""
+TEXT_WIDTH = 100
+"""Most cells of a row of prose, however wide the screen is. Code, tables and output use the whole screen."""
 
 _VARIES = Regex("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 """Joiners, emoji selectors, flags and skin tones: terminals differ in the width of texts that contain one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import tame
-from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, shortened, width
+from agent.cli.screen.cells import TEXT_WIDTH, Row, Span, chunks, folded, row_width, shortened, width
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", styl
         return DraftRows([((prompt, style),), *below.rows], (below.cursor[0] + 1, below.cursor[1]))
     margin: Row = ((prompt, style),)
     blank: Row = ((" " * width(prompt), ""),)
-    room = max(columns - width(prompt), 4)
+    room = max(min(columns, TEXT_WIDTH) - width(prompt), 4)
     rows: list[Row] = []
     at = (0, 0)
     place = 0
@@ -88,14 +88,13 @@ def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", styl
     return DraftRows(window, (at[0] - first, at[1] + width(prompt)))
 
 
-def said_rows(text: str, columns: int) -> list[Row]:
-    """Return the rows of a sent message, which stay on the screen."""
+def said_rows(text: str, columns: int, sign: str = "> ") -> list[Row]:
+    """Return the rows of a sent message after its sign; they stay on the screen."""
     rows: list[Row] = []
     for line in text.split("\n"):
-        margin: Span = ("> " if not rows else "  ", "prompt")
-        rows += [
-            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(folded(_shown(line, "said"), columns - 2))
-        ]
+        margin: Span = (sign if not rows else "  ", "prompt")
+        broken = folded(_shown(line, "said"), min(columns, TEXT_WIDTH) - 2)
+        rows += [(margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(broken)]
     return rows
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows
@@ -19,6 +19,10 @@ STILL = 0.3
 """Seconds without a change of size before a resized screen is painted. Terminals report a size up to 0.25 s after they broke the
 rows for it; a frame for the previous size would appear in the wrong place.
 """
+
+
+Speaker: TypeAlias = Literal["", "said", "text", "calls", "question", "note"]
+"""The source of rows: the user, the model's text, its calls, toolcrib's questions or its notes; "" above the first row."""
 
 
 class Parts(Protocol):
@@ -45,6 +49,7 @@ class Board:
         self._parts = parts
         self._clock = clock
         self._final: list[Row] = []
+        self._speaker: Speaker = ""
         self._above: Sequence[Row] = ()
         self._last = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -93,10 +98,19 @@ class Board:
             if not was:
                 self.begin()
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add final rows."""
-        self._final += rows
+    def add(self, rows: Sequence[Row], speaker: Speaker = "note") -> None:
+        """Add final rows, below an empty row if ``gap`` returns one."""
+        if rows:
+            self._final += [*self.gap(speaker), *rows]
+            self._speaker = speaker
         self.changed()
+
+    def gap(self, speaker: Speaker, above: Speaker = "") -> list[Row]:
+        """Return the empty row, if any, that separates rows of ``speaker`` from the last ones, or from live rows of ``above``."""
+        last = above or self._speaker
+        if speaker == "note":
+            return [()] if last == "text" else []
+        return [()] if speaker == "said" or last not in ("", speaker) else []
 
     def changed(self) -> None:
         """Schedule the next frame."""
@@ -127,6 +141,7 @@ class Board:
         """Empty the screen."""
         if not self._paused:
             self.painter.clear()
+            self._speaker = ""
             self.frame()
 
     def _paint(self) -> None:

@@ -55,6 +55,11 @@ class Hands(Protocol):
         ...
 
     @property
+    def height(self) -> int:
+        """Return the number of rows of the screen."""
+        ...
+
+    @property
     def is_settling(self) -> bool:
         """True while a question waits for a pause in the typing: no line is sent meanwhile."""
         ...

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.cli.screen.application import application, taken_over
-from agent.cli.screen.bindings import bindings
+from agent.cli.screen.bindings import bindings, picker_bindings
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
 from agent.cli.screen.external_programs import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.key_receivers import Hands
-from agent.cli.screen.onekey import QUIET, SERIES, EarlyKey, OneKey, onekey_bindings
+from agent.cli.screen.list_picker import ListPicker
+from agent.cli.screen.onekey import OneKey, onekey_bindings
+from agent.cli.screen.open_question import OpenQuestion
+from agent.cli.screen.typing_pause import TypingPause
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
@@ -24,17 +26,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
 
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
-
-
-class _Asked:
-    """A question that waits for a line, or for a key that ``choosing`` distinguishes from text."""
-
-    def __init__(
-        self, prompt: Callable[[int], str], line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None
-    ) -> None:
-        self.prompt = prompt
-        self.line = line
-        self.choosing = choosing
 
 
 class Keyboard:
@@ -61,15 +52,16 @@ class Keyboard:
         """True while another program has the terminal."""
         self.draft = Buffer(multiline=True, history=history, completer=completer, complete_while_typing=False)
         self.answer = Buffer(multiline=False)
-        self._asked: _Asked | None = None
-        self._key_at = 0.0
-        self._answered_at = float("-inf")
-        self._before = ""
-        """The draft at the time of the last answer."""
-        self._early: EarlyKey | None = None
+        self._asked: OpenQuestion | None = None
+        self.pause = TypingPause(self.draft, self._typed, self._came_early)
         self.hint = ""
         """A hint about the last key if it had no visible effect; valid until the next key."""
-        made = [self._bindings(bound), onekey_bindings(lambda: self.choosing, self.pastes.collapse, self.rub_out)]
+        made = [
+            self._bindings(bound),
+            onekey_bindings(lambda: self.choosing, self.pastes.collapse, self.rub_out),
+            picker_bindings(lambda: self.picker, self._moved),
+        ]
+        self.answer.on_text_changed += lambda _: self._searched()
         self._app, self._windows = application(self.draft, self.answer, hands, keys, made, self._pressed)
 
     def _bindings(self, bound: Mapping[str, Sequence[str]]) -> KeyBindings:
@@ -90,7 +82,8 @@ class Keyboard:
         return bindings(acts, bound, self.paste, is_asked=lambda: self.is_asked, can_take_back=lambda: self.can_take_back)
 
     def _pressed(self) -> None:
-        self._key_at, self.hint = time.monotonic(), ""
+        self.pause.pressed()
+        self.hint = ""
 
     # -- start and end -------------------------------------------------------------------------------------------
 
@@ -134,11 +127,6 @@ class Keyboard:
         """True while a question waits for its answer."""
         return self._asked is not None
 
-    @property
-    def idle(self) -> float:
-        """Seconds since the last key."""
-        return time.monotonic() - self._key_at
-
     # -- questions -----------------------------------------------------------------------------------------------
 
     async def read_line(self, prompt: str, *, quiet: bool, settled: Callable[[], None] = lambda: None) -> str:
@@ -147,27 +135,58 @@ class Keyboard:
 
         Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
         """
-        return await self._ask(lambda columns: prompt, None, quiet=quiet, settled=settled)
+        return await self._ask(OpenQuestion(prompt), quiet=quiet, settled=settled)
 
     async def read_key(
-        self, row: Callable[[int], str], letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
+        self,
+        rows: Callable[[int], Sequence[Row]],
+        title: Callable[[], str],
+        letters: str,
+        at_once: str,
+        *,
+        quiet: bool,
+        settled: Callable[[], None] = lambda: None,
     ) -> str:
-        """Return the key that chooses, see OneKey, while ``row`` is shown; other text enters the draft. See ``read_line``."""
+        """Return the key that chooses, see OneKey, while ``rows`` are shown below the title; other text enters the draft. See
+        ``read_line``.
+        """
         choosing = OneKey(letters, at_once, self._answered, self._typed)
         try:
-            return await self._ask(row, choosing, quiet=quiet, settled=settled)
+            return await self._ask(OpenQuestion(choices=rows, title=title, choosing=choosing), quiet=quiet, settled=settled)
         finally:
             choosing.end()
+
+    async def pick(self, picker: ListPicker) -> str | None:
+        """Return the value of the item that the user picks, or None if they leave the list. A draft waits unchanged."""
+        try:
+            await self._ask(OpenQuestion("> ", title=lambda: picker.title, picker=picker), quiet=bool(self.draft.text))
+        except (EOFError, KeyboardInterrupt):
+            return None
+        return None if picker.chosen is None else picker.chosen.value
+
+    @property
+    def picker(self) -> ListPicker | None:
+        """Return the open list, or None if no list is open."""
+        return None if self._asked is None else self._asked.picker
+
+    @property
+    def title(self) -> str:
+        """Return the title of the open question, "" if it has none."""
+        return "" if self._asked is None else self._asked.title()
+
+    def _moved(self, key: str) -> None:
+        if self.picker is not None:
+            self.picker.move(key)
+            self._hands.changed(whole=False)
+
+    def _searched(self) -> None:
+        if self.picker is not None:
+            self.picker.search(self.answer.text)
 
     @property
     def choosing(self) -> OneKey | None:
         """Return the receiver of keys while a single key chooses."""
-        return self._early if self._asked is None else self._asked.choosing
-
-    @property
-    def is_typing(self) -> bool:
-        """True if the open question waits until the user stops typing; False if it only gives them time to read it."""
-        return self._early is None or self._early.is_typing
+        return self.pause.early if self._asked is None else self._asked.choosing
 
     def _typed(self, text: str) -> None:
         if self._asked is not None:  # set before the text is inserted, which paints at once
@@ -181,14 +200,12 @@ class Keyboard:
         self.draft.delete_before_cursor()
         self._hands.changed(whole=False)
 
-    async def _ask(
-        self, prompt: Callable[[int], str], choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]
-    ) -> str:
+    async def _ask(self, asked: OpenQuestion, *, quiet: bool, settled: Callable[[], None] = lambda: None) -> str:
         if quiet:
-            await self._quiet("" if choosing is None else choosing.letters)
+            await self.pause.wait(asked.letters)
         settled()
-        asked = self._asked = _Asked(prompt, asyncio.get_running_loop().create_future(), choosing)
         self.answer.reset()
+        self._asked = asked
         self._app.layout.focus(self._windows[1])
         self._hands.changed(whole=True)
         try:
@@ -203,36 +220,6 @@ class Keyboard:
 
     def _shown_anew(self) -> None:
         self._hands.changed(whole=True)
-
-    async def _quiet(self, letters: str) -> None:
-        """Wait for a pause in the typing. In a series of questions, a letter that answers is not typing: see EarlyKey."""
-        begin, early = time.monotonic(), self._early_key(letters)
-        try:
-            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - each key extends the wait
-                await asyncio.sleep(left)
-        finally:
-            if early is not None:
-                early.end()
-            self._early = None
-
-    def _early_key(self, letters: str) -> EarlyKey | None:
-        """Return the receiver of keys until the question is read; None if it follows no other one, or text was typed since."""
-        before, now = self._before, self.draft.text
-        if time.monotonic() - self._answered_at >= SERIES or not now.startswith(before):
-            return None
-        stray = now.removeprefix(before)
-        if stray and (len(stray) > 1 or stray.lower() not in letters):
-            return None
-        early = self._early = EarlyKey(letters, self._came_early, self._typed)
-        if stray:
-            self.draft.text = before
-            self.draft.cursor_position = len(before)
-            early.pressed(stray)
-        return early
-
-    def _left(self, begin: float, early: EarlyKey | None) -> float:
-        last = begin if early is not None else max(begin, self._key_at)
-        return max(last + QUIET - time.monotonic(), 0.0 if early is None else early.settled_in)
 
     def _came_early(self, letter: str) -> None:
         self.hint = f"{letter!r} came before this question could be read: press it again"
@@ -249,17 +236,8 @@ class Keyboard:
 
     def rows(self, columns: int) -> DraftRows:
         """Return the rows of the input line."""
-        if self.choosing is not None and self._asked is not None:
-            row = draft_rows("", 0, columns, prompt=self._asked.prompt(columns), style="strong")
-            draft = draft_rows(self.draft.text, self.draft.cursor_position, columns)
-            if not self.draft.text:
-                return row
-            at = draft.cursor if self.choosing.is_typing else (len(draft.rows), row.cursor[1])
-            return DraftRows([*draft.rows, *row.rows], at)
         if self._asked is not None:
-            return draft_rows(
-                self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt(columns), style="strong"
-            )
+            return self._asked.rows(self.draft, self.answer, columns, self._hands.height)
         if self._app.layout.is_searching:
             control = self._app.layout.search_target_buffer_control
             wanted = self._app.layout.current_buffer
@@ -280,7 +258,8 @@ class Keyboard:
     def enter(self) -> None:
         """Send the line, or replace a backslash before the cursor by a line break."""
         if self._asked is not None:
-            self._answered(self.answer.text)
+            if self.picker is None or self.picker.chosen is not None:
+                self._answered(self.answer.text)
         elif self._hands.is_settling:
             return
         elif self.draft.text[: self.draft.cursor_position].endswith("\\"):
@@ -291,8 +270,8 @@ class Keyboard:
 
     def newline(self) -> None:
         """Begin another line of the draft."""
-        if self._early is not None:
-            self._early.text("\n")
+        if self.pause.early is not None:
+            self.pause.early.text("\n")
         elif self.choosing is None:
             (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
 
@@ -373,7 +352,7 @@ class Keyboard:
 
     def _answered(self, line: str | type[BaseException]) -> None:
         if self._asked is not None and not self._asked.line.done():
-            self._answered_at, self._before = time.monotonic(), self.draft.text
+            self.pause.answered()
             self._asked.line.set_result(line)
 
     async def edit(self) -> None:

@@ -283,6 +283,7 @@ class Markdown:
         if paragraph.lines != 1 or not (paragraph.holds or paragraph.is_short):
             return False
         if is_delimiter(rest, paragraph.text):
+            paragraph.margin.fit(self.columns)
             self._leaf = TableBlock(paragraph.margin, paragraph.text, rest)
             self._kind = "table"
             return True
@@ -301,13 +302,13 @@ class Markdown:
             return
         self._begin("text")
         in_quote = any(not one.indent for one in self._stack)
-        self._leaf = Paragraph(self._margin(), "quote" if in_quote else "")
+        self._leaf = Paragraph(self._margin(), self.columns, "quote" if in_quote else "")
         self._leaf.line(text)
         self._leaf.holds = text.startswith("|")
 
     def _heading(self, text: str) -> None:
         self._begin("heading")
-        paragraph = Paragraph(self._margin(), "heading")
+        paragraph = Paragraph(self._margin(), self.columns, "heading")
         paragraph.line(text.strip())
         self._leaf = paragraph
         self._close_leaf()

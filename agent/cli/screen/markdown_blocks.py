@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.screen.cells import Piece, Row, chunks, row_width, width, wrap
+from agent.cli.screen.cells import TEXT_WIDTH, Piece, Row, chunks, row_width, width, wrap
 from agent.cli.screen.highlight import Highlighter
 from agent.cli.screen.inline import parse
 from agent.cli.screen.tables import table_rows
@@ -19,7 +19,11 @@ class Margin:
     def __init__(self, first: Row, rest: Row, columns: int) -> None:
         self.first = first
         self.rest = rest
-        self.room = max(columns - max(row_width(first), row_width(rest)), 8)
+        self.fit(columns)
+
+    def fit(self, columns: int) -> None:
+        """Set the room beside the margin, for rows of at most this width."""
+        self.room = max(columns - max(row_width(self.first), row_width(self.rest)), 8)
 
     def take(self) -> Row:
         """Return the margin of the next row."""
@@ -56,20 +60,24 @@ class Leaf:
 
     def narrow(self, columns: int) -> None:
         """Continue with another width."""
-        self.margin.room = max(columns - max(row_width(self.margin.first), row_width(self.margin.rest)), 8)
+        self.margin.fit(columns)
 
 
 class Paragraph(Leaf):
     """The text of one paragraph. ``style`` applies to all of it. ``holds``: its first line may be the head of a table."""
 
-    def __init__(self, margin: Margin, style: str = "") -> None:
+    def __init__(self, margin: Margin, columns: int, style: str = "") -> None:
         super().__init__(margin)
+        self.narrow(columns)
         self.style = style
         self.lines = 0
         self.holds = False
         self._text = ""
         self._done = 0
         self._given = False
+
+    def narrow(self, columns: int) -> None:
+        self.margin.fit(min(columns, TEXT_WIDTH))
 
     @property
     def text(self) -> str:

@@ -22,8 +22,8 @@ BEGIN, END = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
 _UNBROKEN, _BROKEN = "\x1b[?7l", "\x1b[?7h"
 """Sequences around live rows: the terminal cuts rows if it is narrower than it has reported."""
 _OFF = "\x1b[0m"
-_LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
-"""Erase the row; erase all rows below it (and its last column, which is never used)."""
+_LINE, _BEGIN_LINE, _BELOW = "\x1b[2K", "\r\x1b[2K", "\x1b[999G\x1b[J"
+"""Erase the row; move to its first column and erase it; erase all rows below it (and its last column, which is never used)."""
 _LEAST = (8, 4)
 """Minimum columns and rows of a screen; smaller ones count as this large."""
 
@@ -145,9 +145,9 @@ class Painter:
                 out.append(part)
                 self._column = -1
                 continue
-            self._go_to(number, out, len(old))
+            is_at_begin = self._go_to(number, out, len(old))
             # Erased first: when the terminal gets wider, it would join a line that it broke with the next one.
-            out.append(row.text if number >= len(old) else f"\r{_LINE}{row.text}")
+            out.append(row.text if number >= len(old) else f"{_LINE if is_at_begin else _BEGIN_LINE}{row.text}")
             self._column = -1
         if len(old) > len(rows):
             self._go_to(len(rows) - 1, out)
@@ -180,8 +180,12 @@ class Painter:
             return ""
         return f"\x1b[{row_width(before) + 1}G{text}"
 
-    def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
-        """Move to a live row; a row from index ``there`` on does not exist yet and begins on a new line of the screen."""
+    def _go_to(self, number: int, out: list[str], there: int | None = None) -> bool:
+        """Move to a live row; a row from index ``there`` on does not exist yet and begins on a new line of the screen.
+
+        Return True if this moved to the first column.
+        """
+        is_below = number > self._at
         if there is not None and number >= there and number:
             last = number - 1
             if self._at != last:
@@ -192,6 +196,7 @@ class Painter:
         elif number > self._at:
             out.append("\r" + "\n" * (number - self._at))
         self._at = number
+        return is_below
 
     def _encoded(self, row: Row, room: int, now: float) -> _Painted:
         cells = row_width(row)

@@ -31,6 +31,7 @@ _DARK: Mapping[str, str] = {
     "removed": "91",
     "hunk": "36",
     "prompt": "1;96",
+    "ask": "1;93",
     "said": "1",
     "keyword": "95",
     "string": "32",
@@ -49,6 +50,7 @@ _LIGHT: Mapping[str, str] = {
     "warn": "33",
     "removed": "31",
     "prompt": "1;34",
+    "ask": "1;33",
     "keyword": "35",
     "number": "33",
     "name": "34",
@@ -69,6 +71,7 @@ _SAFE: Mapping[str, str] = {
     "removed": "33",
     "hunk": "2",
     "prompt": "1;34",
+    "ask": "1;33",
     "said": "1",
     "keyword": "1",
     "string": "34",
@@ -77,7 +80,16 @@ _SAFE: Mapping[str, str] = {
     "name": "4",
 }
 """Blue and yellow, which people with red-green colour blindness can distinguish."""
-_NONE: Mapping[str, str] = {**_SHAPES, "prompt": "1", "said": "1", "comment": "2", "mark": "2", "url": "2", "bad": "1"}
+_NONE: Mapping[str, str] = {
+    **_SHAPES,
+    "prompt": "1",
+    "ask": "1",
+    "said": "1",
+    "comment": "2",
+    "mark": "2",
+    "url": "2",
+    "bad": "1",
+}
 
 THEMES: Mapping[str, Mapping[str, str]] = {
     "dark": {**_SHAPES, **_DARK},
@@ -88,7 +100,7 @@ THEMES: Mapping[str, Mapping[str, str]] = {
 
 
 NAMES: Mapping[str, str] = {
-    "auto": "dark or light, by the terminal's background as far as it tells",
+    "auto": "dark or light, by the terminal's background if the terminal reports it",
     "dark": "for a dark background",
     "light": "for a light background",
     "colorblind": "blue and yellow: nothing hangs on red and green",

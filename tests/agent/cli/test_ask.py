@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from agent.api import Crib, Session, assemble
 from agent.cli.ask import TerminalAsker, asker_for
 from agent.cli.choosing import choices, covers_of, key_row, legend
+from agent.cli.screen.cells import Row, plain, row_width
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
+from tools.approval.prompt import PromptRow
 
 
 class Script:
@@ -242,6 +245,76 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
     delete(script)
     assert all(len(row) < columns for row in script.rows)
     assert "o once" in script.rows[1]
+
+
+class ListedKeys(Keys):
+    """A screen that lists choices; ``lists`` are the lists in which keys were pressed, ``styles`` those of the prompt's rows."""
+
+    lists_choices = True
+
+    def __init__(self, *keys: str | type[BaseException], lines: tuple[str, ...] = ()) -> None:
+        super().__init__(*keys, lines=lines)
+        self.lists: list[list[Row]] = []
+        self.styles: dict[str, str] = {}
+
+    def show_rows(self, rows: Sequence[PromptRow]) -> None:
+        self.styles |= {str(row): row.style for row in rows}
+        self.show("\n".join(rows))
+
+    async def read_choice(
+        self, rows: Callable[[int], Sequence[Row]], title: Callable[[], str], letters: str, at_once: str
+    ) -> str:
+        self.lists.append([*rows(self.size[0])])
+        return await self.read_key(lambda columns: title(), letters, at_once)
+
+
+def test_choices_in_a_list_say_what_each_covers(delete: Delete, tmp_path: Path) -> None:
+    script = ListedKeys("down", "down", "down", "down", "up", "up", "up", "enter")
+    assert delete(script).result.is_success
+    shown = [[plain(row).rstrip() for row in rows] for rows in script.lists]
+    once, session, *more, deny, others = shown[0]
+    assert once == "  o  Allow once        this call only, exactly as it is shown"
+    assert session.startswith("  s  Allow in session  fs.recursive-delete, anywhere below ")
+    assert " ".join([session, *map(str.strip, more)]).endswith("in this session, also when it is resumed, until you revoke it")
+    assert deny == "  d  Deny              and say why"
+    assert others == "     p this path · u uses · m minutes · a always · ? help"
+    assert not any("→" in line or "[" in line for line in shown[0])  # no choice is marked at first
+    assert shown[1][0].startswith("→ o  Allow once")
+    assert shown[4][-1] == "     [p this path] · u uses · m minutes · a always · ? help"
+    assert shown[7][0].startswith("→ o")
+    assert script.rows[0] == "Allow this?"
+    assert script.styles["terminal wants to run:"] == "head"
+    assert "warn" in script.styles.values()
+
+
+def test_a_letter_answers_in_a_list_too_and_enter_alone_does_not(delete: Delete, tmp_path: Path) -> None:
+    for keys in (["enter"] * 5, ["down", "pasted", "enter"], ["down", "?", "enter"]):
+        script = ListedKeys(*keys, EOFError)
+        assert not delete(script).result.is_success
+        assert (tmp_path / "build").exists()
+        assert not script.keys
+    assert delete(ListedKeys("o")).result.is_success
+
+
+def test_an_edit_has_line_numbers_and_colours_in_a_list(session: Callable[[Script], Session], tmp_path: Path) -> None:
+    file = tmp_path / ".git" / "hooks" / "pre-commit"
+    file.parent.mkdir(parents=True)
+    file.write_text("one\ntwo\nthree\n")
+    script = ListedKeys("d", lines=("",))
+    session(script).call("patch", {"path": str(file), "old": "two", "new": "2"})
+    assert "1 │  one\n2 │ -two\n2 │ +2\n3 │  three\n" in script.screen
+    assert (script.styles["2 │ -two"], script.styles["2 │ +2"], script.styles["1 │  one"]) == ("removed", "added", "")
+
+
+@pytest.mark.parametrize("columns", [50, 60, 100, 200])
+@pytest.mark.parametrize("reached", [0, 2, 5])
+def test_a_list_of_choices_fits_the_screen(delete: Delete, columns: int, reached: int) -> None:
+    script = ListedKeys(*["down"] * (reached + 1), "d", lines=("",))
+    script.size = (columns, 40)
+    delete(script)
+    assert all(row_width(row) <= columns for rows in script.lists for row in rows)
+    marked = [line for row in script.lists[-1] if re.search(r"→|\[\w", line := plain(row))]
+    assert len(marked) == 1
 
 
 def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:

@@ -21,7 +21,7 @@ class KeptRows:
     def __init__(self) -> None:
         self.text = ""
 
-    def add(self, rows: Any) -> None:
+    def add(self, rows: Any, speaker: str = "note") -> None:
         self.text += "".join(f"{''.join(span[0] for span in row)}\n" for row in rows)
 
     def changed(self) -> None:

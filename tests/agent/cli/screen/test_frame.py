@@ -109,9 +109,9 @@ def test_a_call_lives_and_then_stays() -> None:
         return scene, living
 
     scene, living = asyncio.run(play())
-    assert living[:3] == ["⠋ 💻 terminal runs make  3 s", "    one^[[2J", "    two"]
+    assert living[:3] == ["│ ⠋ 💻 terminal runs make  3 s", "│     one^[[2J", "│     two"]
     lines, _ = replayed(scene.frames)
-    assert lines[0] == "💻 terminal runs make  3.2 s  ok  #1"
+    assert lines[0] == "│ 💻 terminal runs make  3.2 s  ok  #1"
     assert "two" not in lines
 
 
@@ -123,7 +123,7 @@ async def shown(*events: Event) -> list[str]:
     for event in events:
         scene.view(event)
     scene.board.frame()
-    lines = [line.strip() for line in replayed(scene.frames)[0]]
+    lines = [line.strip("│ ") for line in replayed(scene.frames)[0]]
     return lines[1 : lines.index(">")]
 
 
@@ -188,8 +188,34 @@ def test_calls_that_wait_for_their_turn_are_told_of() -> None:
     seen = []
     for call in calls:
         scene.view(ToolStarted(call, ""))
-        seen.append([plain(row).strip() for row in scene.view.rows(60) if "runs after the other" in plain(row)])
+        seen.append([plain(row).strip("│ ") for row in scene.view.rows(60) if "runs after the other" in plain(row)])
         scene.view(ToolFinished(ExecutedCall(call, ToolResult.success("terminal", "ok"), ToolCallStatus.SUCCEEDED), ""))
     assert seen == [["2 more calls wait: one runs after the other"], ["1 more call waits: one runs after the other"], []]
     scene.view(ToolStarted(ToolCall("by-hand", "terminal", {}), ""))
     assert not any("after the other" in plain(row) for row in scene.view.rows(60))
+
+
+def test_an_empty_row_separates_who_speaks() -> None:
+    """The user, calls and answers are apart; rows of one speaker and notes about calls are not."""
+
+    async def play() -> Scene:
+        scene = Scene()
+        scene.board.begin()
+        call = ToolCall("1", "terminal", {"command": "make"})
+        done = ExecutedCall(call, ToolResult.success("terminal", "ok"), ToolCallStatus.SUCCEEDED, 3.2)
+        scene.view.said("do it")
+        for _ in range(2):
+            scene.view(ToolStarted(call, "💻", TERMINAL))
+            scene.view(ToolFinished(done, "💻", TERMINAL))
+        scene.view.screen.print_note("a note")
+        scene.view(TextDelta("\n\nAn answer."))
+        scene.view(TurnFinished(1, "", 0))
+        scene.view(TextDelta("More of it."))
+        scene.board.frame()
+        return scene
+
+    lines, _ = replayed(asyncio.run(play()).frames)
+    call = "│ 💻 terminal runs make  3.2 s  ok  #"
+    assert lines[: lines.index("More of it.") + 1] == [
+        *("", "> do it", "", f"{call}1", f"{call}2", "a note", "", "An answer.", "More of it."),
+    ]

@@ -233,3 +233,23 @@ def test_code_of_any_language_is_shown_as_it_is(language: str) -> None:
     lines = ["def f(x): return 'a'", "/* open", "still */ int x = 1;", "<<EOF", '"unclosed', "+added", "\u00e9\u6f22"]
     rows = rows_of(f"```{language}\n" + "\n".join(lines) + "\n```\n")
     assert [plain(row) for row in rows] == [f"  {line}" for line in lines]
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_prose_ends_at_100_columns_and_code_and_tables_do_not(columns: int) -> None:
+    words, code = "word " * 60, "x" * 150
+    markdown = Markdown(columns)
+    markdown.feed(f"{words}\n\n- {words}\n\n> {words}\n\n```\n{code}\n```\n\n| a | b |\n|---|---|\n| {'y' * 80} | {'z' * 80} |\n")
+    markdown.end()
+    rows = markdown.take()
+    prose = [row for row in rows if "word" in plain(row)]
+    assert max(map(row_width, prose)) in (min(columns, 100) - 1, min(columns, 100), min(columns, 100) - 3)
+    assert max(row_width(row) for row in rows if "xx" in plain(row)) == min(columns, 152)
+    assert max(row_width(row) for row in rows if "yy" in plain(row)) == min(columns, 162)
+
+
+def test_a_paragraph_that_a_table_follows_gives_it_the_whole_width() -> None:
+    markdown = Markdown(200)
+    markdown.feed(f"{'a' * 90} | {'b' * 90}\n--- | ---\n1 | 2\n")
+    markdown.end()
+    assert row_width(markdown.take()[0]) == 182
