@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from toolcrib.contract.store import CallRecord
 
+_LISTED = 200
+"""Most sessions in the list of ``/resume``."""
 _LAST = 3
 """Number of exchanges that are shown of a resumed session."""
 
@@ -44,10 +46,12 @@ async def begin_anew(chat: Conversation, rest: str) -> None:
 async def resume(chat: Conversation, rest: str) -> None:
     from agent.cli.session_commands import refuse_below_session, show_sessions
 
-    if not rest:
+    if not rest and chat.reader is None:
         await show_sessions(chat, "")
         return
     refuse_below_session(chat, "looking into stored sessions")
+    if not rest and not (rest := await _picked(chat)):
+        return
     if not await may_leave(chat, "another session"):
         return
     await chat.open(resume=rest)
@@ -55,6 +59,24 @@ async def resume(chat: Conversation, rest: str) -> None:
     if chat.reader is not None:
         chat.reader.restore_draft()
     await chat.go_on()
+
+
+async def _picked(chat: Conversation) -> str:
+    """Return the id of the session that the user picks from a list, "" for none."""
+    import time
+
+    from agent.cli.screen.list_picker import PickItem
+    from agent.cli.session_format import persons_sessions, session_rows
+
+    found = [one for one in await persons_sessions(chat.opening.crib.store, _LISTED) if one.id != chat.session.id]
+    if not found or chat.reader is None:
+        chat.screen.print_note("there is no other session yet")
+        return ""
+    items = []
+    for info, (short, when, count, model, folder, title) in zip(found, session_rows(found, time.time())[1:], strict=True):
+        messages = f"{count} message{'' if count == '1' else 's'}"
+        items.append(PickItem(info.id, title or short, " · ".join((when, messages, model, folder, short))))
+    return await chat.reader.pick(items, "Resume a session") or ""
 
 
 def _elsewhere(chat: Conversation) -> str:

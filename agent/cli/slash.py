@@ -23,6 +23,7 @@ from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
+    from agent.model_choice.models import ModelChoice
 
 
 async def obey(chat: Conversation, line: str) -> bool:
@@ -91,15 +92,16 @@ async def _tools(chat: Conversation, rest: str) -> None:
 
 
 async def _model(chat: Conversation, rest: str) -> None:
-    from agent.cli.switching import also_there, choose, offers
+    from agent.cli.switching import also_there, choose, offers, pick_model
 
     if rest:
-        await chat.switch(await choose(chat, rest.split()))
-        chat.screen.print_note(
-            f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself"
-        )
+        await _switch_model(chat, await choose(chat, rest.split()))
         return
     found = await offers(chat)
+    if chat.reader is not None and sum(len(offer.models) for offer in found) > 1:
+        if (choice := await pick_model(chat, found, chat.reader)) is not None:
+            await _switch_model(chat, choice)
+        return
     if not chat.model and not found:
         from agent.cli.offer import HOW
 
@@ -108,6 +110,11 @@ async def _model(chat: Conversation, rest: str) -> None:
     chat.screen.text(chat.model or "no model: you call the tools yourself")
     for line in also_there(found, chat.model):
         chat.screen.print_note(tame(line))  # names come from the server
+
+
+async def _switch_model(chat: Conversation, choice: ModelChoice) -> None:
+    await chat.switch(choice)
+    chat.screen.print_note(f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself")
 
 
 async def _image(chat: Conversation, rest: str) -> None:

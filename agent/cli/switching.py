@@ -16,6 +16,7 @@ from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
+    from agent.cli.itemreader import ItemReader
 
 _SECONDS = 4.0
 _SHOWN = 10
@@ -46,6 +47,29 @@ def also_there(found: Sequence[Offer], model: str) -> list[str]:
         elif not here and offer.fault:
             lines.append(f"{offer.server.source}: {offer.fault}")
     return lines or ["the server names no other"]
+
+
+async def pick_model(chat: Conversation, found: Sequence[Offer], reader: ItemReader) -> ModelChoice | None:
+    """Return the model that the user picks from a list of all servers' models, or None if they leave the list."""
+    from agent.cli.screen.list_picker import PickItem
+
+    items: list[PickItem] = []
+    choices: list[ModelChoice] = []
+    for offer in found:
+        target = offer.server.target
+        if target is None or target.endpoint is None:
+            continue
+        is_current = offer.server.source == "this session"
+        for model in offer.models:
+            context = "" if model.context is None else f"{model.context:,} tokens of context"
+            source = "" if is_current else offer.server.source
+            about = " · ".join(part for part in (context, target.endpoint.server, source) if part)
+            value = "current" if is_current and model.name == chat.model else str(len(choices))
+            items.append(PickItem(value, model.name, f"{about} · in use" if value == "current" else about))
+            choices.append(_choice(target, model.name))
+    if (picked := await reader.pick(items, "Switch the model", "current")) is None or picked == "current":
+        return None
+    return choices[int(picked)]
 
 
 async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:

@@ -48,7 +48,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/tools": SlashCommand(
         "the tools of this session", surfaces=SURFACES, in_chat="the tools of this chat", at_once=True, alone=True
     ),
-    "/model": SlashCommand("show the model in use; /model NAME, or /model PROVIDER NAME, switches to another one"),
+    "/model": SlashCommand("list models to pick from; /model NAME, or /model PROVIDER NAME, switches to another one"),
     "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
     "/explain": SlashCommand("/explain COMMAND shows how a command would be judged here and now; nothing is run"),
     "/mode": SlashCommand("show the approval mode; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
@@ -79,7 +79,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         at_once=True,
     ),
     "/sessions": SlashCommand("the last sessions, with titles and tags", alone=True),
-    "/resume": SlashCommand("/resume ID continues one; /resume alone lists the last ones"),
+    "/resume": SlashCommand("/resume ID resumes a session; /resume alone lists sessions to pick from"),
     "/approvals": SlashCommand(
         "the grants and open questions of this session; /approvals revoke ID revokes a grant",
         surfaces=SURFACES,
