@@ -106,12 +106,12 @@ class Person:
 
     def at_prompt(self) -> str:
         """Wait until the chat is at its prompt and nothing runs."""
-        return self.sees(r"^>\n[^\n]*/help\Z")
+        return self.sees(r"^(?:│ )?>\n[^\n]*/help\Z")
 
     def types(self, line: str) -> None:
         self.process.send(line + "\r")
 
-    def chooses(self, key: str, row: str = r"d deny  \? help") -> None:
+    def chooses(self, key: str, row: str = r"\? help\b") -> None:
         """Press a key in a row of keys, when the screen has been quiet long enough for the key to count."""
         self.sees(row)
         end = time.monotonic() + PATIENCE
@@ -126,7 +126,7 @@ class Person:
 
     def denies(self, reason: str = "") -> None:
         """Deny the chat's question."""
-        self.sees(r"d deny  \? help$")
+        self.sees(r"\? help$")
         self.process.send("d")
         self.sees(r"why not \(Enter: no reason\) >$")
         self.types(reason)
@@ -134,7 +134,7 @@ class Person:
     def clears(self) -> None:
         """Clear the screen for later checks, as after a long scroll. Only at a prompt."""
         self.process.send("\x0c")
-        self.sees(r"\A>\n[^\n]*/help\Z")
+        self.sees(r"\A╭─\n│ >\n[^\n]*/help\Z")
 
     def presses(self, key: str) -> None:
         self.process.sendcontrol(key)

@@ -50,11 +50,10 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
     for padding in (0, 60, 75, 76, 77, 78, 79, 80, 81, 82, 83, 100):
         command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
         chatting.types("@terminal " + json.dumps({"command": command}))
-        screen = chatting.sees(r"o once .*d deny  \? help\n[^\n]*says no and interrupts\Z")  # the whole of it is drawn
+        screen = chatting.sees(r"\? help\n[^\n]*says no and interrupts\Z")  # the whole of it is drawn
         prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # below it stands the chat's own line
-        ours = (
-            r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  o on|  ↳|  │[ ↳]"
-        )
+        ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  ↳|  │[ ↳]"
+        ours += r"|┏━ Allow this\?$|┃ "
         assert [line for line in prompt if line and not re.match(ours, line)] == []
         assert not any(line.startswith(forged) for line in prompt)
         assert "\\u0441at \\u3164" in screen
@@ -67,7 +66,7 @@ def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> N
     """003-25: the call waits for a person, and runs when it is approved."""
     build = make_build(project)
     chatting.types(DELETE)
-    screen = chatting.sees(r"o once .*d deny")
+    screen = chatting.sees(r"\? help$")
     assert "│ rm -rf build" in screen
     assert str(project) in re.sub(r"\n\s*↳?", "", screen)  # wherever a row of it ends
     assert build.exists()
@@ -92,7 +91,7 @@ def test_by_default_an_undo_is_enough_and_a_new_host_is_asked_about(sit_down: An
     said = " ".join(person.at_prompt().split())
     assert "Commands write only this project, private caches and a private /tmp. They reach only hosts that you allow." in said
     person.types(DELETE)
-    assert "o once" not in person.sees(r"exit code 0")
+    assert "? help" not in person.sees(r"exit code 0")
     assert not build.exists()
     person.at_prompt()
     person.types("/undo")
@@ -101,7 +100,7 @@ def test_by_default_an_undo_is_enough_and_a_new_host_is_asked_about(sit_down: An
     person.at_prompt()
     assert (build / "old").read_text() == "x"
     person.types('@terminal {"command": "curl -sS https://example.test/x"}')
-    screen = person.sees(r"o once .*d deny")
+    screen = person.sees(r"\? help$")
     assert "reaches example.test, which the sandbox does not allow yet" in " ".join(screen.split())
     person.denies("not now")
     assert "not now" in person.at_prompt()
@@ -118,7 +117,7 @@ def test_approval_for_the_session_is_not_asked_again(chatting: Any, project: Pat
     make_build(project)
     chatting.types(DELETE)
     screen = chatting.sees(r"exit code 0")
-    assert "o once" not in screen
+    assert "? help" not in screen
     assert not build.exists()
 
 
@@ -135,20 +134,20 @@ def test_a_denial_shows_its_reason(chatting: Any, project: Path) -> None:
 def test_what_is_no_choice_goes_to_the_draft(chatting: Any, project: Path) -> None:
     build = make_build(project)
     chatting.types(DELETE)
-    chatting.sees(r"d deny  \? help$")
+    chatting.sees(r"\? help$")
     chatting.types("y")
-    chatting.sees(r"^> y\n.*d deny  \? help$")
+    chatting.sees(r"^┃ > y\n(┃ .*\n)+.*\? help$")
     assert build.exists()
     chatting.presses("d")
     chatting.sees(r"denied")
-    chatting.sees(r"^> y\n.*/help\Z")
+    chatting.sees(r"^│ > y\n.*/help\Z")
     assert build.exists()
 
 
 def test_ctrl_c_at_the_question_denies(chatting: Any, project: Path) -> None:
     build = make_build(project)
     chatting.types(DELETE)
-    chatting.sees(r"d deny  \? help$")
+    chatting.sees(r"\? help$")
     chatting.presses("c")
     chatting.sees(r"  (denied|interrupted)  #")
     chatting.at_prompt()
@@ -160,7 +159,7 @@ def test_ctrl_c_ends_the_call_and_keeps_the_session(chatting: Any, project: Path
     chatting.sees(r"now in /")
     chatting.at_prompt()
     chatting.types(f'@terminal {{"command": "touch {project}/started; sleep 100"}}')
-    chatting.sees(r"^. 💻 terminal runs touch")
+    chatting.sees(r"^│ . 💻 terminal runs touch")
     while not (project / "started").exists():
         chatting.looks()
     chatting.presses("c")
@@ -205,7 +204,7 @@ def test_clarify_asks_and_gets_a_choice(chatting: Any) -> None:
 def test_a_hidden_character_is_shown(chatting: Any, project: Path) -> None:
     build = make_build(project)
     chatting.types('@terminal {"command": "rm -rf build #\\u202e\\u001b[2K"}')
-    screen = chatting.sees(r"d deny  \? help$")
+    screen = chatting.sees(r"\? help$")
     assert r"rm -rf build #\u202e^[[2K" in screen
     assert "invisible characters" in screen
     assert "asked every time" in screen
@@ -243,10 +242,10 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
     while not (project / "started").exists():
         chatting.looks()
     chatting.process.send("a draft")
-    chatting.sees(r"^> a draft$")
+    chatting.sees(r"^│ > a draft$")
     chatting.process.send("\x03\x03")
     chatting.sees(r"interrupted")
-    chatting.sees(r"^> a draft\n[^\n]*/help\Z")
+    chatting.sees(r"^│ > a draft\n[^\n]*/help\Z")
     chatting.types("\x15/mode")
     chatting.sees(r"^→  cautious")
     chatting.at_prompt()
@@ -274,7 +273,7 @@ def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: P
         person.types(said)
         person.at_prompt()
         person.types(DELETE)
-        person.sees(r"o once" if asked else r"exit code 0")
+        person.sees("Allow once" if asked else r"exit code 0")
         assert build.exists() == asked
         person.goes_away()
         if asked:
@@ -301,7 +300,7 @@ def test_call_asks_on_the_terminal(sit_down: Any, project: Path) -> None:
 def test_arrows_reach_a_choice_and_enter_confirms_it(sit_down: Any, project: Path) -> None:
     build = make_build(project)
     person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
-    person.sees(r"d deny  \? help$")
+    person.sees(r"\? help$")
     for key in ("\r", "o\r", "y"):  # Enter alone, what was pasted, a letter that is none
         person.process.send(key)
         person.looks()

@@ -87,7 +87,7 @@ def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, plain: Any)
         for event in server.held.values():
             event.set()
         person.sees(r"ask: waits for an answer")
-        person.sees(r"^· .*works on count.*\n +done: count has ended")
+        person.sees(r"^│ · .*works on count.*\n│ +done: count has ended")
         time.sleep(1)
         person.types("this one")
         person.sees(r"All is done\.")
@@ -125,7 +125,7 @@ def test_a_delegate_in_the_background_asks_at_the_prompt(sit_down: Any, project:
         person.chooses("o")
         person.sees(r"the delegate tidier .*has ended")
         assert not (project / "build").exists()
-        person.sees(r"^> half a li$")
+        person.sees(r"^│ > half a li$")
         person.presses("c")
         person.at_prompt()
         person.types("/exit")
@@ -141,12 +141,12 @@ def test_ctrl_c_on_a_question_at_the_prompt_says_no_and_leaves_the_draft(sit_dow
         person.sees(r"It works\.")
         person.at_prompt()
         person.process.send("half a li")
-        person.sees(r"d deny  \? help$")
+        person.sees(r"\? help$")
         person.sees(r"Ctrl-C says no\b")
         person.presses("c")
         person.sees(r"^ +denied$")
         person.sees(r"the delegate tidier .*has ended")
-        person.sees(r"^> half a li$")
+        person.sees(r"^│ > half a li$")
         assert (project / "build").exists()
 
 
@@ -168,7 +168,7 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
         assert "Seven." in str(server.talks["go"][-1]["messages"])
         person.at_prompt()
         person.process.send("/resume \t")  # delegates' sessions are left out, so that there is one
-        person.sees(r"^> /resume [0-9a-f]{12}$")
+        person.sees(r"^│ > /resume [0-9a-f]{12}$")
 
 
 def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, plain: Any) -> None:
@@ -186,11 +186,11 @@ def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, plain: Any) ->
         person = chats(sit_down, server)
         person.types("go")
         shown = person.sees(r"One failed\.")
-        assert re.search(r"works on counter.* failed  #\d+\n.*refused the key(.|\n)*?\n  0 turns, 0 tokens", shown), shown
-        assert re.search(r"works on adder.* ok  #\d+\n  1 turn, 15 tokens", shown), shown
+        assert re.search(r"works on counter.* failed  #\d+\n.*refused the key(.|\n)*?\n│   0 turns, 0 tokens", shown), shown
+        assert re.search(r"works on adder.* ok  #\d+\n│   1 turn, 15 tokens", shown), shown
         person.types("and in the background?")
         shown = person.sees(r"the delegate looker \([0-9a-f]{12}\) has ended: failed: (.|\n)*refused the key(.|\n)*; 0 turns")
-        assert re.search(r"works in the background  #\d+\n  [0-9a-f]{12}: /delegates tells", shown), shown
+        assert re.search(r"works in the background  #\d+\n│   [0-9a-f]{12}: /delegates shows", shown), shown
         assert "AuthFailed" not in shown
 
 
@@ -216,7 +216,7 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         person.sees(r"1 delegate at work · /help\Z")
         for line in ("/exit", "/new"):
             person.types(line)
-            person.sees(rf"^> {line}\n.* ends the delegate at work: sum \([0-9a-f]{{12}}\)\nGo ahead\? Type yes or no:")
+            person.sees(rf"^> {line}\n.* ends the delegate at work: sum \([0-9a-f]{{12}}\)\n┏━\n┃ Go ahead\? Type yes or no:")
             time.sleep(1)  # what is typed before the question was seen does not count
             person.types("no")
             person.sees(rf"^> {line}\n(.|\n)*stayed; /delegates tells what they do")
@@ -245,7 +245,7 @@ def test_ctrl_c_leaves_delegates_in_the_background_at_work(sit_down: Any) -> Non
         person.sees(r"1 delegate at work · /help\Z")
         server.held["count"].set()
         person.sees(r"the delegate counter \([0-9a-f]{12}\) has ended: done; ")
-        person.sees(r"^  test-model · 15 tokens of context · local · /help\Z")
+        person.sees(r"^╰ test-model · 15 tokens of context · local · /help\Z")
         person.types("And?")
         person.sees(r"It is seven\.")
         assert "Seven." in str(server.talks["go"][-1]["messages"][-1])
@@ -265,10 +265,10 @@ def test_questions_of_several_delegates_are_counted(sit_down: Any, project: Path
     with TalkServer(**scripts) as server:
         person = chats(sit_down, server)
         person.types("go")
-        person.chooses("d", r"  1 of 2 .*d deny  \? help")
+        person.chooses("d", r"Allow this\?  1 of 2")
         person.sees(r"why not")
         person.types("")
-        person.chooses("o", r"  2 of 2 .*d deny  \? help")
+        person.chooses("o", r"Allow this\?  2 of 2")
         person.sees(r"All is done\.")
         assert (project / "one").exists()
         assert not (project / "two").exists()

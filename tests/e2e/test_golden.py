@@ -18,7 +18,7 @@ from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
 GOLDEN = Path(__file__).with_name("golden")
-SETTLED = r"^>[^\n]*\n  (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
+SETTLED = r"^│ >[^\n]*\n╰ (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
 """The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
 ANSWER = """\
 ## What I found
@@ -73,9 +73,9 @@ class Album:
         screen = re.sub(r"\d+\.\d s\b", "N s", screen)
         screen = re.sub(r"(runs|edits|writes|reads) [^\n]*…(?=  N s)", r"\1 …", screen)
         if self._is_narrow:  # how much is said of a call goes by the digits of its time
-            screen = re.sub(r"^(\S+ \w+)[^\n]*(?=  N s  )", r"\1 …", screen, flags=re.MULTILINE)
+            screen = re.sub(r"^(│ \S+ \w+)[^\n]*(?=  N s  )", r"\1 …", screen, flags=re.MULTILINE)
         screen = re.sub(r"thought for (\d+ ms|[\d.]+ s)", "thought for N s", screen)
-        return re.sub(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", "⠋ ", screen, flags=re.MULTILINE)
+        return re.sub(r"^(│ )?[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", r"\1⠋ ", screen, flags=re.MULTILINE)
 
 
 def _masked(found: str, name: str) -> str:
@@ -118,7 +118,7 @@ def chat(sit_down: Any, server: ChatServer) -> Callable[..., Any]:
 
 def clear(person: Any) -> None:
     person.process.send("\x0c")
-    person.sees(r"\A" + SETTLED[1:])
+    person.sees(r"\A╭─\n" + SETTLED[1:])
 
 
 def since(person: Any, line: str) -> str:
@@ -169,15 +169,15 @@ def test_what_is_said_and_done(chat: Any, server: ChatServer, project: Path, col
     clear(person)
     server.responses += [ChatServer.calls(("terminal", HELD)), ChatServer.text("Well.")]
     person.types("work")
-    person.sees(r"^    two$")
+    person.sees(r"^│     two$")
     person.types("and then that")
     person.process.send("use tabs\x1bs")
     person.sees("» use tabs")
     person.process.send("a draft")
-    person.sees(r"^> a draft$")
+    person.sees(r"^│ > a draft$")
     album.add("a command that runs, a message that waits, one that steers, a draft", person.text)
     person.presses("c")
-    person.sees(r"interrupted; the session is kept$(.*\n)*> [^\n]*\n[^\n]*\n[^\n]*\n  m\b[^\n]*· /[^\n]*\Z")
+    person.sees(r"interrupted; the session is kept$(.*\n)*│ > [^\n]*\n[^\n]*\n[^\n]*\n╰ m\b[^\n]*· /[^\n]*\Z")
     album.add("interrupted: what was not delivered is in the draft again", person.text)
     person.process.send("\x15" + "\x7f" * 60)
     person.sees(SETTLED)
@@ -207,19 +207,19 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     person.sees(r"\?( help)?\n[^\n]*\Z")
     album.add("a question", person.text)
     person.process.send("?")
-    person.sees(r"^  \?   (.*\n)*.*d( deny)?  ?\?( help)?\n[^\n]*\Z")
+    person.sees(r"^  \?   (.*\n)*.*\?( help)?\n[^\n]*\Z")
     album.add("what the answers mean", person.text)
     person.process.send("\x1b[C")
-    person.sees(r"\[o once\]")
+    person.sees(r"\[o once\]|→ o  Allow once")
     person.process.send("\x1b[C")
-    person.sees(r"\[p this path\]")
+    person.sees(r"\[p this path\]|→ s  Allow in session")
     album.add("what the arrows reached", since(person, "  d    do not"))
-    person.process.send("\r")
+    person.process.send("p")
     person.sees(r"approved: ")
     person.sees(r"rm -rf dist(.*\n)*.*\?( help)?\n[^\n]*\Z")
     album.add("granted for this path; the next one asks", since(person, "  approved"))
     person.process.send("No more")
-    person.sees(r"^  a question waits: .*\n> No more$")
+    person.sees(r"^  a question waits: .*\n┏━.*\n┃ > No more$")
     album.add("text that goes on", since(person, "terminal wants"))
     person.process.send("\x7f" * 7)
     person.chooses("d", r"\?( help)?\n[^\n]*\Z")
@@ -240,9 +240,9 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     album.add("Ctrl-C says no and interrupts", since(person, "  This is asked"))
     clear(person)
     person.process.send("\x1b[Z")
-    person.sees(r"^  confirm-edits · ")
+    person.sees(r"^╰ confirm-edits · ")
     person.process.send("\x1b[Z")
-    person.sees(r"^  plan · ")
+    person.sees(r"^╰ plan · ")
     server.responses[:] = [ChatServer.calls(("terminal", {"command": "touch a-new-file"})), ChatServer.text("Refused.")]
     person.types("make it")
     person.sees(r"^Refused\.$(.*\n)*" + SETTLED)
@@ -293,7 +293,7 @@ def test_themes(chat: Any, server: ChatServer, project: Path, theme: str, plain:
     ]
     server.responses += [ChatServer.calls(*calls), ChatServer.text(ANSWER)]
     person.types("tidy up")
-    person.sees(r"d deny  \? help\n[^\n]*\Z")
+    person.sees(r"\? help\n[^\n]*\Z")
     album.add("calls and a question", painted(person))
     person.chooses("o")
     person.sees(r"nothing yet(.*\n)*" + SETTLED)

@@ -56,7 +56,7 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     talking.types("read @.env or not")
     talking.sees(r"Type yes or no:$")
     talking.presses("c")
-    talking.sees(r"^not sent\n> read @\.env or not$")
+    talking.sees(r"^not sent\n╭─\n│ > read @\.env or not$")
     assert len(server.requests) == 1
     talking.presses("u")
     talking.at_prompt()
@@ -81,7 +81,7 @@ def test_a_question_for_a_line_is_broken_where_the_screen_ends(
     person.types("@.env tell")
     screen = person.sees(r"no:\s*$")
     question = "@.env: it looks like a file that keeps secrets. Show it to the model? Type yes or no:"
-    assert question in " ".join(screen.split())
+    assert question in " ".join(screen.replace("\n┃ ", " ").split())
     person.process.send("n")
     person.sees(r"no: *n$")
     person.types("o")
@@ -112,7 +112,7 @@ def test_what_was_pasted_names_no_file(talking: Any, server: ChatServer, project
     server.responses.append(ChatServer.text("Seen."))
     pasted = "@property\ndef x(self): ...\n" * 10
     talking.process.send(f"\x1b[200~{pasted}\x1b[201~")
-    talking.sees(r"^> \[pasted 20 lines\]$")
+    talking.sees(r"^│ > \[pasted 20 lines\]$")
     talking.types("")
     assert "\n> [pasted 20 lines]\n" in talking.sees(r"^Seen\.$")
     assert said(server) == pasted.strip()
@@ -139,7 +139,7 @@ def test_a_message_that_steers_takes_its_file_along_and_comes_back(talking: Any,
     talking.process.send("again @a.py\x1bs")
     talking.sees(r"^» again @a\.py$")
     talking.presses("c")
-    talking.sees(r"^> again @a\.py\n[^\n]*/help\Z")
+    talking.sees(r"^│ > again @a\.py\n[^\n]*/help\Z")
 
 
 def test_names_of_files_are_completed(talking: Any, server: ChatServer, project: Path) -> None:
@@ -149,15 +149,15 @@ def test_names_of_files_are_completed(talking: Any, server: ChatServer, project:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("x\n")
     talking.process.send("see @s\t")
-    talking.sees(r"^> see @src/$")
+    talking.sees(r"^│ > see @src/$")
     talking.process.send("ma\t")
-    talking.sees(r"^> see @src/main\.py$")
+    talking.sees(r"^│ > see @src/main\.py$")
     talking.process.send(" @keyb\t")
-    talking.sees(r"^> see @src/main\.py @src/deep/keyboard\.py$")
+    talking.sees(r"^│ > see @src/main\.py @src/deep/keyboard\.py$")
     talking.process.send(' @"tw\t')
     talking.sees(r'@"two words\.txt"$')
     talking.process.send("\x15see @\t")
-    screen = talking.sees(r"^  two words\.txt$")
+    screen = talking.sees(r"^│   two words\.txt$")
     assert "  src/\n" in screen
     assert "build" not in screen
     assert "main.o" not in screen
@@ -170,7 +170,7 @@ def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: 
     (project / "build").mkdir()
     server.responses += [ChatServer.text("Seen."), ChatServer.text("Fine.")]
     talking.types("!rm -rf build; echo 'gone?'; cd /; X=kept; false")
-    screen = talking.sees(r"^💻 you run rm -rf build; .*  exit 1  #1$")
+    screen = talking.sees(r"^│ 💻 you run rm -rf build; .*  exit 1  #1$")
     assert "\ngone?\n[exit code 1 · now in /]\n" in screen
     assert not (project / "build").exists(), "nobody was asked"
     talking.sees(r"· 1 with the next message ·")
@@ -194,12 +194,12 @@ def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: 
 
 def test_a_command_of_ones_own_is_shown_live_and_interrupted(talking: Any, server: ChatServer, project: Path) -> None:
     talking.types("!echo begun; touch started; sleep 300; touch ended")
-    talking.sees(r"^    begun$")
+    talking.sees(r"^│     begun$")
     talking.process.send("a draft")
-    talking.sees(r"^> a draft$")
+    talking.sees(r"^│ > a draft$")
     talking.presses("c")
-    talking.sees(r"^💻 you run echo begun; .*  interrupted  #1$")
-    talking.sees(r"^> a draft\n[^\n]*/help\Z")
+    talking.sees(r"^│ 💻 you run echo begun; .*  interrupted  #1$")
+    talking.sees(r"^│ > a draft\n[^\n]*/help\Z")
     assert not (project / "ended").exists()
 
 
@@ -218,20 +218,20 @@ def test_a_command_of_ones_own_waits_for_the_model(talking: Any, server: ChatSer
 
 def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: ChatServer) -> None:
     talking.types("!rm -rf /")
-    screen = " ".join(talking.sees(r"^💻 you run rm -rf / .*  failed").split())
+    screen = " ".join(talking.sees(r"^│ 💻 you run rm -rf / .*  failed").split())
     assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
     talking.types("/mode plan")
-    talking.sees(r"^  plan ·")
+    talking.sees(r"^╰ plan ·")
     talking.types("!touch made-in-plan && echo it is mine")
     talking.sees(r"^it is mine$")
 
 
 def test_a_program_that_draws_is_not_begun(talking: Any, server: ChatServer) -> None:
     talking.types("!vi a.py")
-    screen = " ".join(talking.sees(r"^✗ vi needs a terminal of its own(.*\n)+>$").split())
+    screen = " ".join(talking.sees(r"^✗ vi needs a terminal of its own(.*\n)+│ >$").split())
     assert "use Ctrl-Z, then run it and fg, or another terminal" in screen
     talking.types("!printf 'one\\rtwo\\r\\n'; sleep 300")
-    talking.sees(r"^    two$")
+    talking.sees(r"^│     two$")
     talking.presses("c")
     assert "^M" not in talking.sees(r"^two$")
 
@@ -258,7 +258,7 @@ def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, plain: An
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
     person.at_prompt()
     person.process.send("one\rtwo")
-    person.sees(r"^> one\n  two$")
+    person.sees(r"^│ > one\n│   two$")
     person.process.send("\x1b[15~")
     person.sees(r"Ctrl-C interrupts, Ctrl-X e steers")
     while not (project / "started").exists():
@@ -273,7 +273,7 @@ def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, plain: An
     assert re.search(r"^F5 +Send the message; while it works, queue it\. \(send\)$", screen, re.MULTILINE)
     assert re.search(r"^Ctrl-X e +Hand the message to the model with its next results\. \(steer\)$", screen, re.MULTILINE)
     person.process.send("\x1b[18~one")
-    person.sees(r"^search 'one' > one\n  two$|^search 'one' > one$")
+    person.sees(r"^│ search 'one' > one\n│ +two$|^│ search 'one' > one$")
 
 
 def test_the_last_queued_message_comes_back(talking: Any, server: ChatServer, project: Path) -> None:
@@ -286,7 +286,7 @@ def test_the_last_queued_message_comes_back(talking: Any, server: ChatServer, pr
     talking.types("secnd")
     talking.sees(r"^  queued: secnd$")
     talking.process.send("\x1b[A")
-    talking.sees(r"^  queued: first\n> secnd$")
+    talking.sees(r"^  queued: first\n╭─\n│ > secnd$")
     talking.process.send("\x15")
     (project / "go").touch()
     talking.sees(r"^Again\.$")
@@ -302,18 +302,18 @@ def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", NO_COLOR="", COLORFGBG="15;0")
     person.at_prompt()
     person.process.send("/theme col\t")
-    person.sees(r"^> /theme colorblind$")
+    person.sees(r"^│ > /theme colorblind$")
     person.types("")
     screen = person.sees(r"^theme colorblind; toolcrib config set display\.theme colorblind keeps it$")
-    assert "-    return 3.14 * radius**2\n" in screen
-    assert person.colours("+    return 3.14159") == {"blue"}
-    assert person.colours("-    return 3.14 ") == {"brown"}
+    assert "  2 -     return 3.14 * radius**2\n" in screen
+    assert person.colours("+     return 3.14159") == {"blue"}
+    assert person.colours("-     return 3.14 ") == {"brown"}
     person.types("/theme dark")
     person.sees(r"^theme dark;")
     person.clears()
     person.types("/theme")
     person.sees(r"^→ dark ")
-    assert person.colours("+    return 3.14159") == {"green"}
+    assert person.colours("+     return 3.14159") == {"green"}
     person.types("/theme drak")
     person.sees(r"there is no theme 'drak'; did you mean dark\?$")
 
@@ -321,7 +321,7 @@ def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -
 def test_no_color_wins(talking: Any) -> None:
     talking.types("/theme light")
     talking.sees(r"^no colours: NO_COLOR is set, or display\.color is never$")
-    assert talking.colours("+    return 3.14159") == {"default"}
+    assert talking.colours("+     return 3.14159") == {"default"}
 
 
 def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: ChatServer, sit_down: Any, project: Path) -> None:
@@ -335,12 +335,12 @@ def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: Ch
     again = sit_down("chat", "--base-url", server.base_url, "--model", "m")
     again.at_prompt()
     again.process.send("/resume \t")
-    again.sees(r"^> /resume [0-9a-f]{12}$")
+    again.sees(r"^│ > /resume [0-9a-f]{12}$")
     again.process.send("\r")
     assert "> a first question" in again.sees(r"^Hello\.$")
     again.at_prompt()
     again.process.send("/export no\t")
-    again.sees(r"^> /export notes/?$")
+    again.sees(r"^│ > /export notes/?$")
 
 
 # -- for a screen reader -----------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_the_draft_of_a_first_message_comes_back(
     talking.process.wait()
     again = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
     again.sees(r"^what was typed and not sent is back$")
-    again.sees(r"^> half a first message$")
+    again.sees(r"^│ > half a first message$")
     server.responses.append(ChatServer.text("Hello."))
     again.process.send("\r")
     again.sees(r"^Hello\.$")
@@ -473,7 +473,7 @@ def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path:
     (tmp_path / "bin" / "xclip").chmod(0o755)
     person.process.send("\x16")
     person.sees(r"^\[image/png, 524 B\] will go with your next message; /image alone removes it$")
-    person.sees(r"^> what is \n[^\n]*· 1 with the next message ·|^> what is$")
+    person.sees(r"^│ > what is \n[^\n]*· 1 with the next message ·|^│ > what is$")
     person.types("this?")
     person.sees(r"^A plot\.$")
     assert said(server)[1]["type"] == "image_url"
@@ -536,7 +536,7 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
         talking.looks()
     talking.types("queued words")
     talking.process.send("half a draft")
-    talking.sees(r"^> half a draft$")
+    talking.sees(r"^│ > half a draft$")
     end = time.monotonic() + 30
     while not [file for file in drafts.glob("*") if file.read_text() == "queued words\nhalf a draft"]:
         talking.looks()
@@ -550,10 +550,10 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
     if how == "/resume":
         again.at_prompt()
         again.process.send("/resume \t")
-        again.sees(r"^> /resume [0-9a-f]{12}$")
+        again.sees(r"^│ > /resume [0-9a-f]{12}$")
         again.process.send("\r")
     again.sees(r"^what was typed and not sent is back$")
-    again.sees(r"^> queued words\n  half a draft\n[^\n]*/help\Z")  # at rest, where Ctrl-C takes the draft away
+    again.sees(r"^│ > queued words\n│   half a draft\n[^\n]*/help\Z")  # at rest, where Ctrl-C takes the draft away
     again.process.send("\x03")
     again.types("!!true")
     again.sees(r"exit code 0")
@@ -570,7 +570,7 @@ def test_lines_that_are_typed_before_the_chat_is_ready_are_messages_of_their_own
     person.sees(r"^Second\.$")
     assert [said(server, number) for number in range(2)] == ["one", "two"]
     person.process.send("ne")
-    person.sees(r"^> half a line\n[^\n]*/help\Z")
+    person.sees(r"^│ > half a line\n[^\n]*/help\Z")
 
 
 def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(

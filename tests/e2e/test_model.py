@@ -94,9 +94,9 @@ def test_the_chat_does_a_task_of_three_turns(talking: Any, server: ChatServer, c
         "read_file reads calc.py  ",
         "patch edits calc.py  ",
         "terminal runs python3 test_calc.py  ",
-        "  -    return a - b",
-        "  +    return a + b",
-        "  the test passes",
+        "│   2 -     return a - b",
+        "│   2 +     return a + b",
+        "│   the test passes",
     ):
         assert line in screen
     assert len(re.findall(r"  ok  #\d\n", screen)) == 3
@@ -109,7 +109,7 @@ def test_a_model_asks_and_the_person_agrees(talking: Any, server: ChatServer, pr
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("It is gone.")]
     talking.types("tidy up")
-    screen = talking.sees(r"o once .*d deny")
+    screen = talking.sees(r"\? help$")
     assert "│ rm -rf build" in screen
     talking.types("o")
     talking.sees(r"^It is gone\.$")
@@ -278,10 +278,17 @@ def test_the_model_is_switched_in_the_chat(talking: Any, server: ChatServer) -> 
     talking.sees(r"^One\.$")
     talking.at_prompt()
     talking.types("/model")
-    talking.sees(r"also there: other-model")
+    talking.sees(r"^╭─ Switch the model\n│ >\n│ → test-model +.* · in use\n│   other-model ")
+    talking.process.send("oth")
+    talking.sees(r"^│ > oth\n│ → other-model +[^\n]*\n│   1 of 2\n╰")
+    talking.types("")
+    talking.sees(r"other-model continues")
+    talking.at_prompt()
+    talking.types("/model test-model")
+    talking.sees(r"test-model continues")
     talking.at_prompt()
     talking.types("/model other-model")
-    talking.sees(r"other-model continues")
+    talking.sees(r"^other-model continues(.*\n)*.*other-model ·")
     talking.at_prompt()
     talking.types("second")
     talking.sees(r"^Two\.$")

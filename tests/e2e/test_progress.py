@@ -62,7 +62,7 @@ def building(sit_down: Any, server: ChatServer, user_plugin: Callable[[str, str]
         user_plugin("build", PLUGIN)
         server.responses += replies or [ChatServer.calls(("build", {})), ChatServer.text("It is built.")]
         person = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options, **more)
-        person.sees(r"^>")
+        person.sees(r"^(?:│ )?>")
         person.types("build it")
         return person
 
@@ -74,11 +74,11 @@ def test_a_bar_and_what_a_call_shows_on_its_live_rows(building: Any, project: Pa
     reports is a few frames a second.
     """
     person = building()
-    screen = person.sees(rf"^ +{BAR} 50 % half \^\[\[2J\\u202e of it$")
-    assert re.search(r"^. 🔧 build +\d+ s\n", screen, re.MULTILINE)
-    assert re.search(r"^    plan:\n      step: one\n      left: \[\"two\", \"three\"\]$", screen, re.MULTILINE)
+    screen = person.sees(rf"^│ +{BAR} 50 % half \^\[\[2J\\u202e of it$")
+    assert re.search(r"^│ . 🔧 build +\d+ s\n", screen, re.MULTILINE)
+    assert re.search(r"^│     plan:\n│       step: one\n│       left: \[\"two\", \"three\"\]$", screen, re.MULTILINE)
     (project / "first").touch()
-    screen = person.sees(r"^    nobody knows$")
+    screen = person.sees(r"^│     nobody knows$")
     assert "step: two" in person.sees(r"step: two")
     assert "step: one" not in person.text
     assert "█" not in person.text
@@ -88,7 +88,7 @@ def test_a_bar_and_what_a_call_shows_on_its_live_rows(building: Any, project: Pa
     assert person.written[before:].count(b"flood") < 60, "some frames a second, and no more"
     (project / "third").touch()
     screen = person.sees(r"^It is built\.$")
-    assert re.search(r"^🔧 build .* ok  #1$", screen, re.MULTILINE)
+    assert re.search(r"^│ 🔧 build .* ok  #1$", screen, re.MULTILINE)
     assert not re.search(r"█|plan:|flooded", screen), "what was live does not stay"
     person.types("/show 1")
     person.sees("built after many reports")
@@ -116,8 +116,8 @@ def test_what_a_delegate_s_call_reports_is_shown_below_the_parent_s(building: An
         ChatServer.text("It is built."),
     ]
     person = building(replies=replies)
-    screen = person.sees(rf"^ +{BAR} 50 % builder: build: half ")
-    assert re.search(r"^. 👥? ?.*delegate_task works on builder", screen, re.MULTILINE)
+    screen = person.sees(rf"^│ +{BAR} 50 % builder: build: half ")
+    assert re.search(r"^│ . 👥? ?.*delegate_task works on builder", screen, re.MULTILINE)
     for name in ("first", "second", "third"):
         (project / name).touch()
     person.sees(r"^It is built\.$")

@@ -51,12 +51,12 @@ def test_no_row_is_lost_or_doubled(tmux: Any, server: ChatServer) -> None:
         if number % 3 == 0:  # again before the terminal tells of it
             screen.resize(size[0] + 7, size[1] + 3)
             screen.resize(*size)
-    shown = screen.sees(r"wLASTx(.*\n)*> ?\n.*/help")
+    shown = screen.sees(r"wLASTx(.*\n)*│ > ?\n.*/help")
     seen = Counter(re.findall(r"w\w+?x", shown))
     assert [word for word in words if not seen[word]] == [], shown
     doubled = [line for line in shown.split("\n") if any(seen[word] > 1 for word in re.findall(r"w\w+?x", line))]
     assert len(doubled) <= 2 * len(SIZES), doubled  # each word stands in its row, and in the ghost
-    assert len(re.findall(r"^>", shown, re.MULTILINE)) == 2  # what was said, and the line that is typed in
+    assert len(re.findall(r"^(?:│ )?>", shown, re.MULTILINE)) == 2  # what was said, and the line that is typed in
 
 
 def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: Path) -> None:
@@ -97,8 +97,11 @@ def test_a_question_is_laid_out_anew(tmux: Any, server: ChatServer, project: Pat
     screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model", size=(90, 24))
     screen.sees(r"/help")
     screen.run("send-keys", "tidy up", "Enter")
-    screen.sees(r"^  o once  p this path  .*  d deny  \? help$")
+    screen.sees(r"^┃   s  Allow in session  .*\n(?:┃ {20,}.*\n)*┃   d  Deny .*\n┃ +p this path · u uses · .* · \? help$")
+    time.sleep(1.5)  # longer than tmux may take to report a size: no row counts as just written
     screen.resize(44, 24)
-    screen.sees(r"^  o once  p  s  .*d deny  \? help$")
+    screen.sees(r"^┃   s  Allow in session  .*\n(?:┃ {20,}.*\n)+┃   d  Deny .*\n┃ +p this path  u uses  m  a  \? help$")
+    time.sleep(1.5)
     screen.resize(90, 24)
-    screen.sees(r"^  o once  p this path  .*  d deny  \? help$")
+    text = screen.sees(r"^┃   s  Allow in session  .*\n(?:┃ {20,}.*\n)*┃   d  Deny .*\n┃ +p this path · u uses · .* · \? help$")
+    assert text.count("Allow this?") == 1, text

@@ -20,7 +20,7 @@ TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 
 
 def ready(person: Any) -> str:
     """At the prompt, also of a narrow terminal, which cuts the last line."""
-    shown: str = person.sees(r"^>\n  m · [^\n]*\Z")
+    shown: str = person.sees(r"^│ >\n╰ m · [^\n]*\Z")
     time.sleep(0.1)
     return shown
 
@@ -92,7 +92,7 @@ def test_a_long_session_shows_its_end_and_can_be_read_whole(sit_down: Any, serve
     assert "user 396" not in screen
     person.types("/show all")
     person.sees(r"^798 user:\n  user 399$")
-    assert "  user 399\n\n799 assistant:\n  assistant 399\n>" in person.at_prompt()
+    assert "  user 399\n\n799 assistant:\n  assistant 399\n╭─\n│ >" in person.at_prompt()
 
 
 def test_what_stood_there_stands_there_again(sit_down: Any, server: ChatServer, project: Path) -> None:
@@ -114,9 +114,9 @@ def test_what_stood_there_stands_there_again(sit_down: Any, server: ChatServer, 
     assert person.waits_for_the_end() == 0
     person = sit_down("chat", "--continue", *options)
     screen = person.at_prompt()
-    assert re.search(r"^\S+ patch edits a.txt  ok  #1\n(  .*\n)?  -one\n  \+two\n", screen, re.MULTILINE)
+    assert re.search(r"^│ \S+ patch edits a.txt  ok  #1\n│   1 - one\n│   1 \+ two\n", screen, re.MULTILINE)
     assert re.search(
-        r"^💻 terminal runs rm -rf build  denied  #2\n  the person who was asked said no: keep the log\n", screen, re.M
+        r"^│ 💻 terminal runs rm -rf build  denied  #2\n│   the person who was asked said no: keep the log\n", screen, re.M
     )
     assert "Done\n\nIt has two.\n\n• first\n• second\n" in screen
     person.types("/show 1")
@@ -152,3 +152,34 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     assert all(len(line) < columns for line in listed)
     named = [line for line in listed if re.match(r"[0-9a-f]{12}  ", line)]
     assert len(named) == 2
+
+
+def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> None:
+    """Typing searches titles, arrows move, Esc leaves the list as it leaves the draft."""
+    for topic in ("apples", "pears", "apple pie"):
+        server.responses.append(ChatServer.text(f"About {topic}."))
+        talking.types(f"tell me of {topic}")
+        talking.sees(rf"^About {topic}\.$")
+        talking.at_prompt()
+        talking.types("/new")
+        talking.sees(r"a new session; the last one is kept(.*\n)*│ >\n╰")
+        talking.clears()
+    talking.types("/resume")
+    talking.sees(
+        r"^╭─ Resume a session\n│ >\n│ → tell me of apple pie  .*\n│   tell me of pears  .*\n│   tell me of apples  .*\n╰"
+    )
+    talking.process.send("apple")
+    talking.sees(r"^│ > apple\n│ → tell me of apple pie  .*\n│   tell me of apples  .*\n│   2 of 3\n╰")
+    talking.process.send("\x1b[B")
+    talking.sees(r"^│ → tell me of apples  ")
+    talking.process.send("\x1b")
+    talking.at_prompt()
+    talking.types("/resume")
+    talking.sees(r"^╭─ Resume a session$")
+    talking.process.send("of nothing at all\r")
+    talking.sees(r"^│ > of nothing at all\n│   no item contains this text\n╰")
+    talking.process.send("\x15pears")
+    talking.sees(r"^│ → tell me of pears  ")
+    talking.types("")
+    assert "> tell me of pears" in talking.sees(r"^About pears\.$")
+    talking.at_prompt()

@@ -14,7 +14,7 @@ from toolcrib.testing import ChatServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 CHOICES_SHORT = r"^  v  o .*  d deny  \? help$"
-CHOICES = r"^  o once .*  d deny  \? help$"
+CHOICES = r"^┃ +p this path · .* · \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
 
@@ -34,7 +34,7 @@ def test_words_are_shown_as_they_come(talking: Any, server: ChatServer) -> None:
     talking.types("talk")
     screen = talking.sees(r"^First words")
     assert "and more" * 40 not in screen.replace("\n", " ")
-    assert re.search(r"^>$", screen, re.MULTILINE)
+    assert re.search(r"^│ >$", screen, re.MULTILINE)
     talking.presses("c")
     talking.sees(r"interrupted; the session is kept")
 
@@ -45,7 +45,7 @@ def test_what_is_typed_while_it_works_is_queued(talking: Any, server: ChatServer
     talking.types("and then this")
     talking.sees(r"^  queued: and then this$")
     talking.process.send("half a draft")
-    talking.sees(r"^> half a draft$")
+    talking.sees(r"^│ > half a draft$")
     (project / "go").touch()
     talking.sees(r"^Second\.$")
     assert "> half a draft" in talking.sees(r"/help\Z")
@@ -79,7 +79,7 @@ def test_an_interrupt_gives_back_what_was_queued(talking: Any, server: ChatServe
     talking.sees("queued: ")
     talking.presses("c")
     talking.sees(r"interrupted; the session is kept")
-    talking.sees(r"^> and then this$")
+    talking.sees(r"^│ > and then this$")
     assert len(server.requests) == 1
     talking.types("")
     talking.sees(r"^Again\.$")
@@ -95,7 +95,7 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
         time.sleep(0.05)
     screen = talking.text
     assert "│ rm -rf build" in screen
-    assert re.search(r"^> o{10,}$", screen, re.MULTILINE)
+    assert re.search(r"^│ > o{10,}$", screen, re.MULTILINE)
     talking.sees(CHOICES)
     assert (project / "build").exists()
     talking.process.send("d")
@@ -103,7 +103,7 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     talking.types("not now")
     talking.sees(r"^Kept\.$")
     assert talking.scrolled.count("not now") == 1, "the call's line has it"
-    assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
+    assert re.search(r"^│ > o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
 
 
 def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, project: Path) -> None:
@@ -112,45 +112,45 @@ def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, pr
     calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("one", "two", "three")]
     server.responses += [ChatServer.calls(*calls), ChatServer.text("Done.")]
     talking.types("tidy up")
-    talking.chooses("o", r"  call 1 of 3  o once .*  \? help")
+    talking.chooses("o", r"Allow this\?  call 1 of 3")
     talking.sees("│ rm -rf two")
     talking.process.send("o")  # before it can have been read
     talking.sees(r"^  'o' came before this question could be read: press it again$")
-    screen = talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    screen = talking.sees(r"^┏━ Allow this\?  call 2 of 3$")
     assert "> o" not in screen
     assert (project / "two").exists()
     talking.process.send("x")
-    talking.sees(r"^  a question waits: what you type is kept for later, a letter alone answers\n> x$")
+    talking.sees(r"^  a question waits: what you type is kept for later, a letter alone answers\n┏━ .*\n┃ > x$")
     talking.process.send("\x7f")
-    talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    talking.sees(r"^┏━ Allow this\?  call 2 of 3$")
     time.sleep(1)  # the x was typing
     talking.process.send("o")
     talking.sees("│ rm -rf three")
     talking.process.send("do keep it")  # no single letter: text
-    talking.sees(r"^> do keep it$")
+    talking.sees(r"^│ > do keep it$")
     talking.sees(r"^  a question waits: stop typing to answer it$")
-    talking.sees(r"^  call 3 of 3  o once .*  \? help$")
+    talking.sees(r"^┏━ Allow this\?  call 3 of 3$")
     assert not (project / "two").exists()
     talking.process.send("d")
     talking.sees("why not")
     talking.types("")
     talking.sees(r"^Done\.$")
-    assert re.search(r"^> do keep it$", talking.sees(r"/help\Z"), re.MULTILINE)
+    assert re.search(r"^│ > do keep it$", talking.sees(r"/help\Z"), re.MULTILINE)
     assert (project / "three").exists()
 
 
 def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path) -> None:
     server.responses += [ChatServer.calls(("terminal", {"command": "touch made"})), ChatServer.text("It was refused.")]
     talking.process.send("dra\x1b[Z")
-    talking.sees(r"^  confirm-edits · test-model · ")
+    talking.sees(r"^╰ confirm-edits · test-model · ")
     talking.process.send("\x1b[Z")
-    talking.sees(r"^  plan · test-model · .*local · /help")
+    talking.sees(r"^╰ plan · test-model · .*local · /help")
     talking.types("ft")
     talking.sees(r"^It was refused\.$")
     assert said(server, 0) == ["draft"]
     assert not (project / "made").exists()
     talking.process.send("\x1b[Z")
-    screen = talking.sees(r"^>\n  test-model · [^\n]*/help\Z")
+    screen = talking.sees(r"^│ >\n╰ test-model · [^\n]*/help\Z")
     assert "mode " not in screen  # a key that is pressed often leaves no lines
 
 
@@ -174,18 +174,18 @@ def test_commands_that_only_tell_do_not_wait(talking: Any, server: ChatServer, p
     talking.types("/env")
     talking.sees(r"^commands run in local")
     talking.types("/mode plan")
-    talking.sees(r"^  plan ·")
+    talking.sees(r"^╰ plan ·")
     (project / "go").touch()
     talking.sees(r"^Done\.$")
     talking.types("/new")
     talking.sees(r"a new session, in mode plan")
-    assert "tokens" not in talking.sees(r"^  plan · test-model · local · /help")
+    assert "tokens" not in talking.sees(r"^╰ plan · test-model · local · /help")
 
 
 def test_several_lines(talking: Any, server: ChatServer) -> None:
     server.responses.append(ChatServer.text("Four."))
     talking.process.send("one\\\rtwo\x1b\rthree\x0afour")
-    talking.sees(r"^> one\n  two\n  three\n  four$")
+    talking.sees(r"^│ > one\n│   two\n│   three\n│   four$")
     talking.types("")
     talking.sees(r"^Four\.$")
     assert said(server, 0) == ["one\ntwo\nthree\nfour"]
@@ -199,7 +199,7 @@ def test_a_large_paste_is_a_label_and_is_sent_whole(talking: Any, server: ChatSe
         begin, end = "\x1b[200~" if not at else "", "\x1b[201~" if at + 1000 >= len(pasted) else ""
         talking.process.send(f"{begin}{pasted[at : at + 1000]}{end}")
         talking.looks()
-    talking.sees(r"^> read: \[pasted 5000 lines\]$")
+    talking.sees(r"^│ > read: \[pasted 5000 lines\]$")
     talking.types("")
     talking.sees(r"^Long\.$")
     assert said(server, 0) == [f"read: {pasted}"]
@@ -212,7 +212,7 @@ def test_the_draft_goes_through_an_editor(sit_down: Any, server: ChatServer, tmp
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", EDITOR=str(editor))
     person.at_prompt()
     person.process.send("my draft\x18\x05")
-    person.sees(r"^> my edited text$")
+    person.sees(r"^│ > my edited text$")
 
 
 def test_history_is_searched(talking: Any, server: ChatServer) -> None:
@@ -222,9 +222,9 @@ def test_history_is_searched(talking: Any, server: ChatServer) -> None:
         talking.sees(rf"^{answer}\.$")
         talking.at_prompt()
     talking.process.send("\x12first")
-    talking.sees(r"^search 'first' > the first thing$")
+    talking.sees(r"^│ search 'first' > the first thing$")
     talking.process.send("\r")
-    talking.sees(r"^> the first thing$")
+    talking.sees(r"^│ > the first thing$")
     talking.types("")
     talking.sees(r"^Three\.$")
     assert said(server, 2)[-1] == "the first thing"
@@ -232,19 +232,19 @@ def test_history_is_searched(talking: Any, server: ChatServer) -> None:
 
 def test_completions_are_offered(talking: Any) -> None:
     talking.process.send("/s\t\t")
-    screen = talking.sees(r"^  /sessions  the last sessions, with titles and tags$")
-    assert "  /show  " in screen
+    screen = talking.sees(r"^│   /sessions  the last sessions, with titles and tags$")
+    assert "│   /show  " in screen
 
 
 def test_a_command_shows_its_output_while_it_runs(talking: Any, server: ChatServer, project: Path, monkeypatch: Any) -> None:
     command = {"command": "echo one; printf 'half of a'; " + SLOW["command"]}
     server.responses += [ChatServer.calls(("terminal", command)), ChatServer.text("Done.")]
     talking.types("run it")
-    screen = talking.sees(r"^    one$")
-    assert "    half of a" not in screen  # a line that is not ended may hold half a secret
+    screen = talking.sees(r"^│     one$")
+    assert "│     half of a" not in screen  # a line that is not ended may hold half a secret
     (project / "go").touch()
     talking.sees(r"^Done\.$")
-    assert "  half of awent\n" in talking.text
+    assert "│   half of awent\n" in talking.text
 
 
 def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, project: Path) -> None:
@@ -253,7 +253,7 @@ def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, proj
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
     person.at_prompt()
     person.types("run it")
-    screen = person.sees(r"^    next$")
+    screen = person.sees(r"^│     next$")
     assert "[redacted" in screen
     assert "sk-proj-abc" not in screen.split("terminal runs")[1].split("\n", 1)[1]
     (project / "go").touch()
@@ -268,8 +268,8 @@ def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
     talking.types("count")
     screen = talking.sees(r"^Done\.$")
-    assert "\n  20\n" in screen
-    assert "\n  3\n" not in screen
+    assert "\n│   20\n" in screen
+    assert "\n│   3\n" not in screen
     assert "more lines: /show 1" in screen
     talking.at_prompt()
     talking.types("/show 1")
@@ -308,7 +308,7 @@ def test_a_long_item_opens_in_the_pager(sit_down: Any, server: ChatServer, tmp_p
 def test_a_failed_command_says_so_in_its_line(talking: Any, server: ChatServer) -> None:
     server.responses += [ChatServer.calls(("terminal", {"command": "echo no; exit 3"})), ChatServer.text("Done.")]
     talking.types("run it")
-    assert re.search(r"^💻 terminal runs echo no; exit 3  .*  exit 3  #1\n  no\n", talking.sees(r"^Done\.$"), re.MULTILINE)
+    assert re.search(r"^│ 💻 terminal runs echo no; exit 3  .*  exit 3  #1\n│   no\n", talking.sees(r"^Done\.$"), re.MULTILINE)
 
 
 def test_a_kill_leaves_the_terminal_as_it_was(talking: Any, server: ChatServer, project: Path) -> None:
@@ -325,7 +325,7 @@ def test_thinking_is_folded(talking: Any, server: ChatServer) -> None:
     talking.types("is it?")
     screen = talking.sees(r"^Yes\.$")
     assert "hmm" not in screen
-    assert re.search(r"^💭 thought for .*  #1$", screen, re.MULTILINE)
+    assert re.search(r"^│ 💭 thought for .*  #1$", screen, re.MULTILINE)
     talking.at_prompt()
     talking.types("/show 1")
     talking.sees(r"^hmm, well$")
@@ -335,7 +335,7 @@ def test_the_tasks_are_a_list(talking: Any, server: ChatServer) -> None:
     todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "test"}]
     server.responses += [ChatServer.calls(("todo", {"todos": todos})), ChatServer.text("Planned.")]
     talking.types("plan")
-    assert "\n  ✓ look\n  ▸ mend\n  ○ test\n" in talking.sees(r"^Planned\.$")
+    assert "\n│   ✓ look\n│   ▸ mend\n│   ○ test\n" in talking.sees(r"^Planned\.$")
 
 
 def test_a_persons_time_is_not_the_calls(talking: Any, server: ChatServer, project: Path) -> None:
@@ -405,32 +405,32 @@ def asked(talking: Any, server: ChatServer, project: Path) -> Any:
 def test_text_that_goes_on_answers_nothing_and_is_kept(asked: Any, project: Path) -> None:
     """Though its first letters are choices, and it began when the choices had stood there for a while."""
     asked.process.send("only")
-    asked.sees(r"^> only$")
+    asked.sees(r"^┃ > only$")
     asked.process.send("\r o p s")
-    asked.sees(r"^> only o p s\n  o once")
+    asked.sees(r"^┃ > only o p s\n┃   o  Allow once")
     asked.process.send("\x1b[200~ o\n o\x1b[201~")
-    asked.sees(r"^> only o p s o\n   o\n  o once")
+    asked.sees(r"^┃ > only o p s o\n┃    o\n┃   o  Allow once")
     assert (project / "build").exists()
     asked.chooses("o")
     asked.sees(r"^  approved: this call only.*\n(.*\n)*So be it\.$")
-    assert re.search(r"^> only o p s o\n   o$", asked.sees(r"/help\Z"), re.MULTILINE)
+    assert re.search(r"^│ > only o p s o\n│    o$", asked.sees(r"/help\Z"), re.MULTILINE)
     assert not (project / "build").exists()
 
 
 def test_the_arrows_and_enter_choose(asked: Any, project: Path) -> None:
     asked.process.send("\x1b[C")
-    asked.sees(r"^  \[o once\]")
+    asked.sees(r"^┃ → o  Allow once ")
     asked.process.send("\x1b[C")
-    asked.sees(r"^  o once  \[p this path\]")
+    asked.sees(r"^┃ → s  Allow in session ")
     asked.process.send("\r")
-    asked.sees(r"^  approved: fs\.recursive-delete, of ")
+    asked.sees(r"^  approved: fs\.recursive-delete, anywhere below ")
     asked.sees(r"^So be it\.$")
     assert not (project / "build").exists()
 
 
 def test_a_denial_takes_its_reason_on_the_same_line(asked: Any, server: ChatServer, project: Path) -> None:
     asked.process.send("d")
-    asked.sees(r"^  why not \(Enter: no reason\) >$")
+    asked.sees(r"^┃   why not \(Enter: no reason\) >$")
     asked.types("I need the log")
     asked.sees(r"^So be it\.$")
     assert "I need the log" in server.requests[1]["messages"][-1]["content"]
@@ -449,16 +449,16 @@ def test_ctrl_c_says_no_and_interrupts(asked: Any, server: ChatServer, project: 
 
 def test_escape_says_no_and_interrupts_and_keeps_the_draft(asked: Any, server: ChatServer, project: Path) -> None:
     asked.process.send("my draft")
-    asked.sees(r"^> my draft$")
+    asked.sees(r"^┃ > my draft$")
     asked.process.send("\x1b")
     asked.sees(r"^interrupted; the session is kept$")
-    asked.sees(r"^> my draft\n[^\n]*/help\Z")
+    asked.sees(r"^│ > my draft\n[^\n]*/help\Z")
     assert len(server.requests) == 1
     assert (project / "build").exists()
     asked.process.send("\x1b")  # nothing runs: it takes nothing away
     time.sleep(1)
     asked.process.send("\x1b\rmore")
-    asked.sees(r"^> my draft\n  more\n[^\n]*/help\Z")
+    asked.sees(r"^│ > my draft\n│   more\n[^\n]*/help\Z")
 
 
 def test_escape_interrupts_and_before_a_letter_is_alt(talking: Any, server: ChatServer, project: Path) -> None:
@@ -469,14 +469,14 @@ def test_escape_interrupts_and_before_a_letter_is_alt(talking: Any, server: Chat
     talking.process.send("a draft\x1b")
     talking.sees(r"^interrupted; the session is kept$")
     screen = talking.sees(r"/help\Z")
-    assert "> use tabs\n  a draft\n" in screen
+    assert "│ > use tabs\n│   a draft\n" in screen
 
 
 def test_a_narrow_screen_shows_the_mode(sit_down: Any, server: ChatServer) -> None:
     person = sit_down("chat", "--base-url", server.base_url, "--model", "a-model-of-a-name", columns=40)
     person.at_prompt()
     person.types("/mode plan")
-    person.sees(r"^  plan · a-model-of-a-name")
+    person.sees(r"^╰ plan · a-model-of-a-name")
 
 
 @pytest.mark.parametrize("word", ["exit", "quit"])
