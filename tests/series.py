@@ -16,7 +16,7 @@ import pytest
 
 
 class Series(NamedTuple):
-    """Tests whose files begin with one of ``paths``, relative to this folder.
+    """Tests whose files begin with one of ``paths``, relative to the root.
 
     A sample has one of ``every`` cases of each test, and nothing of the tests ``left`` out.
     """
@@ -28,20 +28,28 @@ class Series(NamedTuple):
 
 
 SERIES = (
-    Series("environments", ("tools/environments/conformance/",), 4),
-    Series("sequences", ("tools/judge_sequences/test_sequences.py", "tools/judge_sequences/test_elsewhere.py"), 5),
-    Series("stores", ("agent/store/test_conformance_",), 2),
+    Series("environments", ("tests/tools/environments/conformance/",), 4),
+    Series("sequences", ("tests/tools/judge_sequences/test_sequences.py", "tests/tools/judge_sequences/test_elsewhere.py"), 5),
+    Series("stores", ("tests/agent/store/test_conformance_",), 2),
     Series(
         "kills",
         (
-            *("e2e/test_killed_conversations.py", "agent/conversation/test_crash.py", "agent/delegates/test_killed.py"),
-            *("agent/gateway/test_killed_messages.py", "plugins/matrix/test_kill.py", "agent/cli/test_full_disk.py"),
+            *(
+                "tests/e2e/test_killed_conversations.py",
+                "tests/agent/conversation/test_crash.py",
+                "tests/agent/delegates/test_killed.py",
+            ),
+            *(
+                "tests/agent/gateway/test_killed_messages.py",
+                "tests/plugins/matrix/test_kill.py",
+                "tests/agent/cli/test_full_disk.py",
+            ),
         ),
         3,
     ),
     Series(
         "benchmarks",
-        ("benchmarks/test_benchmarks.py",),
+        ("tests/benchmarks/test_benchmarks.py",),
         left=frozenset(
             {
                 "test_the_gateway_is_measured",
@@ -56,7 +64,7 @@ SERIES = (
 
 def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return the items of a whole run, and the items that only `scripts/soak` runs."""
-    folder = f"{Path(__file__).parent}/"
+    folder = f"{Path(__file__).parents[1]}/"
     series = {f"{folder}{path}": one for one in SERIES for path in one.paths}
     starts = tuple(series)
     cases: dict[tuple[Series, pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = defaultdict(list)

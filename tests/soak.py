@@ -33,7 +33,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 
 def files_of(series: Series) -> list[str]:
     """Return the files and folders of a series, relative to the root."""
-    return [str(one.relative_to(ROOT)) for path in series.paths for one in sorted(ROOT.glob(f"tests/{path.rstrip('/')}*"))]
+    return [str(one.relative_to(ROOT)) for path in series.paths for one in sorted(ROOT.glob(f"{path.rstrip('/')}*"))]
 
 
 def commands() -> dict[str, list[str]]:

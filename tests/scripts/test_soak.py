@@ -34,8 +34,8 @@ def test_a_sample_has_a_case_of_each_test_and_without_it_all_are_tried() -> None
 
 
 def test_each_series_names_files_that_are_there() -> None:
-    assert [path for series in SERIES for path in series.paths if not [*ROOT.glob(f"tests/{path.rstrip('/')}*")]] == []
-    text = "".join((ROOT / "tests" / path).read_text("utf-8") for series in SERIES if series.left for path in series.paths)
+    assert [path for series in SERIES for path in series.paths if not [*ROOT.glob(f"{path.rstrip('/')}*")]] == []
+    text = "".join((ROOT / path).read_text("utf-8") for series in SERIES if series.left for path in series.paths)
     assert [name for series in SERIES for name in series.left if f"def {name}(" not in text] == []
 
 

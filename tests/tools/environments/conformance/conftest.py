@@ -1,4 +1,4 @@
-"""Every backend that runs shells must pass the tests in this folder. One that can't start fails here, by its name."""
+"""Every backend that runs shells must pass the tests in this folder. A backend that can't start fails here, by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.snippets import ROOT, blocks
 from toolcrib import Environment, ExecOutcome, ExecRequest
-from tools.environments import known_environments, open_environment, register_environment
+from tools.environments import open_environment, register_environment
 from tools.environments.rows import ROWS
 
 DOCUMENTED = "offline"
@@ -22,12 +22,14 @@ BACKENDS: dict[str, dict[str, Any]] = {**{name: {} for name in ROWS}, "bubblewra
 """Options of each backend. A new row is tested without options, unless it has an entry here."""
 
 
-def register_documented() -> None:
-    """Register the backend of the page, as its plugin does."""
+def register_documented() -> list[Callable[[], None]]:
+    """Register the backend of the page, as its plugin does. Return the functions that remove it."""
     (block,) = [one for one in blocks((ROOT / "docs/backends.md").read_text("utf-8")) if one.file.endswith("offline.py")]
     plugin: dict[str, Any] = {"__name__": DOCUMENTED}
     exec(compile(block.text, "docs/backends.md", "exec"), plugin)  # noqa: S102 - the page's own code
-    plugin["register_environment"](register_environment)
+    removals: list[Callable[[], None]] = []
+    plugin["register_environment"](lambda name, factory: removals.append(register_environment(name, factory)))
+    return removals
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
@@ -40,8 +42,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
         given = request.getfixturevalue("engine").options
     if kind == "ssh":
         given = request.getfixturevalue("root_sshd").options
-    if kind == DOCUMENTED and kind not in known_environments():
-        register_documented()
+    removals = register_documented() if kind == DOCUMENTED else []
 
     def opened(**options: Any) -> Environment:
         made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
@@ -50,6 +51,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     yield opened
     for environment in made:
         asyncio.run(environment.close())
+    for remove in removals:
+        remove()
 
 
 @pytest.fixture
