@@ -22,7 +22,7 @@ ROOM = "room:"
 """Prefix of the name that a group has as a principal."""
 _TOLD_AGAIN = 86_400.0
 _REMEMBERED = 10_000
-"""Strangers that are counted, so that a flood of them uses no memory."""
+"""Maximum number of strangers that are counted, so that a flood of them does not use up memory."""
 Refusal: TypeAlias = Literal["stranger", "group"]
 
 

@@ -36,7 +36,7 @@ PROMPT = (
 PROMPT_OF_GROUPS = " Several people write here; each message begins with its writer's name, which is no proof of who it is."
 PROMPT_WITHOUT_PLACE = (
     " No tool here reads, changes or runs anything on a machine: the operator has given this chat no environment for that."
-    " If a user wants that, say so, and that /tools shows the owner which setting allows it."
+    " If a user asks for that, answer that it is off here, and that /tools shows the owner which setting allows it."
 )
 
 
@@ -175,6 +175,6 @@ class ChatRequests:
         key = f"platforms.{self._platform}"
         contained = ", ".join(row.name for row in ROWS.values() if row.is_contained)
         return (
-            f"Tools that read, change or run something are not granted, as this is {whose}: {key}.backend ({contained})"
-            f" gives it a place for them, {key}.allow_local: true has them act on this machine."
+            f"Tools that read, change or run something are off, because this is {whose}. To run them in a contained backend, set"
+            f" {key}.backend ({contained}). To run them on this machine, set {key}.allow_local: true."
         )

@@ -32,7 +32,7 @@ BUSY_MODES = ("queue", "steer", "interrupt")
 _TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
 _NO_DECISION = (*_TAKES_BACK, "/help", "/approvals", "/tools", "/title", "/status")
 """Commands for a sender who may decide nothing (see ``Inbound.locked``): they show, end or refuse something."""
-_OTHERS = "That run is somebody else's."
+_OTHERS = "Another user started that run."
 
 
 class ChatCommands:
@@ -67,9 +67,9 @@ class ChatCommands:
         name = word if word in roles else ALIASES.get(word, word)
         role = roles.get(name)
         if role is None:
-            return f"There is no {word} here; /help lists what there is."
+            return f"Unknown command: {word}. /help lists the commands."
         if role and role not in who.roles:
-            return f"{name} is for {role}."
+            return f"{name} needs the role {role}."
         if who.locked and name not in _NO_DECISION:
             return who.locked
         try:
@@ -106,14 +106,14 @@ class ChatCommands:
         except ToolcribError:
             raise
         except Exception as error:
-            _log.exception("the plugin's %s failed", name)
-            raise ToolcribError(f"{name} failed; the operator finds more in the log") from error
+            _log.exception("command %s of a plugin failed", name)
+            raise ToolcribError(f"{name} failed; the operator's log has details") from error
         return "" if said is None else self.redact(str(said))
 
 
 async def _help(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     lines = [f"{name} — {words}" for name, words in here.offered(who).items()]
-    return "\n".join(["Write what you want done. Besides:", *lines])
+    return "\n".join(["Write what you want done. Commands:", *lines])
 
 
 async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
@@ -126,7 +126,7 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
         images = [Image.from_json(one) for one in item.images]
         theirs = Principal.from_json(item.principal)
         await here.manager.say_in(begun.session_id, item.text, images, principal=theirs, message_key=item.key)
-    return "A new session begins with your next message."
+    return "Your next message starts a new session."
 
 
 async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
@@ -134,17 +134,17 @@ async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     may_withdraw = who.is_owner or not message.chat.is_group  # in a group the answer may be for another user
     if not here.questions.open_in(room.session_id) and not await here.manager.has_left(room.session_id):
         is_withdrawn = may_withdraw and await here.withdraw(message.chat.key)
-        return "Stopped: the rest of the answer is not shown." if is_withdrawn else "Nothing runs here."
+        return "Stopped. The rest of the answer is not shown." if is_withdrawn else "Nothing is running here."
     if await _is_others(here, room.session_id, who):
         return _OTHERS
     if may_withdraw:
         await here.withdraw(message.chat.key)
     if here.manager.at_work(room.session_id):
         is_stopped = await here.manager.stop_run(room.session_id, "" if who.is_owner else who.user)
-        return "" if is_stopped else "Nothing runs here."
+        return "" if is_stopped else "Nothing is running here."
     await here.manager.give_up(room.session_id)
     await here.questions.refresh(room.session_id)
-    return "Stopped: what was asked for is not done."
+    return "Stopped. The request was not carried out."
 
 
 async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
@@ -159,7 +159,7 @@ async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool
 async def _approvals(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     found = await here.questions.waiting(message.chat)
     if not found:
-        return "No question waits here."
+        return "Nothing here waits for an answer."
     return "\n".join(f"{record.ticket.id[:SHOWN_ID]}: {' '.join(record.ticket.message.split())[:200]}" for record in found)
 
 
@@ -169,7 +169,7 @@ async def _approve(here: ChatCommands, message: Inbound, who: Admitted, text: st
     record = await here.questions.find(message, first if named else "", approves=True)
     scope = (rest.strip() if named else text) or "once"
     if scope not in scopes_of(record):
-        return f"That scope is not offered; there is: {', '.join(scopes_of(record))}."
+        return f"That scope is not available. Choose from: {', '.join(scopes_of(record))}."
     payload = {"approved": True, "scope": scope}
     return await here.questions.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
@@ -194,8 +194,8 @@ async def _tools(here: ChatCommands, message: Inbound, who: Admitted, text: str)
     session = await here.manager.opened(room.session_id)
     why = await here.rooms.requests.why_without_place(room.session_id)
     if why and not who.is_owner:
-        why = "None here reads, changes or runs something: this chat has no place for it."
-    return "\n".join(filter(None, [f"Tools here: {', '.join(session.names) or 'none'}", why]))
+        why = "No tool here reads, changes or runs anything: this chat has no environment."
+    return "\n".join(filter(None, [f"Tools in this chat: {', '.join(session.names) or 'none'}", why]))
 
 
 async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
@@ -205,19 +205,19 @@ async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str)
         await session.store.sessions.label(room.session_id, title=one_line(text, 200))
         return "Named."
     info = await session.info()
-    return (info.title if info is not None else "") or "This session has no title yet."
+    return (info.title if info is not None else "") or "This session has no title."
 
 
 async def _busy(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     """Show or set the mode for messages during a run; only the owner may set it in a group."""
     if not text:
-        return f"A message that comes while a run is under way: {await here.rooms.busy(message.chat, who)}."
+        return f"Mode for messages that arrive during a run: {await here.rooms.busy(message.chat, who)}."
     if text not in BUSY_MODES:
         return f"Choose one of {', '.join(BUSY_MODES)}."
     if message.chat.is_group and not who.is_owner:
-        return "In a group this is for owner."
+        return "In a group only the owner may change this."
     await here.rooms.set_busy(message.chat, who, text)
-    return f"From now on it is {text}."
+    return f"Mode for messages that arrive during a run: {text}."
 
 
 async def _jobs(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:

@@ -29,7 +29,7 @@ _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
 """Errors that may repeat texts of others: of a model server that has read the request, a tool, or a platform's server."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
-_IN_LOG = "the operator finds more in the log"
+_IN_LOG = "the operator's log has details"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
 
 
@@ -41,11 +41,11 @@ def error_text(error: Exception, *, is_owner: bool) -> str:
         case DailyQuotaSpent():
             words = str(error)
         case ContextTooLong():
-            words = "This conversation is longer than the model takes; /new begins another one."
+            words = "This conversation is too long for the model; /new starts another one."
         case RateLimited() | Overloaded():
-            words = f"The model has too much to do just now. Try again later; {_IN_LOG}."
+            words = f"The model server is overloaded. Try again later; {_IN_LOG}."
         case ProviderError():
-            words = f"The model can't be reached just now; {_IN_LOG}."
+            words = f"The model server did not answer; {_IN_LOG}."
         case _:
             words = _WRONG
     return f"⚠ {words}"
@@ -74,9 +74,9 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
     """Return the file, line and setting of a configuration error without values: keys and values may name users and rooms."""
     if isinstance(error, UnconfirmedConfig):
         many = len(error.changes)
-        return f"{error.path} has {many} change{'s' * (many != 1)} that nobody confirmed; `toolcrib config confirm` shows them"
+        return f"{error.path} has {many} unconfirmed change{'s' * (many != 1)}; `toolcrib config confirm` shows them"
     places = [f"{fault.path}:{fault.line}: {_setting(fault.key)}" for fault in error.faults[:_PLACES]]
-    return f"{', '.join(places)} wrong; `toolcrib config check` shows why"
+    return f"{', '.join(places)} invalid; `toolcrib config check` shows why"
 
 
 def _setting(key: str) -> str:

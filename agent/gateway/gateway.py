@@ -150,7 +150,7 @@ class Gateway:
             told = await self.reconfigure()
         except ToolcribError as error:
             problem = str(error)
-            _log.error("the configuration stays as it was: %s", error)
+            _log.error("the configuration was not reloaded: %s", error)
         for line in told:
             _log.info("%s", line)
         kept: Json = {"at": time.time(), "problem": self.redact(problem), "told": [self.redact(line) for line in told]}
@@ -165,31 +165,31 @@ class Gateway:
         """
         async with self._reloads:
             if self._ending.is_set():
-                raise ToolcribError("the gateway is about to end")
+                raise ToolcribError("the gateway is stopping")
             told = await taken_up(self._crib)
             self.redact = self._crib.redactor().text
             names = wanted(self._crib, self._named)
             for name in [name for name in self._keepers if name not in names]:
-                told.append(f"{name} is switched off, and ends once its runs have")
+                told.append(f"{name} was disabled; it stops when its runs have ended")
                 self._leaving.add(keeper := self._keepers.pop(name))
                 self._spawn(self._switched_off(name, keeper))
             for name, keeper in self._keepers.items():
                 if keeper.line.needs_renewal():
-                    told.append(f"{name} begins anew, once its runs have ended")
+                    told.append(f"{name} restarts when its runs have ended")
                     self._spawn(keeper.renew(self._crib.config.gateway.drain_seconds))
                 else:
                     await keeper.line.reconfigure()
             for name in [name for name in names if name not in self._keepers]:
-                told.append(f"{name} is new, and starts")
+                told.append(f"{name} was enabled; it starts now")
                 self._keepers[name] = self._keeper(name)
                 self._spawn(self._keepers[name].start())
-            return [*await self._watch_again(), *told, "the configuration was read again"]
+            return [*await self._watch_again(), *told, "the configuration was reloaded"]
 
     async def _switched_off(self, name: str, keeper: LineKeeper) -> None:
         await keeper.drain(self._crib.config.gateway.drain_seconds)
         await keeper.stop()
         self._leaving.discard(keeper)
-        _log.info("has ended", extra=about(name))
+        _log.info("has stopped", extra=about(name))
         await self._note_idle()
 
     async def _notes(self) -> None:
@@ -225,7 +225,7 @@ class Gateway:
         except ConfigError as error:
             self._watch = None
             return [str(error)]
-        return ["figures are to be had at another address"]
+        return ["metrics have a new address"]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

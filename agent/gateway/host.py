@@ -25,7 +25,7 @@ from toolcrib.contract.types import Json
 if TYPE_CHECKING:
     from agent.gateway.assembly import LineParts
 
-_STRANGER = "This bot is private. If it is yours, `toolcrib gateway pair` shows a code to say here."
+_STRANGER = "This bot is private. If it is yours, run `toolcrib gateway pair` and send the code here."
 _PAIRED = "You are paired. Write what you want done; /help lists commands."
 _TEXT = 100_000
 """Characters of a message that are kept."""
@@ -189,7 +189,7 @@ class Door:
         found = secret(name, folder=self._folder)
         if not found:
             where = secrets_path(self._folder)
-            raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it as a variable")
+            raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it in the environment")
         self._given[name] = found
         return found
 

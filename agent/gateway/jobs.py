@@ -71,7 +71,7 @@ class ChatJobs:
         if plan is None or plan.to is None:
             return
         if why := await why_untold(self._store, self._config(), plan):
-            _log.warning("an answer of the job %s is not told: %s", run.job_id, why)
+            _log.warning("a result of job %s was not delivered: %s", run.job_id, why)
             detail = {"job": run.job_id, "reason": why}
             await self._store.audit.record(AuditEntry(time.time(), run.session_id, "", TOOL, "not told", "cron", detail))
             return
@@ -89,5 +89,5 @@ class ChatJobs:
         try:
             return None if job is None else JobPlan.of(job)
         except ToolcribError as error:
-            _log.error("a job can't be told of: %s", error)
+            _log.error("a job can't be read: %s", error)
             return None

@@ -52,7 +52,7 @@ class Quotas:
 
     def why_over(self, user: str) -> str:
         """Count a message of a user, and return why it exceeds the limit, "" if it does not."""
-        return f"{self._config.messages_per_hour} messages an hour, which is the limit here" if self.over(user) else ""
+        return f"the limit is {self._config.messages_per_hour} messages an hour" if self.over(user) else ""
 
     def may_end(self, user: str) -> bool:
         """Count a message above the limit that only ends or refuses something. Return whether it is accepted anyway."""
@@ -69,8 +69,8 @@ class Quotas:
         sent, most = self._sent.get(user), self._config.messages_per_hour
         minutes = int((sent[0] + _HOUR - now) // 60) + 1 if sent else 1
         return (
-            f"That was {most} messages within an hour, which is the limit here. The next one is taken in {minutes} minutes;"
-            " /stop, /new and a no are taken until then too."
+            f"You have sent {most} messages within an hour, which is the limit. Write again in {minutes} minutes. You can still"
+            " use /stop and /new, and deny requests."
         )
 
     def busy(self, user: str, session_id: str, at_work: Callable[[str], bool]) -> str:
@@ -85,7 +85,7 @@ class Quotas:
             self._begun.clear()
         begun = self._begun[user] = {one for one in self._begun.get(user, ()) if one in self._starting or at_work(one)}
         if len(begun - {session_id}) >= most:
-            return f"{most} runs of yours are under way in other chats, which is the limit here: say it again when one has ended."
+            return f"You have {most} runs in other chats, which is the limit. Send this again when one has ended."
         begun.add(session_id)
         self._starting.add(session_id)
         return ""
@@ -118,9 +118,9 @@ class Quotas:
         used = total([one for info in found if info.updated_at >= since for one in await sums_of(self._store, info.id, since)])
         whose = "This group has" if theirs.speaker else "You have"
         if tokens and used.tokens >= tokens:
-            return f"{whose} used the {tokens:,} tokens of a day."
+            return f"{whose} used up the daily quota of {tokens:,} tokens."
         if cost and (used.cost or 0.0) >= cost:
-            return f"{whose} used the {cost:g} of a day."
+            return f"{whose} used up the daily quota of {cost:g}."
         return ""
 
 

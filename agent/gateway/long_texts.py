@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 MESSAGES = 10
 """Maximum messages of one turn or job; a longer text continues in a file, or is cut."""
-_TAKEN_BACK = "_(taken back: the answer was begun anew)_"
+_TAKEN_BACK = "_(withdrawn: the answer was restarted)_"
 
 
 class LongTexts:
@@ -52,12 +52,12 @@ class LongTexts:
 
     async def _rest(self, chat: Chat, session_id: str, key: str, text: str, many: int) -> str:
         """Put a long text into a file, if possible, and return the note that refers to it."""
-        told = f"_(cut here: all of it would be {many:,} messages"
+        told = f"_(cut here; the whole text has {many:,} messages"
         if not self._files.takes_files:
             return f"{told})_"
         try:
             is_whole = await self._files.show_text(chat, session_id, f"{key}:whole", text)
         except ToolError as error:  # no copy could be kept
-            _log.warning("a long answer is shown without its end: %s", error)
+            _log.warning("a long answer was cut: %s", error)
             return f"{told})_"
-        return f"{told}; {'it is' if is_whole else 'its beginning is'} in the file)_"
+        return f"{told}; the file has {'all of it' if is_whole else 'its beginning'})_"

@@ -243,7 +243,7 @@ class Mailbox:
         if len(self._told_of) > _TOLD:
             self._told_of.clear()
         self._told_of.update(asked)
-        return "This waits until the question above is answered; /stop takes back what was asked for."
+        return "This message waits until the question above is answered; /stop cancels the run."
 
 
 def _takes_back(mail: Mail) -> bool:

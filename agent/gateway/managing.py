@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.cron import CronJob
 
 _ACTIONS = ("stop", "pause", "resume", "remove")
-_DONE = {"stop": "What was under way of it is stopped.", "pause": "Paused.", "remove": "Removed, and what was under way of it."}
+_DONE = {"stop": "Stopped.", "pause": "Paused.", "remove": "Removed and stopped."}
 _SHOWN = 50
 _TITLE = 60
 
@@ -36,7 +36,7 @@ async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
         more = [f"... and {len(jobs) - _SHOWN} more"] if len(jobs) > _SHOWN else []
         return "\n".join([*map(_line, jobs[:_SHOWN]), *more]) or "There are no jobs here."
     if action not in _ACTIONS or not job_id.strip():
-        return "/jobs lists them; /jobs stop ID, /jobs pause ID, /jobs resume ID and /jobs remove ID act on one."
+        return "Usage: /jobs, or /jobs stop|pause|resume|remove ID"
     act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[action]
     try:
         job = await act(job_id.strip(), Maker(room.session_id, is_person=True))

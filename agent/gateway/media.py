@@ -46,12 +46,12 @@ class Media:
             except ToolcribError as error:
                 refused.append(f"{said}: {error}")
             except Exception as error:  # noqa: BLE001 - foreign code: the text is answered anyway
-                _log.warning("a file from %s was not taken: %s", self._platform.name, error)
-                refused.append(f"{said}: it could not be fetched")
+                _log.warning("a file from %s was not accepted: %s", self._platform.name, error)
+                refused.append(f"{said}: it could not be downloaded")
         if (more := len(message.attachments) - _MOST) > 0:
-            refused.append(f"{more} more: a message may bring {_MOST} files")
+            refused.append(f"{more} more: the limit is {_MOST} files in a message")
         text = "\n".join([message.text, *(f"[the file {note} came with this message]" for note in notes)]).strip()
-        told = "\n".join(f"⚠ not taken: {line}" for line in refused)
+        told = "\n".join(f"⚠ not accepted: {line}" for line in refused)
         return text, images, told
 
     async def _fetched(self, one: Attachment) -> bytes:

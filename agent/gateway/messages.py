@@ -71,11 +71,11 @@ class MessageSender:
             return ()
         text = str(args.get("text", ""))
         if not text.strip() and not args.get("file"):
-            raise InvalidArguments("text: say what to send, or name a file")
+            raise InvalidArguments("set text, file or both")
         sender, to = ctx.run_identity.principal, str(args.get("to", ""))
         found = await Recipients(self._store, self._config()).named(sender, to)
         if found is not None and await self._session(ctx) == found.session_id:
-            raise InvalidArguments("that is the chat in which you answer: say it in your answer")
+            raise InvalidArguments("that is the chat that reads your answer: put it into your answer")
         files: tuple[str, ...] = ()
         effects: list[Effect] = []
         if args.get("file"):
@@ -101,13 +101,13 @@ class MessageSender:
             return ToolResult.success(ctx.tool_name, {"chats": chats})
         judged = next((one for one in ctx.effects if isinstance(one, SendsMessage)), None)
         if judged is None:
-            raise Denied("it was not said beforehand what would be sent; nothing was")
+            raise Denied("nothing was sent: the message was not judged first")
         found = await recipients.named(sender, str(args.get("to", "")))
         is_judged = found is not None and (found.aside == judged.aside if judged.aside else found.name == judged.to)
         if found is None or not is_judged or (judged.is_free and not found.is_free):
             raise NotFound(f"{judged.to}: this is {NOBODY}; nothing was sent")
         if not is_owner(sender) and (told := self._count(sender.person)):
-            raise Denied("the messages that this person may send in an hour are used up" if told == "again" else told)
+            raise Denied("this user has reached the limit of messages in an hour" if told == "again" else told)
         key = f"{MESSAGE}{ctx.run_identity.session_id}:{ctx.run_identity.run_id}:{ctx.call_id}:{_digest(judged)}"
         file = await self._kept(ctx, judged, found, key) if judged.files else ()
         heading = await self._heading(ctx, sender, found)
@@ -121,14 +121,14 @@ class MessageSender:
             await self._store.mail.post(Post(found.platform, found.chat.key, key, {**body, "text": _shown(body)}))
             await record_sent(self._store, found, key, f"{body['heading']}\n{body['text']}")
         except StoreFailed as error:
-            raise ExecutionFailed(f"the message can't be kept: {error}") from error
+            raise ExecutionFailed(f"the message can't be stored: {error}") from error
         await self._store.signals.send(topic_of(found.platform))
 
     async def _told(self, ctx: ToolCallContext, found: Recipient, key: str) -> ToolResult:
         data: dict[str, Json] = {"to": found.name, "whom": found.whom, "status": "queued"}
         status = await told_status(self._store, found.platform)
         if not status.get("is_fresh") or status.get("state") != "running":
-            data["note"] = f"no gateway runs for {found.platform} now; it is shown once one does, within a day"
+            data["note"] = f"no gateway runs for {found.platform} now; the message is shown if one starts within a day"
             return ToolResult.success(ctx.tool_name, data)
         ends = time.monotonic() + _WAITS
         while time.monotonic() < ends:
@@ -137,9 +137,9 @@ class MessageSender:
                 break
             await asyncio.sleep(0.05)
         else:
-            return ToolResult.success(ctx.tool_name, {**data, "note": "a gateway runs, and shows it in its turn"})
+            return ToolResult.success(ctx.tool_name, {**data, "note": "queued behind other messages; the gateway shows it soon"})
         if post.state == "failed":
-            raise ExecutionFailed(f"{found.platform} does not take it: {self._redact(one_line(post.problem, 200))}")
+            raise ExecutionFailed(f"{found.platform} rejected it: {self._redact(one_line(post.problem, 200))}")
         return ToolResult.success(ctx.tool_name, {**data, "status": "shown"})
 
     async def _heading(self, ctx: ToolCallContext, sender: Principal, found: Recipient) -> str:
@@ -161,24 +161,24 @@ class MessageSender:
     async def _kept(self, ctx: ToolCallContext, judged: SendsMessage, found: Recipient, key: str) -> tuple[OutFile, ...]:
         """Store a copy of the judged file for the gateway. Raises Denied if the file has changed since."""
         if self._config().store_url:
-            raise Denied("the store is on a server, and a gateway elsewhere has no files of this machine: send text")
+            raise Denied("the store is on a server, and a gateway elsewhere can't read this machine's files: send text")
         from agent.gateway.sending import write_copy
 
         name, data = await _read(ctx, ctx.effects)
         if hashlib.sha256(data).hexdigest()[:16] not in judged.files[0]:
-            raise Denied(f"{name} was changed since it was judged; nothing was sent")
+            raise Denied(f"{name} has changed since it was judged; nothing was sent")
         path = state_dir() / "outgoing" / found.platform / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
             await asyncio.to_thread(write_copy, path, data)
         except OSError as error:
-            raise ExecutionFailed(f"a copy for the chat can't be kept: {error.strerror or error}") from error
+            raise ExecutionFailed(f"a copy for the chat can't be written: {error.strerror or error}") from error
         return (OutFile(path, name),)
 
 
 async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, bytes]:
     """Return the name and content of the file to send. Raises like ``send_file``."""
     if ctx.granted is not None and "read_file" not in ctx.granted:
-        raise Denied("this session may read no files, and so sends none")
+        raise Denied("this session may not read files, so it can't send any")
     from tools.files.places import files_of, missing, translate_file_errors, unmoved
 
     path = next(one.path for one in effects if isinstance(one, ReadsFile))
@@ -189,10 +189,10 @@ async def _read(ctx: ToolCallContext, effects: Sequence[Effect]) -> tuple[str, b
             raise await missing(files, path)
         await unmoved(files, path)
         if info.kind != "file":
-            raise InvalidArguments(f"{path} is no regular file; pack a folder into an archive first")
+            raise InvalidArguments(f"{path} is not a regular file; pack a folder into an archive first")
         data = await files.read_file(path, limit=_MOST_FILE + 1)
     if len(data) > _MOST_FILE:
-        raise InvalidArguments(f"{path} is larger than {_MOST_FILE:,} bytes; pack or cut it first")
+        raise InvalidArguments(f"{path} is larger than {_MOST_FILE:,} bytes; compress or split it first")
     return one_line(path.rpartition("/")[2]) or "file", data
 
 
@@ -235,7 +235,7 @@ async def record_sent(store: Store, found: Recipient, key: str, text: str) -> No
         write = StateWrite("profile", f"gateway:{found.platform}", name, more, 0 if kept is None else kept.version)
         if await store.state.write([write]):
             return
-    _log.warning("a session is not told of a message that was sent into its chat: too many came at once")
+    _log.warning("a session does not see a message that was sent into its chat: too many arrived at once")
 
 
 async def told_of(store: Store, platform: str, chat: Chat, text: str) -> tuple[str, Sequence[StateWrite]]:
@@ -296,7 +296,7 @@ def _fitting(body: Mapping[str, Json], most: int) -> Mapping[str, Json]:
     if all(size <= most for size in sizes):
         return body
     name = _unmarked(body["files"][0][1])
-    return {**body, "files": [], "text": f"{body['text']}\n\n(The file {name} is not shown: this chat does not take it.)"}
+    return {**body, "files": [], "text": f"{body['text']}\n\n(The file {name} is not shown: this chat does not accept it.)"}
 
 
 def _parts(body: Mapping[str, Json], most: int) -> list[str]:

@@ -34,9 +34,9 @@ class LineCollector(Collector):
     def _gauges(self, lines: Sequence[ChatLine]) -> Iterator[Metric]:
         told: dict[str, tuple[str, Callable[[ChatLine], float]]] = {
             "up": ("Whether the platform runs", lambda line: line.state == "running"),
-            "runs_now": ("Runs under way", lambda line: line.status().runs),
+            "runs_now": ("Runs in progress", lambda line: line.status().runs),
             "open_chats": ("Chats whose session is open", lambda line: line.status().open_sessions),
-            "mailboxes_with_mail": ("Chats with messages that wait to be worked on", lambda line: line.status().mailboxes),
+            "mailboxes_with_mail": ("Chats with messages that wait to be handled", lambda line: line.status().mailboxes),
             "posts_waiting": ("Messages that wait to be shown", lambda line: line.status().posts),
             "parked_questions": ("Questions that wait for an answer", lambda line: line.status().questions),
         }
@@ -48,8 +48,8 @@ class LineCollector(Collector):
 
     def _counters(self, lines: Sequence[ChatLine]) -> Iterator[Metric]:
         told = {
-            "messages": ("Messages that came", ("kept", "known", "refused")),
-            "posts": ("Messages of ours, by what came of them", ("sent", "given_up")),
+            "messages": ("Messages received", ("kept", "known", "refused")),
+            "posts": ("Messages sent, by outcome", ("sent", "given_up")),
         }
         for name, (words, kinds) in told.items():
             family = CounterMetricFamily(f"{_BEGIN}_{name}", words, labels=["platform", "state"])
@@ -58,7 +58,7 @@ class LineCollector(Collector):
                 for kind in kinds:
                     family.add_metric([line.name, "failed" if kind == "given_up" else kind], counts.get(kind, 0))
             yield family
-        runs = CounterMetricFamily(f"{_BEGIN}_runs", "Runs, by how far they came", labels=["platform", "state"])
+        runs = CounterMetricFamily(f"{_BEGIN}_runs", "Runs, by state", labels=["platform", "state"])
         for line in lines:
             for kind in ("begun", "ended", "failed"):
                 runs.add_metric([line.name, kind], line.figures.runs[kind])

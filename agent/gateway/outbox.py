@@ -22,7 +22,7 @@ from toolcrib.contract.types import Json
 from tools.redact import Redactor
 
 _log = logging.getLogger(__name__)
-SENT_AGAIN = "(sent again: it is not known whether this was shown before)"
+SENT_AGAIN = "(sent again: this message may have been shown before)"
 """Note below a message that may be shown twice, if the platform can't prevent that."""
 ANSWER = "said:"
 """Prefix of the keys of posts that are parts of an answer."""
@@ -321,13 +321,13 @@ class Outbox:
                 await self._show_anew(post)
                 return True
             self.failed += 1
-            _log.error("a message for %s is given up: %s", self._platform.name, error)
+            _log.error("a message for %s is dropped: %s", self._platform.name, error)
             given_up = await self._mail.moved(post.id, "failed", problem=str(error), body=post.body)
             return given_up is None or given_up.state != "waiting"
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
         pause = pause if error.retry_after is None else max(0.1, min(error.retry_after, _GIVES_UP))
         level = logging.DEBUG if tries & (tries - 1) else logging.WARNING  # logged at tries 1, 2, 4, 8 ...
-        _log.log(level, "a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
+        _log.log(level, "a message for %s failed, retrying in %.0f s: %s", self._platform.name, pause, error)
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
         await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")
         return False

@@ -207,7 +207,7 @@ class ChatLine:
             await guarded(what, lambda: self._rest(now=now), STOP_SECONDS * 4)
         await guarded(what, platform.stop, STOP_SECONDS)
         if self._lease is not None:
-            with contextlib.suppress(StoreFailed):  # it expires by itself
+            with contextlib.suppress(StoreFailed):  # it expires
                 await self._store.leases.release(self._lease)
 
     async def _rest(self, *, now: bool) -> None:
@@ -253,7 +253,7 @@ class ChatLine:
         owner = new_owner()
         self._lease = await self._store.leases.take(f"account:{self.name}:{self.account}", owner, _LEASE_SECONDS)
         if self._lease is None:
-            raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
+            raise AccountTaken(f"another gateway uses the account {self.account!r}; stop it and wait half a minute")
 
     async def _chat_that_waits(self, session_id: str) -> Chat | None:
         """Return the chat of a session whose run is parked, None for any other session.
@@ -294,7 +294,7 @@ class ChatLine:
                 self.keeps = False
                 _log.warning("%s: the store can't be used: %s", self.name, error)
             except Exception:  # noqa: BLE001 - without this task the account would be lost
-                _log.exception("%s could not be looked after", self.name)
+                _log.exception("periodic work of %s failed", self.name)
 
     async def note_status(self) -> None:
         """Record the status for other processes."""
@@ -314,7 +314,7 @@ class ChatLine:
             else:
                 await self.jobs.heard(topic)
         except StoreFailed as error:
-            _log.warning("%s: what another process told could not be shown: %s", self.name, error)
+            _log.warning("%s: a result from another process could not be shown: %s", self.name, error)
 
     # -- events of its sessions ----------------------------------------------------------------------------------
 
@@ -325,9 +325,9 @@ class ChatLine:
     def _watch(self, session_id: str, event: Event) -> None:
         if self.figures.watch(session_id, event):
             work_on(self.name, self._chat(session_id), self.manager.run_id(session_id))
-            _log.info("a run begins, or goes on")
+            _log.info("a run begins or resumes")
         elif isinstance(event, TicketOpened):
-            _log.info("the question %s is asked", event.ticket[:8])
+            _log.info("question %s is asked", event.ticket[:8])
         self.replies.watch(session_id, event)
 
     def _done(self, session_id: str, outcome: RunResult | Exception) -> None:

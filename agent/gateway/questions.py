@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KEY = "ticket:"
-_LATE = "This was settled before."
+_LATE = "This was already decided."
 _NOT_YOURS = "You may not decide this; {roles} may."
-_NO_SUCH = "There is no such question here."
-_BY_PRESS = "What is written here approves nothing."
-_HOW_PRESSED = "Follow the link, or press the button, of the question; or use `toolcrib approvals` at a terminal."
-_HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer where the question is shown too."
-_TOO_EARLY = "This question was shown after you had written that: /approve {id} approves it."
-_NOT_YET = "This question is still being shown: press again in a moment."
+_NO_SUCH = "This chat has no such question."
+_BY_PRESS = "A message can't approve."
+_HOW_PRESSED = "Use the question's link or button, or `toolcrib approvals` at a terminal."
+_HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer in another chat that shows the question."
+_TOO_EARLY = "You wrote that before this question was shown. To approve it, send /approve {id}."
+_NOT_YET = "This question is still being sent: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
 """Times that a press checks for a question that is being shown, and the seconds between two checks."""
 _PUT_OFF = 3
@@ -125,7 +125,7 @@ class ChatQuestions:
         asked = self._open.get(record.session_id, {}).get(ticket_id, _Asked())
         for chat, key in list(asked.shown.items()):
             if (post := await self._store.mail.get(self._platform, key)) is not None:
-                text = f"_A question still waits for an answer ({ticket_id[:SHOWN_ID]}): /approvals lists what waits._"
+                text = f"_A question still waits for an answer ({ticket_id[:SHOWN_ID]}). /approvals lists all._"
                 reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # one for each time
                 body = body_of(chat_of(post.body["chat"]), text, reply_to=post.shown_as)
                 await self._outbox.put(chat, reminder, body, session_id=record.session_id)
@@ -212,9 +212,9 @@ class ChatQuestions:
                 raise NoSuchQuestion(_TOO_EARLY.format(id=found[0].ticket.id[:SHOWN_ID]))
             return found[0]
         if not found:
-            raise NoSuchQuestion(_NO_SUCH if prefix else "No question waits here.")
+            raise NoSuchQuestion(_NO_SUCH if prefix else "Nothing here waits for an answer.")
         ids = ", ".join(record.ticket.id[:SHOWN_ID] for record in found)
-        raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): say which one is meant.")
+        raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): name one by its id.")
 
     async def _copied(self, chat: Chat, key: str) -> str:
         """Return the id of the ticket in a post of this chat, "" for any other key.
@@ -323,7 +323,7 @@ class ChatQuestions:
         if is_written and not (request.is_question or is_no or self._traits.written_approvals):
             return f"{_BY_PRESS} {self._how}"
         if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in request.scopes:
-            return f"That scope is not offered here; there is: {', '.join(request.scopes)}."
+            return f"That scope is not available here. Choose from: {', '.join(request.scopes)}."
         name = one_line(name)
         by, known = f"{name} ({principal.key})" if name else principal.key, f"{self._platform}:{decision_id}"
         try:

@@ -92,7 +92,7 @@ class Recipients:
             reaches = len(found) == 1 and (found[0].chat.is_group or not _is_room(sender))
             return found[0] if reaches else None
         if len(found) != 1:
-            why = "several chats are meant by" if found else "no chat is known as"
+            why = "several chats match" if found else "no chat matches"
             raise NotFound(f"{why} {one_line(name) or 'nothing'}; {await self._hint(sender)}")
         return found[0]
 
@@ -101,7 +101,7 @@ class Recipients:
         return (
             f"known: {'; '.join(f'{one.name} ({one.whom})' for one in listed)}"
             if listed
-            else "none is known that you may write to"
+            else "there is no chat that you may write to"
         )
 
     async def _all(self, sender: Principal) -> list[Recipient]:

@@ -35,8 +35,10 @@ async def taken_up(crib: Crib) -> list[str]:
     await crib.lifecycle.start_new()
     failed = {info.name: info.error for info in crib.plugins if info.error}
     told = [f"plugin {info.name}: {failed.get(info.name) or 'loaded'}" for info in loaded]
-    told += [f"plugin {name} is no longer enabled: its tools and hooks go with the next start" for name in _disabled(crib, now)]
-    told += [f"{key} counts from the next start on" for key in _AT_START if _value(before, key) != _value(now, key)]
+    told += [
+        f"plugin {name} is no longer enabled; its tools and hooks stay until the next start" for name in _disabled(crib, now)
+    ]
+    told += [f"{key} takes effect at the next start" for key in _AT_START if _value(before, key) != _value(now, key)]
     return told
 
 

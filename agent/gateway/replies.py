@@ -43,8 +43,8 @@ _LOOKS = 32
 """Times that an answer is split into messages again while its length doubles."""
 _ENDS = {
     "interrupted": "(interrupted)",
-    "ended": "(ended: something was refused that it could not go on without)",
-    "max_turns": "(that was the last turn it may take; say `go on` if it should)",
+    "ended": "(stopped: it can't continue without a call that was denied)",
+    "max_turns": "(stopped at the limit of turns; write `continue` to resume) ",
 }
 _FAILED = "failed"
 _TYPING_EVERY = 4.0
@@ -225,9 +225,9 @@ class Replies:
         whole = ""
         match event:
             case ContextCompressed(before=before, after=after):
-                line = f"_The conversation had become long: its middle was summarised ({before:,} to about {after:,} tokens)._"
+                line = f"_The conversation was long; its middle was summarised ({before:,} to about {after:,} tokens)._"
             case CompressionFailed(reason=reason):
-                line = "_The conversation is nearly too long, and could not be summarised._"
+                line = "_The conversation is nearly too long and could not be summarised._"
                 whole = f"{line[:-2]}: {reason}_"
             case DelegateEnded(name=name, ended=ended, problem=problem):
                 line = f"_The delegate {name} has ended ({'it failed' if problem else ended})._"

@@ -74,7 +74,7 @@ class ChatFiles:
         session_id = ctx.run_identity.session_id
         chat = await self._chat_of(session_id)
         if chat is None or not self._most:
-            raise Denied("this session has no chat that takes files; put into the answer what matters of it")
+            raise Denied("this session has no chat that accepts files; quote the important parts in the answer")
         path = judged(ctx, ReadsFile).path
         files = files_of(ctx, path)
         with translate_file_errors(path):
@@ -83,10 +83,12 @@ class ChatFiles:
                 raise await missing(files, path)
             await unmoved(files, path)
             if info.kind != "file":
-                raise InvalidArguments(f"{path} is no regular file; pack a folder into an archive first")
+                raise InvalidArguments(f"{path} is not a regular file; pack a folder into an archive first")
             data = await files.read_file(path, limit=self._most + 1)
         if len(data) > self._most:
-            raise InvalidArguments(f"{path} is larger than the {self._most:,} bytes that this chat takes; pack or cut it first")
+            raise InvalidArguments(
+                f"{path} is larger than the {self._most:,} bytes that this chat accepts; compress or split it first"
+            )
         name = one_line(path.rpartition("/")[2]) or "file"
         kind = _MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
         text = str(args.get("text", ""))
@@ -118,7 +120,7 @@ class ChatFiles:
             return
         key = f"image:{run_id}:{hashlib.sha256(image.data).hexdigest()[:16]}"
         if len(image.data) > self._most:
-            text = f"⚠ a picture was made, and is too large for this chat: {image}"
+            text = f"⚠ a picture is too large for this chat: {image}"
             await self._outbox.put(chat.key, key, body_of(chat, text), session_id=session_id)
             return
         name = f"picture.{image.media_type.rpartition('/')[2]}"
@@ -130,7 +132,7 @@ class ChatFiles:
         try:
             await asyncio.to_thread(write_copy, path, data)
         except OSError as error:
-            raise ExecutionFailed(f"a copy for the chat can't be kept: {error.strerror or error}") from error
+            raise ExecutionFailed(f"a copy for the chat can't be written: {error.strerror or error}") from error
         body = body_of(chat, text, files=(OutFile(path, file.name, file.media_type),))
         try:
             await self._outbox.put(chat.key, key, body, session_id=session_id)

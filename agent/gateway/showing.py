@@ -16,8 +16,8 @@ from tools.dispatch.gates import NOBODY
 
 SHOWN_ID = 8
 """Characters of a ticket's id that users see."""
-_SETTLED = {"approved": "✓ agreed", "denied": "✗ refused", "expired": "✗ nobody answered in time"}
-_TAKEN_BACK = "✗ taken back"
+_SETTLED = {"approved": "✓ approved", "denied": "✗ denied", "expired": "✗ expired without an answer"}
+_TAKEN_BACK = "✗ withdrawn"
 _REASON = 300
 """Characters of a reason that are shown."""
 
@@ -39,7 +39,7 @@ def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
         return "\n".join([*lines, f"Answer this message. ({short})"])
     until = "" if record.expires_at is None else f", until {time.strftime('%d %b %H:%M', time.localtime(record.expires_at))}"
     if by_press:
-        return f"A message may refuse: 3, or /deny {short} REASON. It can't approve. {by_press} ({short}; for {roles}{until})"
+        return f"To deny, send 3 or /deny {short} REASON. A message can't approve. {by_press} ({short}; for {roles}{until})"
     return f"{numbers_of(record)} — /approve {short}, /deny {short} REASON; for {roles}{until}"
 
 
@@ -79,4 +79,4 @@ def origin_of(chat: Chat, asker: Principal | None) -> str:
     """Return a line with the chat and the user of a question; names that others chose are quoted."""
     title = f' "{one_line(chat.title)}"' if chat.title else ""
     where = f"the chat {one_line(chat.id)}{title}" if chat.is_group else "a direct chat"
-    return f"asked by {one_line(asker.person) if asker is not None else 'nobody known'} in {where}"
+    return f"asked by {one_line(asker.person) if asker is not None else 'an unknown user'} in {where}"

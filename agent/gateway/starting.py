@@ -33,8 +33,8 @@ async def another_runs(crib: Crib, platforms: Sequence[str]) -> str:
         return ""
     process = next(iter(theirs.values())).get("pid")
     return (
-        f"another gateway runs {', '.join(sorted(theirs))} already (process {process}): end it with `toolcrib gateway stop`; one"
-        " for other platforms needs a gateway.port of its own"
+        f"another gateway already runs {', '.join(sorted(theirs))} (process {process}). Stop it with `toolcrib gateway stop`."
+        " A gateway for other platforms needs its own gateway.port"
     )
 
 
@@ -43,6 +43,6 @@ async def nobody_speaks(platform: str, admission: Admission) -> str:
     if await admission.lets_anybody_in():
         return ""
     return (
-        f"nobody may speak here yet: say the code to the bot that `toolcrib gateway pair {platform} --role owner` shows,"
-        f" or name people in platforms.{platform}.allowed_users"
+        f"no user may write to this bot yet: run `toolcrib gateway pair {platform} --role owner` and send the bot its code,"
+        f" or list users in platforms.{platform}.allowed_users"
     )

@@ -187,7 +187,7 @@ class People:
         press = {"chat": user, "user": user, "message_id": key, "choice": choice, "press_id": f"p{mark}"}
         self._town.count("pressed")
         notice = self._post("presses", press).get("notice")
-        if notice and "settled before" not in notice:
+        if notice and "already decided" not in notice:
             self.faults.append(f"{mark}: the press was answered {notice!r}")
 
     def _post(self, what: str, data: Any) -> Any:

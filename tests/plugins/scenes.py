@@ -73,8 +73,8 @@ class Scenes:
             await holds(lambda: house.said(house.room)[-1] == "ran it")
             assert not house.doomed.exists()
             await holds(lambda: not house.buttons_of(asked))
-            assert "agreed by" in house.text_of(asked)
-            assert "settled before" in await house.press_and_read(asked, house.ann, yes)
+            assert "approved by" in house.text_of(asked)
+            assert "already decided" in await house.press_and_read(asked, house.ann, yes)
 
     async def test_a_refusal_by_button(self, house: ChatHouse) -> None:
         """003-25"""
@@ -83,7 +83,7 @@ class Scenes:
             house.say(house.direct, house.ann, command)
             asked = await house.question()
             house.press(asked, house.ann, house.button(asked, "n"))
-            await holds(lambda: "refused by" in house.text_of(asked))
+            await holds(lambda: "denied by" in house.text_of(asked))
             assert house.doomed.is_dir()
             assert not house.buttons_of(asked)
 
@@ -98,7 +98,7 @@ class Scenes:
             await holds(lambda: any("may not decide" in one for one in house.said(house.room)))
             assert house.doomed.is_dir()
             house.say(house.room, house.ann, answer, reply_to=house.id_of(asked))
-            await holds(lambda: ("agreed by" if answer == "yes" else "refused by") in house.text_of(asked))
+            await holds(lambda: ("approved by" if answer == "yes" else "denied by") in house.text_of(asked))
             await holds(lambda: house.doomed.exists() is (answer == "no"))
 
     async def test_a_question_outlives_a_restart(self, house: ChatHouse) -> None:

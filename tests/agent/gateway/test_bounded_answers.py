@@ -57,11 +57,11 @@ async def test_a_long_answer_is_a_few_messages_and_a_file(house: House, edits: f
     house.may.set()
     async with house.gateway() as gateway:
         await house.platform.says("tell me")
-        await house.until(lambda: any("in the file" in text for text in house.platform.texts()))
+        await house.until(lambda: any("the file has" in text for text in house.platform.texts()))
         await house.until(lambda: line_of(gateway).outbox.waiting == 0)
         said = [one for one in house.platform.shown if not one.out.files]
         assert [one.out.text[:2].strip() for one in said[:9]] == [str(number) for number in range(9)]
-        assert [one.out.text for one in said[9:]] == ["_(cut here: all of it would be 50 messages; it is in the file)_"]
+        assert [one.out.text for one in said[9:]] == ["_(cut here; the whole text has 50 messages; the file has all of it)_"]
         [file] = [file for one in house.platform.shown for file in one.out.files]
         assert (file.name, file.path.read_text()) == ("answer.md", "".join(pieces).strip())
 
@@ -71,7 +71,7 @@ async def test_where_no_file_is_taken_a_long_answer_is_cut(house: House) -> None
     house.may.set()
     async with house.gateway():
         await house.platform.says("tell me")
-        await house.until(lambda: "_(cut here: all of it would be 50 messages)_" in house.platform.texts())
+        await house.until(lambda: "_(cut here; the whole text has 50 messages)_" in house.platform.texts())
         assert len(house.platform.shown) == 10
 
 
@@ -136,7 +136,7 @@ async def test_stop_ends_what_is_still_to_be_shown(house: House) -> None:
         await house.platform.says("tell me")
         await stopped(house, line_of(gateway), 2)
         texts = house.platform.texts()
-        assert texts[-1] == "Stopped: the rest of the answer is not shown."
+        assert texts[-1] == "Stopped. The rest of the answer is not shown."
         assert len(texts) < 6
 
 
@@ -160,5 +160,5 @@ async def test_in_a_group_the_owner_alone_ends_what_is_to_be_shown(house: House)
         await house.platform.says("tell me", user="ann", chat=group)
         await house.until(lambda: house.platform.shown)
         await house.platform.says("/stop", user="bob", chat=group)
-        await house.until(lambda: "Nothing runs here." in house.platform.texts(group))
+        await house.until(lambda: "Nothing is running here." in house.platform.texts(group))
         assert len(house.platform.shown) == 9

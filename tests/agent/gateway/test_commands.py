@@ -47,11 +47,11 @@ async def test_commands_are_told_and_unknown_ones_too(house: House) -> None:
         line_of(gateway)
         assert "/approve" in await said(house, "/help")
         assert "/status" not in await said(house, "/help", user="bob")
-        assert await said(house, "/frob") == "There is no /frob here; /help lists what there is."
-        assert await said(house, "/status", user="bob") == "/status is for owner."
+        assert await said(house, "/frob") == "Unknown command: /frob. /help lists the commands."
+        assert await said(house, "/status", user="bob") == "/status needs the role owner."
         assert "fake: 0 open chats" in await said(house, "/status")
-        assert await said(house, "/stop") == "Nothing runs here."
-        assert await said(house, "/approvals") == "No question waits here."
+        assert await said(house, "/stop") == "Nothing is running here."
+        assert await said(house, "/approvals") == "Nothing here waits for an answer."
         assert "no such" not in await said(house, "/tools@some_bot")
     assert house.asked == []
 
@@ -70,7 +70,7 @@ async def test_what_runs_is_ended_by_whose_it_is(house: House) -> None:
         line_of(gateway)
         await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
         await house.until(lambda: house.asked)
-        assert await said(house, "/stop", user="carl", chat=GROUP) == "That run is somebody else's."
+        assert await said(house, "/stop", user="carl", chat=GROUP) == "Another user started that run."
         await house.platform.says("/stop", user="bob", chat=GROUP)
         await house.until(lambda: any("interrupted" in text for text in house.platform.texts(GROUP)))
 
@@ -119,8 +119,8 @@ async def test_approve_and_deny_by_words(house: House) -> None:
         question = await asked(house)
         [record] = await house.store.tickets.pending()
         assert record.ticket.id[:8] in await said(house, "/approvals")
-        assert await said(house, "/approve", chat=OTHER) == "No question waits here."
-        assert "not offered" in await said(house, f"/approve {record.ticket.id[:8]} always")
+        assert await said(house, "/approve", chat=OTHER) == "Nothing here waits for an answer."
+        assert "not available" in await said(house, f"/approve {record.ticket.id[:8]} always")
         assert "That scope" in await said(house, "/approve forever")
         await house.platform.says(f"/deny {record.ticket.id[:8]} keep it")
         await house.until(lambda: "refused by" in question.out.text)
@@ -135,7 +135,7 @@ async def test_a_word_from_before_a_question_was_shown_approves_nothing(house: H
         line_of(gateway)
         direct = (await asked(house)).out.chat
         assert "waits until the question above" in await said(house, "Yes.", at=early)
-        assert "was shown after you had written that" in await said(house, "/approve", at=early)
+        assert "You wrote that before this question was shown" in await said(house, "/approve", at=early)
     body = inbound_json(Inbound(direct, "ann", "kept", "yes"))
     assert await house.store.mail.arrived(Mail("fake", direct.key, "kept", body, at=early)) is not None  # as it drained
     async with house.gateway() as gateway:
@@ -155,7 +155,7 @@ async def test_a_reply_answers_the_question_it_replies_to(house: House) -> None:
         await house.platform.says("1", reply_to=question.id)
         await house.until(lambda: house.platform.texts()[-1] == "ran it")
         assert not (house.folder / "build").exists()
-        assert await said(house, "3", reply_to=question.id) == "This was settled before."
+        assert await said(house, "3", reply_to=question.id) == "This was already decided."
 
 
 async def test_a_stranger_s_answer_in_a_group_counts_for_nothing(house: House) -> None:
@@ -192,7 +192,7 @@ async def test_words_from_elsewhere_mean_the_same_here(house: House) -> None:
         line_of(gateway)
         assert "/approve" in await said(house, "/start")
         assert "new session" in await said(house, "/reset")
-        assert "There is no /model here" in await said(house, "/model")
+        assert "Unknown command: /model" in await said(house, "/model")
         assert await said(house, "/etc/hosts is what?") == "re /etc/hosts is what?"
 
 
@@ -212,10 +212,10 @@ async def test_plugins_commands_are_for_the_surfaces_and_the_role_that_they_name
     async with gateway:
         line_of(gateway)
         assert await said(house, "/sky Rome", user="bob") == "blue over Rome, bob"
-        assert await said(house, "/storm", user="bob") == "/storm is for owner."
+        assert await said(house, "/storm", user="bob") == "/storm needs the role owner."
         failed = await said(house, "/storm")
         assert ("/storm failed" in failed, "secret" in failed) == (True, False)
-        assert "There is no /inside" in await said(house, "/inside")
+        assert "Unknown command: /inside" in await said(house, "/inside")
         told = await said(house, "/help", user="bob")
         assert "/sky — What the sky is like." in told
         assert "/storm" not in told
@@ -226,18 +226,21 @@ async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house
     alone = Chat("bobs")
     async with house.gateway() as gateway:
         line_of(gateway)
-        assert "under way: queue." in await said(house, "/busy", user="bob", chat=alone)
+        assert "during a run: queue." in await said(house, "/busy", user="bob", chat=alone)
         assert "queue, steer, interrupt" in await said(house, "/busy never", user="bob", chat=alone)
-        assert await said(house, "/busy interrupt", user="bob", chat=GROUP) == "In a group this is for owner."
-        assert await said(house, "/busy steer", chat=GROUP) == "From now on it is steer."
-        assert await said(house, "/busy interrupt", user="bob", chat=alone) == "From now on it is interrupt."
+        assert await said(house, "/busy interrupt", user="bob", chat=GROUP) == "In a group only the owner may change this."
+        assert await said(house, "/busy steer", chat=GROUP) == "Mode for messages that arrive during a run: steer."
+        assert (
+            await said(house, "/busy interrupt", user="bob", chat=alone)
+            == "Mode for messages that arrive during a run: interrupt."
+        )
         await said(house, "/new", user="bob", chat=alone)
         await house.platform.says("wait", user="bob", chat=alone)
         await house.until(lambda: house.asked == ["wait"])
         await house.platform.says("hello", user="bob", chat=alone)
         await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # and the first one waits for nothing any more
         assert any("interrupted" in text for text in house.platform.texts(alone))
-        assert "under way: queue." in await said(house, "/busy", chat=OTHER)
+        assert "during a run: queue." in await said(house, "/busy", chat=OTHER)
 
 
 async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_place(house: House) -> None:
@@ -246,7 +249,7 @@ async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_p
     take_back = register_environment("vm", LocalEnvironment)
     try:
         async with house.gateway():
-            assert "platforms.fake.backend (bubblewrap, docker, ssh) gives" in await said(
+            assert "platforms.fake.backend (bubblewrap, docker, ssh)." in await said(
                 house, "/tools", chat=Chat("r", is_group=True)
             )
     finally:
@@ -276,11 +279,11 @@ async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(ho
             assert "\n" not in await said(house, "/tools", chat=group)
             return
         to_owner = await said(house, "/tools", chat=group)
-        assert "as this is a group: platforms.fake.backend" in to_owner
+        assert "because this is a group. To run them in a contained backend, set platforms.fake.backend" in to_owner
         assert "platforms.fake.allow_local: true" in to_owner
         for chat in (group, Chat("bobs")):
             to_bob = await said(house, "/tools", user="bob", chat=chat)
-            assert to_bob.endswith("this chat has no place for it.")
+            assert to_bob.endswith("this chat has no environment.")
             assert "platforms." not in to_bob
         assert "\n" not in await said(house, "/tools", chat=Chat("anns"))
 

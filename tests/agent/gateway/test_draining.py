@@ -179,7 +179,7 @@ async def test_the_second_gateway_of_an_account_waits_for_its_turn_and_says_noth
     async with house.gateway() as first:
         line_of(first)
         async with house.gateway() as second:
-            assert "another gateway has the account" in second.lines[0].problem
+            assert "another gateway uses the account" in second.lines[0].problem
             assert not second.can_run
             assert (await status(house))["problem"] == ""
             await first.__aexit__()

@@ -77,7 +77,7 @@ async def test_the_owner_alone_is_told_where_the_model_is(silent: House) -> None
         for chat in (Chat("bobs"), GROUP):
             await silent.until(lambda chat=chat: silent.platform.texts(chat))
             [text] = silent.platform.texts(chat)
-            assert text == "⚠ The model can't be reached just now; the operator finds more in the log."
+            assert text == "⚠ The model server did not answer; the operator's log has details."
         await silent.until(silent.platform.texts)
         assert ADDRESS in silent.platform.texts()[0]
 
@@ -98,10 +98,10 @@ async def test_what_is_noted_of_a_run_tells_no_address_either(house: House) -> N
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (ConnectionFailed(ADDRESS), "can't be reached"),
-        (BadRequest(ADDRESS), "can't be reached"),
-        (RateLimited(ADDRESS), "too much to do"),
-        (Overloaded(ADDRESS), "too much to do"),
+        (ConnectionFailed(ADDRESS), "did not answer"),
+        (BadRequest(ADDRESS), "did not answer"),
+        (RateLimited(ADDRESS), "overloaded"),
+        (Overloaded(ADDRESS), "overloaded"),
         (ContextTooLong(ADDRESS), "/new"),
         (ConfigError(ADDRESS), "went wrong"),
         (StoreFailed(ADDRESS), "went wrong"),

@@ -153,7 +153,7 @@ async def test_a_port_that_is_taken_keeps_the_gateway_from_starting(house: House
     pytest.importorskip("uvicorn")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         house.configure(f"{OWNED}gateway: {{port: {taken.getsockname()[1]}}}\n")
-        with pytest.raises(ConfigError, match=r"gateway.port: .*can't be listened at"):
+        with pytest.raises(ConfigError, match=r"gateway.port: .*is not available for listening"):
             await house.gateway().__aenter__()
     assert not house.platform.running
 
@@ -163,7 +163,7 @@ async def test_a_second_gateway_hears_of_the_first_one_and_not_of_its_port(house
     pytest.importorskip("uvicorn")
     house.configure(f"{OWNED}gateway: {{port: {free_port()}}}\n")
     async with house.gateway():
-        with pytest.raises(AccountTaken, match=r"another gateway runs fake already \(process \d+\): end it with") as caught:
+        with pytest.raises(AccountTaken, match=r"another gateway already runs fake \(process \d+\)[.] Stop it with") as caught:
             await house.gateway().__aenter__()
         assert "choose another" not in str(caught.value)
 
@@ -174,7 +174,7 @@ async def test_another_port_counts_from_a_reload_on(house: House) -> None:
     port = free_port()
     async with house.gateway() as gateway, httpx.AsyncClient(timeout=30) as client:
         house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
-        assert "figures are to be had at another address" in await gateway.reconfigure()
+        assert "metrics have a new address" in await gateway.reconfigure()
         assert (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
         house.configure(OWNED)
         await gateway.reconfigure()

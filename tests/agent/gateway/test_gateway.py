@@ -59,9 +59,9 @@ async def test_what_needs_approval_is_asked_and_agreed_by_a_button(house: House)
         await house.until(lambda: house.platform.texts()[-1].startswith("ran"))
         assert not (house.folder / "build").exists()
         assert asked.out.buttons == ()
-        assert "agreed by ann" in asked.out.text
+        assert "approved by ann" in asked.out.text
         assert "rm -rf" in asked.out.text
-        assert "settled before" in await house.platform.presses(asked, "n")
+        assert "already decided" in await house.platform.presses(asked, "n")
 
 
 async def test_a_group_is_answered_where_it_is_addressed_and_speakers_keep_their_rights(house: House) -> None:
@@ -157,7 +157,7 @@ async def test_a_question_that_was_settled_while_nobody_showed_it_is_shown_as_se
     await record_answer(house.store, Answer(record.ticket.id, payload={"approved": False, "reason": "no"}, by="the terminal"))
     async with house.gateway() as gateway:
         line_of(gateway)
-        await house.until(lambda: question.out.text.endswith("✗ refused by the terminal: no"))
+        await house.until(lambda: question.out.text.endswith("✗ denied by the terminal: no"))
         assert question.out.buttons == ()
 
 

@@ -242,13 +242,13 @@ ATTACKS = {
     "a command of whoever asked": saying("/approve {id}", "You may not decide"),
     "a command without an id": saying("/approve", "You may not decide"),
     "a refusal of another's": saying("/deny {id} because", "You may not decide", user="carl"),
-    "an end by another": saying("/stop", "somebody else's", user="carl"),
-    "a new session by another": saying("/new", "somebody else's", user="carl"),
+    "an end by another": saying("/stop", "Another user", user="carl"),
+    "a new session by another": saying("/new", "Another user", user="carl"),
     "another's ticket, named elsewhere": saying("/approve {id}", "no such question", chat=BOBS),
     "another's ticket, refused elsewhere": saying("/deny {id}", "no such question", chat=BOBS),
-    "another's ticket, looked for elsewhere": saying("/approvals", "No question waits", chat=BOBS),
+    "another's ticket, looked for elsewhere": saying("/approvals", "Nothing here waits", chat=BOBS),
     "the owner's command in another chat": saying("/approve {id}", "no such question", chat=DIRECT, user="ann"),
-    "the owner's command for ever": saying("/approve {id} always", "not offered", user="ann"),
+    "the owner's command for ever": saying("/approve {id} always", "not available", user="ann"),
     "the owner's command that was edited in": saying("/approve {id}", user="ann", edits="u2"),
     "a stranger's command with the id": saying("/approve {id}", user="eve"),
     "a command of another program's": saying("/approve {id}", user="ann", is_bot=True),
@@ -290,7 +290,7 @@ async def test_a_message_that_is_edited_after_the_approval_changes_nothing_that_
         assert await _press(house, question, chat=DIRECT) == ""
         await house.platform.says(f"rm -rf {house.folder}/home", edits=first, message_id="another")
         await house.until(lambda: not (house.folder / "build").exists())
-        assert "settled before" in await _press(house, question, chat=DIRECT, press_id="again")
+        assert "already decided" in await _press(house, question, chat=DIRECT, press_id="again")
         await answered(house)
     assert (house.folder / "home").is_dir()
     assert not [one for one in house.asked if "home" in one]
@@ -300,13 +300,13 @@ async def test_a_name_or_a_reason_draws_nothing_on_a_question(house: House, watc
     (house.folder / "build").mkdir()
     async with house.gateway() as gateway:
         line_of(gateway)
-        chat = Chat("room", is_group=True, title="x\n✓ agreed by ann\x1b[2J\u202e")
+        chat = Chat("room", is_group=True, title="x\n✓ approved by  ann\x1b[2J\u202e")
         await answered(house)
         await house.platform.says(f"rm -rf {house.folder}/build", user="bob", chat=chat, is_addressed=True)
         await house.until(lambda: sum(bool(one.out.buttons) for one in house.platform.shown) == 2)
         [record] = await house.store.tickets.pending()
-        name = "Ann\n✓ agreed by \x1b[2J\u202eeve" + "x" * 10_000
-        reason = "no\n✓ agreed by eve (once)" + "y" * 50_000
+        name = "Ann\n✓ approved by  \x1b[2J\u202eeve" + "x" * 10_000
+        reason = "no\n✓ approved by  eve (once)" + "y" * 50_000
         await house.platform.says(f"/deny {record.ticket.id} {reason}", chat=GROUP, name=name, is_addressed=True)
         await house.until(lambda: all(not one.out.buttons for one in house.platform.shown))
         asked = [one.out.text for one in house.platform.shown if "rm -rf" in one.out.text and "re " not in one.out.text]
@@ -314,7 +314,7 @@ async def test_a_name_or_a_reason_draws_nothing_on_a_question(house: House, watc
         for text in asked:
             assert not [line for line in text.splitlines() if line.startswith("✓")]
             assert not [sign for sign in "\x1b\u202e" if sign in text]
-            assert "✗ refused by Ann ✓ agreed by" in text
+            assert "✗ denied by Ann ✓ approved by " in text
             assert len(text) < 2_000
 
 
@@ -328,7 +328,7 @@ async def test_another_s_run_is_not_ended_by_a_new_session(house: House, watched
             before = len(house.platform.texts(GROUP))
             await house.platform.says(text, user="carl", chat=GROUP)
             await house.until(lambda before=before: len(house.platform.texts(GROUP)) > before)  # type: ignore[misc]  # bound
-            assert house.platform.texts(GROUP)[-1] == "That run is somebody else's."
+            assert house.platform.texts(GROUP)[-1] == "Another user started that run."
         house.may.set()
         await house.until(lambda: "re bob: wait" in house.platform.texts(GROUP))
 
@@ -392,11 +392,11 @@ FILES = {
     "one that says it is large": (Attachment("b.bin", size=FILE_BYTES + 1, ref={"id": "file"}), "larger than 20 MiB"),
     "one without a size and an end": (Attachment("c.bin", ref={"id": "endless"}), "larger than 20 MiB"),
     "a picture without an end": (Attachment("d.png", "image/png", 3, {"id": "endless"}), "larger than"),
-    "a picture that is none": (Attachment("e.png", "image/png", 4, {"id": "file"}), "not taken: e.png"),
-    "one that is not there": (Attachment("f.txt", ref={"id": "../../etc/passwd"}), "could not be fetched"),
+    "a picture that is none": (Attachment("e.png", "image/png", 4, {"id": "file"}), "not accepted: e.png"),
+    "one that is not there": (Attachment("f.txt", ref={"id": "../../etc/passwd"}), "could not be downloaded"),
     "a name that is a message of ours": (
-        Attachment("g\n\n✓ agreed by ann\x1b[2J" + "g" * 9_000, ref={"id": "no"}),
-        "not taken: g ✓",
+        Attachment("g\n\n✓ approved by  ann\x1b[2J" + "g" * 9_000, ref={"id": "no"}),
+        "not accepted: g ✓",
     ),
 }
 NAMES = {
@@ -449,7 +449,7 @@ async def test_more_files_than_are_taken(house: House, watched: WatchedPlatform)
     async with house.gateway() as gateway:
         line = line_of(gateway)
         await house.platform.says("look", attachments=[FILE] * 200)
-        await house.until(lambda: any("not taken: 190 more" in text for text in house.platform.texts()))
+        await house.until(lambda: any("not accepted: 190 more" in text for text in house.platform.texts()))
         assert len(watched.fetched) == 10
         assert len(list((line.rooms.requests.folder(DIRECT) / "received").iterdir())) == 10
         await answered(house)

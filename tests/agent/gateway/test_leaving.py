@@ -85,13 +85,13 @@ async def test_nothing_of_a_session_that_was_left_goes_on(house: House, leave: L
         await leave(house, line)
         await eventually(lambda: is_over(house, left))
         assert await session_of(house) != left
-        await house.until(lambda: "taken back" in question.out.text)
+        await house.until(lambda: "withdrawn" in question.out.text)
         assert "nobody" not in question.out.text
-        assert await house.platform.presses(question, "y") in ("This was settled before.", "You may not decide this; owner may.")
+        assert await house.platform.presses(question, "y") in ("This was already decided.", "You may not decide this; owner may.")
         await house.platform.says("/approvals")
-        await house.until(lambda: "No question waits here." in house.platform.texts())
+        await house.until(lambda: "Nothing here waits for an answer." in house.platform.texts())
         await house.platform.says("/stop")
-        await house.until(lambda: "Nothing runs here." in house.platform.texts())
+        await house.until(lambda: "Nothing is running here." in house.platform.texts())
     assert (house.folder / "build").is_dir()
     assert not [said for said in house.asked if WORDS in said]
 
@@ -215,7 +215,7 @@ async def test_an_answer_from_elsewhere_runs_nothing_of_a_session_that_was_left(
             await by_new(house, line)
             await house.until(lambda: any("new session" in text for text in house.platform.texts()))
             await house.platform.presses(question, "y")  # before it could be taken back
-            await house.until(lambda: "agreed" in question.out.text)
+            await house.until(lambda: "approved" in question.out.text)
             await asyncio.sleep(0.1)
             assert (house.folder / "build").is_dir()
         await line.manager.end_again()
@@ -250,7 +250,7 @@ async def test_stop_ends_what_is_said_to_be_over_for_its_own_chat_alone(house: H
         line_of(gateway)
         await ask(house)
         await house.platform.says("/stop", chat=Chat("elsewhere"))
-        await house.until(lambda: house.platform.texts(Chat("elsewhere")) == ["Nothing runs here."])
+        await house.until(lambda: house.platform.texts(Chat("elsewhere")) == ["Nothing is running here."])
         assert len(await house.store.tickets.pending()) == 1
         await house.platform.says("/new", chat=Chat("elsewhere"))
         await house.until(lambda: len(house.platform.texts(Chat("elsewhere"))) == 2)

@@ -38,7 +38,7 @@ async def test_what_ends_or_refuses_is_taken_however_much_was_asked(bounded: Hou
         line_of(gateway)
         await ask(bounded)
         await bounded.platform.says("and this?", user="bob", chat=BOBS)
-        await bounded.until(lambda: any("which is the limit here" in text for text in bounded.platform.texts(BOBS)))
+        await bounded.until(lambda: any("which is the limit" in text for text in bounded.platform.texts(BOBS)))
         await bounded.platform.says(words, user="bob", chat=BOBS)
         await bounded.until(lambda: question(bounded) is None)
         assert await bounded.store.tickets.pending() == []
@@ -80,7 +80,7 @@ async def test_ending_is_bounded_by_itself_and_words_are_none_where_nothing_is_a
         taken = [await door.receive(Inbound(BOBS, "bob", str(number), text)) for number, text in enumerate(words)]
         assert taken == ["kept", "kept", "limited", "kept", "limited"]
         assert (door.counts["kept"], door.counts["refused"]) == (3, 2)
-        await bounded.until(lambda: any("which is the limit here" in text for text in bounded.platform.texts(BOBS)))
+        await bounded.until(lambda: any("which is the limit" in text for text in bounded.platform.texts(BOBS)))
 
 
 async def test_who_is_over_the_limit_is_told_also_where_chats_number_messages_alike(bounded: House) -> None:
@@ -91,7 +91,7 @@ async def test_who_is_over_the_limit_is_told_also_where_chats_number_messages_al
             for number in ("1", "2", "3"):
                 await bounded.platform.says("hello", user=user, chat=Chat(f"{user}s"), message_id=number)
         for chat in (BOBS, Chat("carls")):
-            await bounded.until(lambda chat=chat: any("the limit here" in text for text in bounded.platform.texts(chat)))  # type: ignore[misc]  # bound
+            await bounded.until(lambda chat=chat: any("which is the limit" in text for text in bounded.platform.texts(chat)))  # type: ignore[misc]  # bound
             await bounded.until(lambda chat=chat: "re hello" in bounded.platform.texts(chat))  # type: ignore[misc]  # bound
             assert len(bounded.platform.texts(chat)) == 2
 

@@ -115,9 +115,9 @@ async def test_files_come_to_the_chat_s_place_and_bad_ones_are_told(house: House
         await house.platform.says("look", attachments=files)
         await house.until(lambda: len(house.platform.texts()) == 2)
     told = "\n".join(house.platform.texts())
-    assert "not taken: big.bin: it is larger than 20 MiB" in told
-    assert "not taken: gone.txt: it could not be fetched" in told
-    assert "not taken: not.png" in told
+    assert "not accepted: big.bin: it is larger than 20 MiB" in told
+    assert "not accepted: gone.txt: it could not be downloaded" in told
+    assert "not accepted: not.png" in told
     [read] = house.asked
     path = read.partition("[the file ")[2].partition(" came")[0]
     assert path.endswith("-0-notes.txt")
@@ -162,11 +162,11 @@ async def test_a_new_session_begins_with_what_the_earlier_ones_left_of_the_day(h
         for number, text in enumerate(("one", "two", "/new", "three"), 1):
             await house.platform.says(text, user="bob", chat=bobs)
             assert len(await house.texts(number, chat=bobs)) == number
-        assert house.platform.texts(bobs)[-1] == "You have used the 80 tokens of a day."
+        assert house.platform.texts(bobs)[-1] == "You have used up the daily quota of 80 tokens."
         for number, text in enumerate(("four", "five", "six"), 1):
             await house.platform.says(text, user="bob" if number < 3 else "carl", chat=room, is_addressed=True)
             assert len(await house.texts(number, chat=room)) == number
-        assert house.platform.texts(room)[-1] == "This group has used the 80 tokens of a day."
+        assert house.platform.texts(room)[-1] == "This group has used up the daily quota of 80 tokens."
         await house.platform.says("seven", user="ann")
         await house.until(lambda: house.platform.texts() == ["re seven"])
     assert house.asked == ["one", "two", "bob: four", "bob: five", "seven"]
@@ -186,7 +186,7 @@ async def test_what_was_said_at_once_keeps_within_the_day_too(house: House) -> N
             await house.platform.says(f"wait {number}", user="bob", chat=bobs)
         await house.until(lambda: house.asked)
         house.may.set()
-        told = ["⚠ You have used the 80 tokens of a day."] * 4
+        told = ["⚠ You have used up the daily quota of 80 tokens."] * 4
         await house.until(lambda: house.platform.texts(bobs) == ["re wait 0", "re wait 1", *told])
     assert house.asked == ["wait 0", "wait 1"]
 
@@ -199,7 +199,7 @@ async def test_one_users_runs_at_once_are_bounded_over_their_chats(house: House)
         for chat in chats:
             await house.platform.says("wait", user="bob", chat=chat)
         await house.until(lambda: len(house.platform.shown) == 2)
-        assert ["2 runs of yours are under way" in one.out.text for one in house.platform.shown] == [True, True]
+        assert ["You have 2 runs in other chats" in one.out.text for one in house.platform.shown] == [True, True]
         await house.platform.says("wait", user="carl", chat=Chat("carls"))
         await house.until(lambda: len(house.asked) == 3)
         house.may.set()

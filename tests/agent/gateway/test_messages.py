@@ -32,7 +32,8 @@ platforms:
     allowed_chats: [news]
 """
 ASKED = (
-    "send_message wants to send, to :\n  │ x\n  ! it would be read by others:  (message.send@)\n  This is asked every time.\n\n"
+    "send_message wants to send, to :\n  │ x\n  ! other users would read it:  (message.send@)\n"
+    "  You are asked about this every time.\n\n"
     "1 yes, once · 3 no — /approve , /deny  REASON; for owner"
 )
 """A question about a message to somebody else's chat, in its asker's, without the name that they gave it and its id."""
@@ -234,7 +235,7 @@ async def test_a_question_tells_its_asker_and_their_group_nothing_of_chats_that_
             asides.append(copy.out.text.split(", to ")[1].split(f" ({name}):")[0])
             await desk.house.platform.presses(copy, "n")
             await desk.house.until(lambda: desk.house.platform.texts(chat)[-1] == "done")
-    assert told == {ASKED, ": send_message: to  it would be read by others: "}
+    assert told == {ASKED, ": send_message: to  other users would read it: "}
     direct, none = f"the direct chat of ann on fake, fake/{chat_id('direct')}", "no chat that this session may write to"
     crew = f"the group “The crew” on fake, fake/{chat_id('crew')}"
     assert asides == [none, *[none if chat is GROUP else direct] * 3, crew, none]
@@ -286,7 +287,7 @@ async def test_quotas_count_and_a_long_message_comes_in_quoted_parts(desk: Desk)
     assert len(parts) > 3
     assert all(len(one) <= 500 and one.splitlines()[-1] == "> word" for one in parts)
     assert all(set(one.splitlines()) == {"> word"} for one in parts[1:])
-    assert "which is the limit here" in str((await desk.results("bob"))[1])
+    assert "the limit is" in str((await desk.results("bob"))[1])
 
 
 async def test_a_file_goes_with_it_where_the_session_may_read(desk: Desk) -> None:
@@ -305,7 +306,7 @@ async def test_a_file_goes_with_it_where_the_session_may_read(desk: Desk) -> Non
         first, second = (one.out for one in desk.other.shown if one.out.chat.key == "anns" and one.out.text.startswith("✉"))
         assert [(one.name, one.path.read_text()) for one in first.files] == [("report.txt", "figures")]
     assert not second.files
-    assert second.text.endswith("(The file l is not shown: this chat does not take it.)")
+    assert second.text.endswith("(The file l is not shown: this chat does not accept it.)")
 
 
 async def test_a_session_of_another_process_has_the_gateway_show_it(house: House) -> None:

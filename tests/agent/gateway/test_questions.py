@@ -53,7 +53,7 @@ async def test_a_press_before_the_question_s_id_is_known_is_offered_again(house:
         await ask(house, "ann", DIRECT)
         [question] = questions(house, DIRECT)
         for _ in range(module._PUT_OFF):
-            with pytest.raises(StoreFailed, match="still being shown"):
+            with pytest.raises(StoreFailed, match="still being sent"):
                 await house.platform.presses(question, "y", press_id="one")
         assert "press again" in await house.platform.presses(question, "y", press_id="one")  # which keeps back nothing for ever
         assert (house.folder / "build").is_dir()
@@ -159,9 +159,9 @@ async def test_a_question_is_copied_to_who_may_settle_it(house: House) -> None:
         assert (house.folder / "build").is_dir()
         assert await house.platform.presses(copy, "y") == ""
         await house.until(lambda: house.platform.texts(GROUP)[-1] == "ran it")
-        await house.until(lambda: all("agreed by ann" in one.out.text and not one.out.buttons for one in (there, copy)))
+        await house.until(lambda: all("approved by ann" in one.out.text and not one.out.buttons for one in (there, copy)))
         assert 'asked by bob in the chat room "The room"' in copy.out.text
-        assert "settled before" in await house.platform.presses(there, "n")
+        assert "already decided" in await house.platform.presses(there, "n")
 
 
 async def test_a_copy_is_answered_by_words_and_command(house: House) -> None:
@@ -233,7 +233,7 @@ async def test_copies_outlive_the_gateway_and_are_not_doubled(house: House) -> N
         await asyncio.sleep(0.1)
         [copy], [there] = questions(house, DIRECT), questions(house, GROUP)
         assert await house.platform.presses(copy, "n") == ""
-        await house.until(lambda: "refused by ann" in there.out.text and "refused by ann" in copy.out.text)
+        await house.until(lambda: "denied by ann" in there.out.text and "denied by ann" in copy.out.text)
 
 
 # -- reminders -----------------------------------------------------------------------------------------------------------
@@ -290,10 +290,10 @@ async def test_where_a_message_is_no_proof_of_its_writer_it_approves_nothing(hou
     house.platform = FakePlatform(traits=Traits(edit_seconds=0.0, buttons=True, per_second=10_000, written_approvals=False))
     async with house.gateway():
         question = await _asked_alone(house)
-        assert "It can't approve" in question.out.text
+        assert "A message can't approve" in question.out.text
         for reply_to in (question.id, ""):
             await house.platform.says(word, reply_to=reply_to)
-        await house.until(lambda: sum("approves nothing" in text for text in house.platform.texts()) == 2)
+        await house.until(lambda: sum("can't approve" in text for text in house.platform.texts()) == 2)
         assert (house.folder / "build").is_dir()
         assert await house.platform.presses(question, "y") == ""
         await house.until(lambda: not (house.folder / "build").exists())
@@ -308,5 +308,5 @@ async def test_where_a_message_approves_nothing_it_refuses_all_the_same(house: H
         await house.platform.says("what?", reply_to=question.id)
         await house.until(lambda: any("Answer with 3" in text for text in house.platform.texts()))
         await house.platform.says("no", reply_to=question.id)
-        await house.until(lambda: any("refused by" in text for text in house.platform.texts()))
+        await house.until(lambda: any("denied by" in text for text in house.platform.texts()))
         assert (house.folder / "build").is_dir()

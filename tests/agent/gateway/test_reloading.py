@@ -39,7 +39,7 @@ async def test_who_may_speak_is_read_again_and_open_chats_go_on(house: House) ->
         await house.until(lambda: house.platform.texts() == ["re one"])
         await house.platform.says("nobody", user="dora", chat=Chat("d"))
         changed(house, OWNED.replace("bob, carl", "bob, dora"))
-        assert await gateway.reconfigure() == ["the configuration was read again"]
+        assert await gateway.reconfigure() == ["the configuration was reloaded"]
         assert gateway.lines == [line]
         await house.platform.says("now", user="dora", chat=Chat("d"))
         await house.platform.says("gone", user="carl", chat=Chat("c"))
@@ -151,7 +151,7 @@ async def test_other_settings_make_a_platform_begin_anew_once_its_runs_have_ende
         await house.platform.says("wait")
         await house.until(lambda: house.asked)
         changed(house, OWNED + "    settings: {server: other}\n")
-        assert "fake begins anew, once its runs have ended" in await gateway.reconfigure()
+        assert "fake restarts when its runs have ended" in await gateway.reconfigure()
         await house.until(lambda: line.state == "draining")
         await house.platform.says("meanwhile", chat=Chat("other"))
         house.may.set()
@@ -177,7 +177,7 @@ async def test_the_log_names_nobody_where_a_configuration_is_refused(
             kept = found.value
     log = capsys.readouterr().err
     assert "roles" in kept["problem"]
-    assert "the configuration stays as it was: " in log
+    assert "the configuration was not reloaded: " in log
     assert str(house.config) in log
     assert "eve" not in log
 
@@ -208,7 +208,7 @@ async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_h
         await asyncio.to_thread(told_by, house, "status")
         on[0] = False
         code, said = await asyncio.to_thread(told_by, house, "reload")
-        assert (code, "fake is switched off" in said) == (0, True)
+        assert (code, "fake was disabled" in said) == (0, True)
         await house.until(lambda: not gateway._all)
         await house.until(lambda: gateway._is_idle)
         code, said = await asyncio.to_thread(told_by, house, "status")
@@ -216,7 +216,7 @@ async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_h
         assert json.loads((await asyncio.to_thread(told_by, house, "status", "--json"))[1])["without_platforms"] == os.getpid()
         on[0] = True
         code, said = await asyncio.to_thread(told_by, house, "reload")
-        assert (code, "fake is new, and starts" in said) == (0, True)
+        assert (code, "fake was enabled; it starts now" in said) == (0, True)
         await house.platform.says("hello")
         await house.until(lambda: house.platform.texts() == ["re hello"])
         assert "without any platform" not in (await asyncio.to_thread(told_by, house, "status"))[1]

@@ -119,4 +119,4 @@ async def test_what_was_shown_of_a_first_try_is_taken_back(house: House) -> None
         replies.watch(info.id, TextDelta("short"))
         replies.done(info.id, RunResult("short", "done", 7))
         await house.until(lambda: house.platform.texts()[1] == "short")
-        await house.until(lambda: all("taken back" in text for text in house.platform.texts()[2:]))
+        await house.until(lambda: all("withdrawn" in text for text in house.platform.texts()[2:]))

@@ -73,8 +73,8 @@ async def test_every_file_comes_where_a_provider_gives_the_id_of_a_call_again(ho
     ("name", "said"),
     [
         ("gone.txt", "gone.txt"),
-        ("large.bin", "is larger than the 1,000 bytes that this chat takes"),
-        ("folder", "is no regular file"),
+        ("large.bin", "is larger than the 1,000 bytes that this chat accepts"),
+        ("folder", "is not a regular file"),
     ],
 )
 async def test_what_is_not_sent_is_told(house: House, name: str, said: str) -> None:

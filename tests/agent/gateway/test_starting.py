@@ -33,7 +33,7 @@ async def test_a_platform_on_which_nobody_may_speak_says_so_once(
     with caplog.at_level(logging.WARNING, "agent.gateway"):
         async with house.gateway() as gateway:
             line_of(gateway)
-    told = [one for one in caplog.messages if "nobody may speak here" in one]
+    told = [one for one in caplog.messages if "no user may write" in one]
     assert len(told) == is_told
     for way in ("toolcrib gateway pair fake --role owner", "platforms.fake.allowed_users"):
         assert all(way in one for one in told)
@@ -48,7 +48,7 @@ async def test_nobody_is_warned_of_while_a_code_waits_or_once_somebody_paired(
     await _started(house.gateway())
     assert await pairings.take(code, "ann")
     await _started(house.gateway())
-    assert "nobody may speak" not in caplog.text
+    assert "no user may write" not in caplog.text
 
 
 async def _started(gateway: Gateway) -> None:

@@ -46,7 +46,7 @@ async def test_what_was_said_behind_the_stop_is_answered_and_what_is_somebody_el
         line_of(gateway)
         await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
         await house.platform.says("/stop", user="carl", chat=GROUP)
-        await house.until(lambda: house.platform.texts(GROUP) == ["That run is somebody else's."])
+        await house.until(lambda: house.platform.texts(GROUP) == ["Another user started that run."])
         await house.platform.says("/stop", user="bob", chat=GROUP)
         await house.platform.says("wait, and go on", user="bob", chat=GROUP, is_addressed=True)
         await house.until(lambda: any("go on" in one for one in house.asked))
@@ -105,7 +105,7 @@ async def test_a_no_is_taken_while_a_gateway_drains_and_a_yes_waits(house: House
         await house.until(lambda: gateway.lines[0].state == "draining")
         await house.platform.says("no", chat=chats["one"])
         await house.platform.says("yes", chat=chats["two"])
-        await house.until(lambda: any("refused" in text for text in house.platform.texts(chats["one"])))
+        await house.until(lambda: any("denied" in text for text in house.platform.texts(chats["one"])))
         assert len(await house.store.tickets.pending()) == 1
         house.may.set()
         await serving

@@ -126,9 +126,9 @@ async def test_a_session_that_was_left_is_granted_nothing(house: House) -> None:
         [question] = questions(house, BOBS)
         await house.platform.says("hello", user="ann", chat=BOBS)  # hers begins
         await house.until(lambda: "re hello" in house.platform.texts(BOBS))
-        assert await house.platform.presses(question, "s") == "This was settled before."
+        assert await house.platform.presses(question, "s") == "This was already decided."
         assert await house.store.grants.all() == []
-        assert question.out.text.endswith("✗ taken back")
+        assert question.out.text.endswith("✗ withdrawn")
 
 
 async def test_a_chat_of_one_person_begins_anew_for_another(house: House) -> None:
