@@ -39,7 +39,7 @@ class JobTool:
         """
         who = ctx.run_identity.principal
         if who.platform == PLATFORM:
-            raise Denied("a job makes no jobs")
+            raise Denied("a job can't create jobs")
         maker = Maker(self._maker.session_id, ctx.call_id, self._maker.folder, self._maker.backend)
         book, action = JobBook(self._store, self._config, who), args["action"]
         if action == "list":
@@ -50,7 +50,7 @@ class JobTool:
             job = await keep(wanted, args["schedule"], args.get("to") or HERE, maker)
             return ToolResult.success(ctx.tool_name, {"job": job_json(job), **await self._note()})
         if not args.get("job"):
-            raise InvalidArguments(f"{action} needs job, the id of one; list shows them")
+            raise InvalidArguments(f"{action} needs job, an id; list shows them")
         if action == "history":
             job = await book.find(args["job"], removed=True)
             zone = JobPlan.of(job).schedule.zone
@@ -61,7 +61,7 @@ class JobTool:
     async def _note(self) -> dict[str, str]:
         if await whether_run(self._store):
             return {}
-        return {"note": "nobody runs jobs now: a person has to start `toolcrib gateway run` or `toolcrib cron serve`"}
+        return {"note": "jobs do not run now: a user must start `toolcrib gateway run` or `toolcrib cron serve`"}
 
 
 def job_json(job: CronJob) -> dict[str, Any]:

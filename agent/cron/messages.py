@@ -17,7 +17,7 @@ STOPPED = "it was stopped"
 """Note of a run that a user stopped."""
 _STOPPED = {
     "interrupted": "it was interrupted",
-    "ended": "something was refused that it could not go on without",
+    "ended": "it can't continue without a call that was denied",
 }
 
 
@@ -54,7 +54,7 @@ async def asked_by(store: Store, session_id: str) -> str:
 
 async def answer_of(store: Store, plan: JobPlan, run: CronRun) -> str:
     """Return the message for a job's chat about an ended run. Raises StoreFailed."""
-    head = f"⏰ {plan.title or 'a job that was removed'}"
+    head = f"⏰ {plan.title or 'a removed job'}"
     if run.note == STOPPED:
         return f"{head}\n\n{STOPPED.capitalize()}."
     record = None if run.state == "lost" else await store.runs.last(run.session_id)
@@ -69,7 +69,7 @@ async def answer_of(store: Store, plan: JobPlan, run: CronRun) -> str:
     if run.state == "done" and state is not None:
         return f"{head}\n\n{state.text.strip() or '(no answer)'}"
     shown = run.note if plan.creator.is_local or run.state == "lost" else ""
-    return f"{head}\n\n⚠ It did not come to an answer{f': {shown}' if shown else '; its history says more'}."
+    return f"{head}\n\n⚠ It ended without an answer{f': {shown}' if shown else '; its history has details'}."
 
 
 def settled(run: CronRun, state: CronRunState, note: str) -> CronRun:

@@ -31,9 +31,7 @@ async def run_once(crib: Crib, job: CronJob, choice: ModelChoice | None) -> tupl
     try:
         run = await runner.run_now(job)
         if run is None or run.state == "skipped":
-            raise ToolcribError(
-                f"the job {job.id} is under way already; `toolcrib cron history {job.id}` tells when it has ended"
-            )
+            raise ToolcribError(f"the job {job.id} is already running; `toolcrib cron history {job.id}` shows when it has ended")
         while True:
             now, record = await crib.store.cron.run_of(run.session_id), await crib.store.runs.last(run.session_id)
             if now is not None and is_stopped(now):

@@ -68,7 +68,7 @@ class JobPlan:
 
     def message(self, due_at: float) -> str:
         """Return the message that its session receives at that time."""
-        head = f"It is {time_words(due_at, self.schedule.zone)}, when this was to be done ({self.said}):"
+        head = f"It is {time_words(due_at, self.schedule.zone)}, the scheduled time of this task ({self.said}):"
         return f"{head}\n\n{self.task}"
 
     def to_json(self) -> dict[str, Json]:
@@ -110,7 +110,7 @@ class JobPlan:
                 float(data["made_at"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ToolcribError(f"the job {job.id} can't be understood ({type(error).__name__}: {error})") from error
+            raise ToolcribError(f"the job {job.id} can't be read ({type(error).__name__}: {error})") from error
 
 
 def session_of(job_id: str, due_at: float) -> str:

@@ -140,7 +140,7 @@ class BegunRuns:
         job = await self._store.cron.get(run.job_id)
         try:
             if job is None or not job.body.get("task"):
-                await self.finish_run(run, "lost", "its job was removed before it began")
+                await self.finish_run(run, "lost", "the job was removed before it began")
             else:
                 await self.begin(run, JobPlan.of(job))
         except StoreFailed:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _MAX_TURNS = 50
 PROMPT = (
-    "You work on a scheduled job: nobody reads along or answers questions. Do what is asked as far as your tools allow, then"
-    " answer with what the person is to read, and nothing about how you did it. {told}"
+    "You work on a scheduled job: no user follows it or answers questions. Do what is asked as far as your tools allow, then"
+    " answer with the result for the user, and nothing about how you got it. {report}"
 )
 _TOLD = "The answer is sent to a chat on {platform}, where people read it on phones: be brief, and use plain Markdown."
-_KEPT = "The answer is kept for the person to read later."
+_KEPT = "The answer is kept for the user to read later."
 
 
 class MayNotRun(ToolcribError):
@@ -61,7 +61,7 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
     if who.is_local:
         folder = Path(plan.folder)
         if not await asyncio.to_thread(folder.is_dir):
-            raise MayNotRun(f"its folder {plan.folder} is not there any more")
+            raise MayNotRun(f"its folder {plan.folder} does not exist any more")
         here = crib.default if folder == crib.project_dir else crib.workspace(folder)
         return Standing(who, here, plan.backend, _never(here))
     if who.platform not in crib.platforms or plan.made_in is None:
@@ -72,7 +72,7 @@ async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
     # Roles that only the platform reports are unknown now, so they do not count.
     found = await admission.admit(chat, who.person, ())
     if not isinstance(found, Admitted):
-        raise MayNotRun(f"its creator may not speak {'there' if found == 'group' else f'on {who.platform}'} any more")
+        raise MayNotRun(f"its creator has no access{' there' if found == 'group' else f' on {who.platform}'} any more")
     requests = ChatRequests(crib, who.platform, config)
     here, never = requests.place_of(chat, found.roles)
     return Standing(requests.principal(chat, found), here, config.backend, _never(here) | never)
@@ -92,15 +92,15 @@ async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
     to, who = plan.to, plan.creator
     record = None if to is None else await store.mail.chat(to.platform, to.key)
     if to is None or record is None or record.body["chat"]["is_group"] != to.chat["is_group"]:
-        return "its chat is not what it was any more"
+        return "its chat has changed"
     if who.is_local:
         owners = await owners_of(store, config, await records_of(store, to.platform))
         is_owners = not to.chat["is_group"] and owners.get(to.platform) == record.body["user"]
-        return "" if is_owners else f"its chat is not that of the one owner on {to.platform} any more"
+        return "" if is_owners else f"its chat no longer belongs to the only owner on {to.platform}"
     admission = Admission(to.platform, config.platforms.get(to.platform, PlatformConfig()), Pairings(store, to.platform), store)
     if not isinstance(await admission.admit(chat_of(to.chat), who.person, ()), Admitted):
-        return "its creator may not speak there any more"
-    return "" if to.chat["is_group"] or record.body["user"] == who.user else "its chat is somebody else's now"
+        return "its creator has no access there any more"
+    return "" if to.chat["is_group"] or record.body["user"] == who.user else "its chat now belongs to another user"
 
 
 def request_for(
@@ -113,7 +113,7 @@ def request_for(
     from agent.workspaces import rules_with
 
     here, who = standing.here, standing.principal
-    told = _TOLD.format(platform=plan.platform) if plan.platform else _KEPT
+    report = _TOLD.format(platform=plan.platform) if plan.platform else _KEPT
     return SessionRequest(
         platform=PLATFORM,
         user=who.key,
@@ -121,7 +121,7 @@ def request_for(
         smart=False,
         named=session_id,
         choice=choice,
-        instructions=PROMPT.format(told=told),
+        instructions=PROMPT.format(report=report),
         folder=here.project_dir,
         backend=standing.backend,
         without=standing.never,

@@ -129,7 +129,7 @@ class CronRunner:
             except StoreFailed as error:
                 _log.warning("jobs wait for the store: %s", error)
             except Exception:  # noqa: BLE001 - without this task no job would ever run again
-                _log.exception("the times of jobs could not be looked at")
+                _log.exception("due jobs could not be checked")
             await self._wait(pause)
 
     async def drain(self, seconds: float) -> None:
@@ -177,7 +177,7 @@ class CronRunner:
         if self._is_stale:
             await self._read()
         if back:
-            _log.warning("the clock was set back: the next times of jobs are counted anew")
+            _log.warning("the clock was set back: the next times of jobs are recalculated")
             await self._count_anew(known, now, back)
             await self._count_anew(list(self._jobs.values()), now)
         due: list[CronJob] = []
@@ -252,7 +252,7 @@ class CronRunner:
             return None
         due, then = plan.schedule.latest(now, job.next_at), plan.schedule.after(now)
         is_missed = now - due > LATE and plan.missed == "skip"
-        note = "nobody ran jobs then" if is_missed else ""
+        note = "no process ran jobs then" if is_missed else ""
         run = CronRun(job.id, due, session_of(job.id, due), "skipped" if is_missed else "running", plan.platform, note=note)
         kept = await self._store.cron.claim(run, job, then)
         known = await self._store.cron.get(job.id) if kept is None else replace(job, next_at=then)
@@ -305,13 +305,13 @@ class CronRunner:
         try:
             await self.begun.done(session_id, outcome)
         except StoreFailed as error:
-            _log.warning("what a job came to could not be kept, and is looked for again: %s", error)
+            _log.warning("the outcome of a job could not be stored, retrying: %s", error)
 
     async def _stopped(self, session_id: str) -> None:
         try:
             await self.begun.end_stopped(session_id)
         except StoreFailed as error:
-            _log.warning("whether a job was stopped is looked for again: %s", error)
+            _log.warning("stopped jobs could not be checked, retrying: %s", error)
 
     def _watch(self, session_id: str, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -338,7 +338,7 @@ class CronRunner:
             except StoreFailed as error:
                 _log.warning("jobs wait for the store: %s", error)
             except Exception:  # noqa: BLE001 - without this task runs of ended processes would never resume
-                _log.exception("what was left of jobs could not be looked at")
+                _log.exception("unfinished jobs could not be checked")
             await asyncio.sleep(_RENEWS_EVERY)
 
     async def _hold(self, owner: str) -> None:

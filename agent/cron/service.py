@@ -37,7 +37,7 @@ True: a user at a terminal; no chat can resume it. _BY_CHAT: a user in a chat; n
 """
 _BY_CHAT = "chat"
 _SHOWN_CHATS = 10
-_WHICH = "at a terminal: of a platform's owner, where one alone is that today"
+_WHICH = "at a terminal: the chat of a platform's only owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class JobBook:
         """Pause a job until it is resumed. Withdraws its open questions; a run in progress continues."""
         job = await self.find(job_id)
         if job.state == "done":
-            raise InvalidArguments(f"the job {job.id} is over: no time of it is left")
+            raise InvalidArguments(f"the job {job.id} has ended: its schedule has no more times")
         was_persons = job.body.get(_BY_COMMAND) if job.state == "paused" else False
         theirs = _BY_CHAT if maker.is_person else not maker.session_id
         body = {**job.body, _BY_COMMAND: True if theirs is True else was_persons or theirs}
@@ -104,10 +104,10 @@ class JobBook:
             return job
         if maker.session_id and (by := job.body.get(_BY_COMMAND)) and not (maker.is_person and by == _BY_CHAT):
             how = f"/jobs resume {job.id}" if by == _BY_CHAT else f"toolcrib cron resume {job.id}"
-            raise Denied(f"a person paused the job {job.id}, and may resume it: {how}")
+            raise Denied(f"a user paused the job {job.id}, and only a user may resume it: {how}")
         next_at = JobPlan.of(job).schedule.after(time.time())
         if next_at is None:
-            raise InvalidArguments(f"the job {job.id} is over: no time of it is left; add another one")
+            raise InvalidArguments(f"the job {job.id} has ended: its schedule has no more times; add another job")
         return await self._changed(replace(job, state="active", next_at=next_at), "resumed", maker)
 
     async def remove(self, job_id: str, maker: Maker) -> CronJob:
@@ -122,7 +122,7 @@ class JobBook:
         """End a job's current runs, in any process, and keep the job. Raises InvalidArguments if there are none."""
         job = await self.find(job_id, removed=True)  # a failure of the store may have left runs of a removed job
         if not await stop_runs(self._store, job.id):
-            raise InvalidArguments(f"nothing of the job {job.id} is under way; pause keeps it from its next times")
+            raise InvalidArguments(f"the job {job.id} is not running; pause skips its next times")
         await self._note(job, "stopped", maker)
         return job
 
@@ -151,28 +151,26 @@ class JobBook:
             return whole
         found = _meant(own, prefix) or (_meant(await self.removed(), prefix) if removed else [])
         if len(found) > 1:
-            raise InvalidArguments(
-                f"{len(found)} jobs are meant by {prefix!r} ({', '.join(job.id for job in found)}): say the id"
-            )
+            raise InvalidArguments(f"{len(found)} jobs match {prefix!r} ({', '.join(job.id for job in found)}); use the id")
         if not found:
             there = ", ".join(job.id for job in own) or "none"
-            raise NotFound(f"there is no job {prefix!r}; there is {there}")
+            raise NotFound(f"there is no job {prefix!r}; existing jobs: {there}")
         return found[0]
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     async def _plan(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> JobPlan:
         if maker.session_id and await is_jobs(self._store, maker.session_id):
-            raise Denied("a job makes no jobs; put into the answer what should be done, and a person may ask for it")
+            raise Denied("a job can't create jobs; propose it in the answer, so that a user can ask for it")
         if wanted.unattended not in ("deny", "park", *(sets := self._config.cron.rule_sets)):
             known = ", ".join(["deny", "park", *sets])
-            raise InvalidArguments(f"unattended: {wanted.unattended!r} is none of {known} (cron.rule_sets has the others)")
+            raise InvalidArguments(f"unattended: {wanted.unattended!r}; choose {known} (rule sets are in cron.rule_sets)")
         if wanted.missed not in MISSED:
-            raise InvalidArguments(f"missed: {wanted.missed!r} is none of {', '.join(MISSED)}")
+            raise InvalidArguments(f"missed: {wanted.missed!r}; choose {', '.join(MISSED)}")
         now = time.time()
         made_in = await self._chat_of(maker.session_id)
         if made_in is None and not self._who.is_local:
-            raise Denied("this session is none of a chat; ask for the job in one")
+            raise Denied("this session does not belong to a chat; ask for the job in a chat")
         return JobPlan(
             replace(self._who, roles=()),
             said,
@@ -202,9 +200,9 @@ class JobBook:
         known += [_place(record) for record in await self._own_chats()]
         found = [one for one in known if one.platform == platform and one.chat["id"] == chat_id]
         if not found:
-            there = ", ".join(list(dict.fromkeys(one.label for one in known))[:_SHOWN_CHATS]) or "none that was written in yet"
+            there = ", ".join(list(dict.fromkeys(one.label for one in known))[:_SHOWN_CHATS]) or "none with messages yet"
             which = f" ({_WHICH})" if self._who.is_local else ""
-            raise InvalidArguments(f"to: {to!r} is no chat of yours, as PLATFORM:CHAT{which}; there is {there}")
+            raise InvalidArguments(f"to: {to!r} is not your chat; use PLATFORM:CHAT{which}: {there}")
         return found[0]
 
     async def _own_chats(self) -> Sequence[ChatRecord]:
@@ -222,7 +220,7 @@ class JobBook:
             now = await self._store.cron.get(job.id)
             if most is not None and now is not None and now.version == job.version:
                 raise _too_many(most)
-            raise ToolcribError(f"the job {job.id} was changed meanwhile; look at it and try again")
+            raise ToolcribError(f"the job {job.id} was changed by another process; read it and try again")
         await self._note(kept, how, maker)
         return kept
 
@@ -246,13 +244,13 @@ def _meant(jobs: Sequence[CronJob], prefix: str) -> list[CronJob]:
 
 
 def _too_many(most: int) -> Denied:
-    return Denied(f"there are {most} jobs already, as many as there may be (cron.most_jobs); remove one first")
+    return Denied(f"the limit of {most} jobs is reached (cron.most_jobs); remove one first")
 
 
 def _first(plan: JobPlan) -> float:
     at = plan.schedule.after(time.time())
     if at is None:
-        raise InvalidArguments("schedule: that time is over")
+        raise InvalidArguments("schedule: that time has passed")
     return at
 
 

@@ -45,7 +45,7 @@ async def _take_back(store: Store, session_id: str) -> None:
         ticket_id = record.ticket.id
         while ticket_id and ticket_id not in known:
             known.add(ticket_id)
-            answer = Answer(ticket_id, action="cancel", reason="its job was stopped", by=NOBODY, at=time.time())
+            answer = Answer(ticket_id, action="cancel", reason="the job was stopped", by=NOBODY, at=time.time())
             await store.tickets.decide_ticket(answer, "expired")
             below = await store.tickets.get(ticket_id)
             below = None if below is None else await relayed_by(store, below)

@@ -101,7 +101,7 @@ class BackgroundDelegates:
                 raise
             if delegate.outcome is not None and delegate.outcome.ended == "parked" and not told:
                 return None  # it waits for an answer; the next process resumes it
-            outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
+            outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was cancelled before it began")
         except LeaseLost:  # another process runs it, and delivers its end
             return None
         except ToolcribError as error:
@@ -145,7 +145,7 @@ class BackgroundDelegates:
         from agent.events import DelegateEnded
 
         said = outcome.clipped(session_id, searches=SEARCH in self._session.names)
-        answer = "\n".join(part for part in (said, outcome.problem) if part) or "(it said nothing)"
+        answer = "\n".join(part for part in (said, outcome.problem) if part) or "(no answer)"
         options = {"delegate": session_id, "usage": dict(outcome.usage), "cost": outcome.cost}
         text = self._session.scope.redactor.text(delivered(order.name, session_id, outcome.ended, answer))
         who = order.principal.to_json()
@@ -154,7 +154,7 @@ class BackgroundDelegates:
             await self._store.inbox.put(item)
             await self._store.signals.send(topic_of(self._session.id))
         except StoreFailed as error:
-            _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
+            _log.error("the end of the delegate %s could not be delivered, retrying later: %s", session_id[:12], error)
             return None
         self._told.add(session_id)
         problem, tokens = self._session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
@@ -174,7 +174,7 @@ class BackgroundDelegates:
             try:
                 order = Order.from_text(info.place.get(lineage.ORDER, ""))
             except (ValueError, KeyError, TypeError):
-                _log.error("what the delegate %s was to do can't be read", session_id[:12])
+                _log.error("the task of the delegate %s can't be read", session_id[:12])
                 self._told.add(session_id)
                 continue
             self._send_off(session_id, order)

@@ -78,7 +78,7 @@ def tokens_in(usage: Mapping[str, Any]) -> int:
 
 def _check(left: float, limit: str) -> None:
     if left <= 0:
-        raise Denied(f"the run has used up what {limit} allows; do without a delegate, and answer with what there is")
+        raise Denied(f"the run has reached {limit}; answer with the results so far, without a delegate")
 
 
 def limits_of(order: Order, settings: DelegatesConfig, parent: RunLimits, share: Share) -> RunLimits:

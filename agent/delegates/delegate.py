@@ -53,7 +53,7 @@ class DelegateOutcome:
         """Return the answer for the parent's model, cut to length. ``searches``: that model can read the rest."""
         if len(self.answer) <= MOST_ANSWER:
             return self.answer
-        how = f'; session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1, 2 and so on reads them'
+        how = f'; session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1, 2 ... reads them'
         return f"{self.answer[:MOST_ANSWER]}\n[... {len(self.answer):,} characters in all{how if searches else ''}]"
 
     def data(self, session_id: str, name: str, *, searches: bool) -> dict[str, Json]:
@@ -165,7 +165,7 @@ class Delegate:
             ended = "done"  # by a process that ended before it could report
         turns, usage, cost = await self._used(child, run)
         if late and ended == "interrupted":
-            ended, problem = "time", "it had no more time; what it did stays done"
+            ended, problem = "time", "its time is up; its changes stay"
         return DelegateOutcome(ended, answer, problem, turns, usage, cost, max(child.transcript.count - 1, 0), tickets)
 
     async def _used(self, child: Session, run: RunState | None) -> tuple[int, Mapping[str, int], float | None]:

@@ -53,7 +53,7 @@ class Delegates(SessionDelegates):
 
         session, settings = self.session, self.session.config.delegates
         if self._start.depth >= settings.max_depth:
-            raise Denied(f"delegates may be {settings.max_depth} deep (delegates.max_depth), and this session is; do it yourself")
+            raise Denied(f"delegates may be nested {settings.max_depth} deep (delegates.max_depth); do it yourself")
         order, starter = Order.of(args, ctx.run_identity.principal), self._starts()
         starter.tools_for(order)
         turn = "" if session.run is None else session.run.turn_id
@@ -61,7 +61,7 @@ class Delegates(SessionDelegates):
         if order.background and not self.alone:
             background = self._in_background()
             await background.begin(session_id, order)
-            note = "it works in the background; its answer comes as a message when it has ended"
+            note = "it works in the background; its answer arrives as a message"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
             more = StateUpdate(lambda known: [*(known or ()), *(() if background.is_told(session_id) else (session_id,))])
             return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND, more),))
@@ -81,8 +81,8 @@ class Delegates(SessionDelegates):
                 if outcome.ended != "parked" or waiting is not None:
                     break  # otherwise the tickets were decided before they could be shown
         except asyncio.CancelledError as error:
-            what = "" if delegate.outcome is None else f"; turns that it had: {delegate.outcome.turns}"
-            error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
+            what = "" if delegate.outcome is None else f"; turns: {delegate.outcome.turns}"
+            error.add_note(f"the delegate {order.name} ({session_id[:12]}) was cancelled with it{what}")
             raise
         except (StoreFailed, Denied):
             raise

@@ -141,7 +141,7 @@ def _waiting(delegate: Delegate, allowance: Allowance) -> Iterator[None]:
     """Wait for a slot without using up the delegate's time."""
     allowance.stop()
     try:
-        with delegate.waiting("waits for its place"):
+        with delegate.waiting("waits for a free slot"):
             yield
     finally:
         allowance.go_on()

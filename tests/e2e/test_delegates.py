@@ -83,7 +83,7 @@ def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, plain: Any)
         server.held = {"count": threading.Event(), "wait": threading.Event()}
         person = chats(sit_down, server)
         person.types("go")
-        person.sees(r"(count|ask|wait): waits for its place")  # whoever came last
+        person.sees(r"(count|ask|wait): waits for a free slot")  # whoever came last
         for event in server.held.values():
             event.set()
         person.sees(r"ask: waits for an answer")

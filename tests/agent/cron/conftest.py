@@ -34,7 +34,7 @@ class Clerk(Parrot):
         if said in self.house.calls:
             call = ToolCall(ToolCall.new_id(), "cronjob", self.house.calls.pop(said))
             return ProviderTurn("", (call,), "x")
-        if "when this was to be done" in said and self.house.in_jobs:
+        if "the scheduled time of this task" in said and self.house.in_jobs:
             call = ToolCall(ToolCall.new_id(), "cronjob", dict(self.house.in_jobs))
             self.house.in_jobs.clear()
             return ProviderTurn("", (call,), "x")

@@ -39,7 +39,7 @@ async def test_a_job_is_agreed_to_and_told_in_the_chat_that_it_was_made_in(house
             "at 09:00 every day",
             "Europe/Berlin",
             "this chat",
-            "what would ask is refused",
+            "calls that need approval are denied",
             "asked every time",
         ):
             assert words in prompt
@@ -48,7 +48,7 @@ async def test_a_job_is_agreed_to_and_told_in_the_chat_that_it_was_made_in(house
         await house.due(job)
         await house.until(lambda: any(text.startswith("⏰ say good morning") for text in house.platform.texts()))
         run = await house.run_of(job, "done")
-    [heard] = [text for text in house.asked if "when this was to be done" in text]
+    [heard] = [text for text in house.asked if "the scheduled time of this task" in text]
     assert heard.endswith("say good morning")
     assert f"⏰ say good morning\n\nre {heard}" in house.platform.texts()
     info = await house.store.sessions.get(run.session_id)
@@ -78,7 +78,7 @@ async def test_who_is_not_the_owner_needs_the_owners_yes(house: JobHouse) -> Non
         await house.asks("please", user="bob", **DAILY)
         await house.until(lambda: house.platform.shown and house.platform.shown[-1].out.buttons)
         prompts = [one.out.text for one in house.platform.shown if one.out.buttons]
-        assert all("with the rights of whoever asks for it" in text and "your rights" not in text for text in prompts), prompts
+        assert all("with its creator's rights" in text and "your rights" not in text for text in prompts), prompts
         answer = await house.platform.presses(house.platform.shown[-1], "y", user="bob")
         assert "owner may" in answer
         assert await house.store.cron.jobs() == []
@@ -87,7 +87,7 @@ async def test_who_is_not_the_owner_needs_the_owners_yes(house: JobHouse) -> Non
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ({"schedule": "whenever"}, "has no known form. Use one of these: in 20 minutes"),
+        ({"schedule": "whenever"}, "is not a known form. Use one of these: in 20 minutes"),
         ({"schedule": "every day at 9", "zone": "Mars/Base"}, "no time zone 'Mars/Base'"),
         ({"schedule": "every second"}, "(cron.shortest_interval)"),
         ({"schedule": "2020-01-01 10:00"}, "that time is over"),
@@ -114,8 +114,8 @@ async def test_it_is_refused_where_there_are_too_many_and_for_chats_of_others(ho
         await house.platform.says("hello", user="bob")
         await agreed(house)
         wrongs: list[tuple[dict[str, Any], str]] = [
-            ({}, "there are 1 jobs already"),
-            ({"to": "fake:other"}, "is no chat of yours"),
+            ({}, "the limit of 1 jobs is reached"),
+            ({"to": "fake:other"}, "is not your chat"),
         ]
         for many, (wrong, words) in enumerate(wrongs, 2):
             shown = len(house.platform.shown)
@@ -159,11 +159,11 @@ async def test_what_a_person_paused_at_a_terminal_no_model_resumes(house: JobHou
         operator = JobBook(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
         await operator.pause(job.id, Maker())
         await house.asks("go on", action="resume", job=job.id)
-        assert "a person paused the job" in str((await house.came_to(2))[-1].message)
+        assert "a user paused the job" in str((await house.came_to(2))[-1].message)
         assert (await house.job()).state == "paused"
         await house.asks("hold it", action="pause", job=job.id)
         await house.asks("go on now", action="resume", job=job.id)
-        assert "a person paused the job" in str((await house.came_to(4))[-1].message)
+        assert "a user paused the job" in str((await house.came_to(4))[-1].message)
         assert (await house.job()).state == "paused"
         assert (await operator.resume(job.id, Maker())).state == "active"
 
@@ -206,7 +206,7 @@ async def test_rights_that_shrank_meanwhile_count(house: JobHouse) -> None:
         told = len(house.platform.texts())
         await house.due(job)
         run = await house.run_of(job, "refused")
-        assert run.note == "its creator may not speak on fake any more"
+        assert run.note == "its creator has no access on fake any more"
         await asyncio.sleep(0.1)
         assert len(house.platform.texts()) == told
         assert len(house.tools) == 3, "no session was opened"
@@ -258,7 +258,7 @@ async def test_what_would_ask_waits_where_it_is_parked_and_is_asked_in_the_chat(
         assert question.out.text.startswith(f'⏰ asked by the job "rm -rf build" ({job.id}), due {due}:\n')
         await house.due(job)  # the next time comes while it waits
         skipped = await house.run_of(job, "skipped")
-        assert skipped.note == "the run before was still under way"
+        assert skipped.note == "the previous run was still in progress"
     async with house.gateway() as gateway:  # asked again by nobody, answered to another process
         line_of(gateway)
         assert sum(1 for one in house.platform.shown[shown:] if one.out.buttons) == 1
@@ -283,7 +283,7 @@ async def test_a_parked_run_of_somebody_who_may_speak_no_more_ends(house: JobHou
         line_of(gateway)
         await house.platform.presses(question, "y", user="zoe")
         run = await house.run_of(job, "failed")
-    assert "may not speak" in run.note
+    assert "has no access" in run.note
     assert await house.store.tickets.pending() == []
     assert await house.store.runs.current(run.session_id) is None
 
@@ -317,7 +317,7 @@ async def test_a_rule_set_that_is_gone_lets_nothing_run(house: JobHouse) -> None
         await gateway.reconfigure()
         await house.due(job)
         run = await house.run_of(job, "failed")
-    assert "there is no rule set 'tidy'" in run.note
+    assert "a job uses the rule set 'tidy'" in run.note
 
 
 async def test_a_job_makes_no_jobs(house: JobHouse) -> None:
@@ -393,7 +393,7 @@ async def test_a_room_has_jobs_of_its_own(house: JobHouse) -> None:
         await gateway.reconfigure()
         await house.due(job)
         run = await house.run_of(job, "refused")
-    assert run.note == "its creator may not speak there any more"
+    assert run.note == "its creator has no access there any more"
 
 
 async def test_a_long_answer_takes_few_messages_and_ends_there(house: JobHouse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,7 +406,7 @@ async def test_a_long_answer_takes_few_messages_and_ends_there(house: JobHouse, 
         asked = len(house.platform.shown)
         await house.due(job)
         await house.run_of(job, "done")
-        await house.until(lambda: any("cut here: all of it would be" in text for text in house.platform.texts()))
+        await house.until(lambda: any("cut here; the whole text has" in text for text in house.platform.texts()))
     assert len(house.platform.shown[asked:]) == 2
 
 
@@ -423,6 +423,6 @@ async def test_a_job_uses_what_its_creator_may_use(house: JobHouse) -> None:
         await house.due(job)
         await house.run_of(job, "done")
         await house.due(job)
-        assert "tokens of a day" in (await house.run_of(job, "refused")).note
+        assert "daily quota of 80 tokens" in (await house.run_of(job, "refused")).note
         await house.platform.says("and I?", user="bob")
-        await house.until(lambda: "You have used the 80 tokens of a day." in house.platform.texts())
+        await house.until(lambda: "You have used up the daily quota of 80 tokens." in house.platform.texts())

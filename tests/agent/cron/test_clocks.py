@@ -277,7 +277,7 @@ async def test_a_folder_that_is_gone_is_told(desk: Desk, tmp_path: Path) -> None
         await desk.at(runner, START + 1_200)
         [run] = await desk.runs(job, 1)
     assert run.state == "refused"
-    assert "is not there any more" in run.note
+    assert "does not exist any more" in run.note
 
 
 async def test_many_that_are_due_at_once_begin_a_few_at_a_time_and_wait_for_no_answer(

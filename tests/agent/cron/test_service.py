@@ -37,9 +37,9 @@ async def test_no_way_leads_past_the_most_jobs(book: JobBook) -> None:
     for job in jobs[:9]:
         await book.change(wanted("every 5 minutes", job.id), "every 5 minutes", "", Maker())
     assert (await book.resume(jobs[9].id, Maker())).state == "active"
-    with pytest.raises(Denied, match="10 jobs already"):
+    with pytest.raises(Denied, match="the limit of 10 jobs"):
         await book.change(wanted("every 5 minutes", jobs[10].id), "every 5 minutes", "", Maker())
-    with pytest.raises(Denied, match="10 jobs already"):
+    with pytest.raises(Denied, match="the limit of 10 jobs"):
         await book.resume(jobs[11].id, Maker())
     assert [job.state for job in await book.list()].count("active") == 10
     await book.change(wanted("every 9 minutes", jobs[0].id), "every 9 minutes", "", Maker())

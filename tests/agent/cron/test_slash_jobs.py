@@ -36,10 +36,10 @@ async def test_a_group_that_has_used_its_tokens_ends_its_jobs(house: JobHouse) -
         await house.platform.presses(next(one for one in house.platform.shown if one.out.buttons), "y")
         job = await house.job()
         await house.until(lambda: "re ann: please" in house.platform.texts(room))
-        assert "used the 40 tokens" in await said(house, "list them", user="bob", chat=room, is_addressed=True)
+        assert "quota of 40 tokens" in await said(house, "list them", user="bob", chat=room, is_addressed=True)
         listed = await said(house, "/jobs", user="bob", chat=room)
         assert f"{job.id}: say good morning — every day at 9, next " in listed
-        assert await said(house, f"/jobs remove {job.id}", user="bob", chat=room) == "Removed, and what was under way of it."
+        assert await said(house, f"/jobs remove {job.id}", user="bob", chat=room) == "Removed and stopped."
         assert await house.store.cron.jobs() == []
         assert await said(house, "/jobs", user="bob", chat=room) == "There are no jobs here."
 
@@ -52,8 +52,8 @@ async def test_jobs_of_others_and_what_is_not_understood(house: JobHouse) -> Non
         bobs = Chat("bobs")
         assert await said(house, "/jobs", user="bob", chat=bobs) == "There are no jobs here."
         assert "there is no job" in await said(house, f"/jobs stop {job.id}", user="bob", chat=bobs)
-        assert "/jobs remove ID act on one" in await said(house, "/jobs remove", user="bob", chat=bobs)
-        assert "nothing of the job" in await said(house, f"/jobs stop {job.id}")
+        assert "remove ID" in await said(house, "/jobs remove", user="bob", chat=bobs)
+        assert "is not running" in await said(house, f"/jobs stop {job.id}")
 
 
 async def test_what_a_person_paused_in_a_chat_they_resume_and_no_model_does(house: JobHouse) -> None:
@@ -64,7 +64,7 @@ async def test_what_a_person_paused_in_a_chat_they_resume_and_no_model_does(hous
         assert await said(house, f"/jobs pause {job.id}") == "Paused."
         await house.asks("hold it", action="pause", job=job.id)
         await house.asks("go on", action="resume", job=job.id)
-        assert "a person paused the job" in str((await house.came_to(3))[-1].message)
+        assert "a user paused the job" in str((await house.came_to(3))[-1].message)
         await house.until(lambda: "re go on" in house.platform.texts())
         assert "next " in await said(house, f"/jobs resume {job.id}")
         operator = JobBook(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)

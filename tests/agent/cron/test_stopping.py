@@ -42,7 +42,7 @@ async def test_what_waits_of_a_job_is_taken_back_with_it(house: JobHouse, how: s
         await getattr(operator(house), how)(job.id, Maker())
         assert await house.store.tickets.pending() == []
         run = await house.run_of(job, "failed")
-        assert await house.platform.presses(question, "y") == "This was settled before."
+        assert await house.platform.presses(question, "y") == "This was already decided."
         await house.until(lambda: not question.out.buttons)
         for _ in range(3_000):
             if await house.store.runs.current(run.session_id) is None:
@@ -62,7 +62,7 @@ async def test_what_was_taken_back_while_nobody_ran_jobs_stays_so(house: JobHous
     assert await house.store.tickets.pending() == []
     async with house.gateway() as gateway:
         line_of(gateway)
-        assert await house.platform.presses(question, "y") == "This was settled before."
+        assert await house.platform.presses(question, "y") == "This was already decided."
         run = await house.run_of(job, "failed")
         for _ in range(3_000):
             if await house.store.runs.current(run.session_id) is None:
@@ -85,7 +85,7 @@ async def test_a_run_at_work_goes_on_where_its_job_is_paused_and_ends_by_a_stop(
         await house.until(lambda: any("It was stopped." in text for text in house.platform.texts()))
         manager = gateway._jobs.manager
         await house.until(lambda: manager.at_work_now == 0)
-        with pytest.raises(InvalidArguments, match="nothing of the job"):
+        with pytest.raises(InvalidArguments, match="is not running"):
             await operator(house).stop(job.id, Maker())
     assert "stopped" in [entry.decision for entry in await house.store.audit.entries() if entry.tool == "cronjob"]
 

@@ -27,7 +27,7 @@ def test_shares_of_all_who_work_never_exceed_what_is_left() -> None:
 @pytest.mark.parametrize(("limits", "name"), [(RunLimits(max_tokens=100), "max_tokens"), (RunLimits(max_cost=1.0), "max_cost")])
 def test_a_spent_budget_leaves_nothing(limits: RunLimits, name: str) -> None:
     run = RunState(id="r", session_id="s", limits=limits, usage={"input": 150}, cost=2.0)
-    with pytest.raises(Denied, match=f"used up what run.{name} allows"):
+    with pytest.raises(Denied, match=f"has reached run.{name}"):
         share_of(run, RunLimits(), [], 3)
 
 

@@ -51,7 +51,7 @@ def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
     result = agent.ask("go")
     assert (result.text, result.turns) == ("done", 2)
     assert server.said("count") == [
-        "count the files\n\nWhat the agent that gives you the task knows already:\n\nThere are some in src."
+        "count the files\n\nWhat the agent that gave you the task knows already:\n\nThere are some in src."
     ]
     assert server.talks["count"][0]["messages"][0]["content"].startswith("You are a delegate: another agent gave you one task")
     assert "delegate:" not in server.talks["go"][0]["messages"][0]["content"]
@@ -306,7 +306,7 @@ def test_a_long_answer_is_clipped_and_can_be_read_whole(start: Start) -> None:
     told = json.loads(server.results("go")[0])
     answer, _, how = told["answer"].rpartition("\n")
     assert long.startswith(answer)
-    assert f'session_search with session "{told["delegate"]}", around 1 and page 1, 2 and so on reads them' in how
+    assert f'session_search with session "{told["delegate"]}", around 1 and page 1, 2 ... reads them' in how
     found = agent.session.call("session_search", {"session": told["delegate"], "around": 1, "page": 1}).result
     pages = [found.data["text"]]
     for page in range(2, found.data["pages"] + 1):
@@ -334,7 +334,7 @@ def test_its_time_is_its_own(start: Start) -> None:
     agent.ask("go")
     assert time.monotonic() - begin < 25
     told = json.loads(server.results("go")[0])
-    assert (told["ended"], told["problem"]) == ("time", "it had no more time; what it did stays done")
+    assert (told["ended"], told["problem"]) == ("time", "its time is up; its changes stay")
 
 
 def test_tokens_are_bound_by_what_its_parent_has_left(start: Start) -> None:

@@ -185,7 +185,7 @@ def test_an_answer_to_its_own_ticket_counts_for_both(tmp_path: Path, task_server
                 yes = Answer(own, decision_id="d", payload=YES, by="ann", at=1.0)
                 assert await record_answer(store, yes) == "settled"
                 assert background or await has_work(store, session_id)
-                with pytest.raises(Denied, match="settled before"):
+                with pytest.raises(Denied, match="already decided"):
                     await agent.answer(standing.ticket.id, {"approved": False})
                 assert await record_answer(store, yes) == "repeated"
                 await agent.resume_run()
@@ -213,7 +213,7 @@ def test_an_answer_that_came_before_the_ticket_above_it_is_not_lost(tmp_path: Pa
                 assert not await has_work(store, session_id)
                 await store.tickets.decide_ticket(Answer(standing.ticket.relays, payload=YES, by="ann", at=1.0), "approved")
                 assert await has_work(store, session_id)
-                with pytest.raises(Denied, match="settled before"):
+                with pytest.raises(Denied, match="already decided"):
                     await agent.answer(standing.ticket.id, {"approved": False})
                 resumed = await agent.resume_run()
                 assert resumed is not None
@@ -236,7 +236,7 @@ def test_a_no_to_its_own_ticket_keeps_the_call_from_running(tmp_path: Path, task
                 assert standing is not None
                 no = Answer(standing.ticket.relays, payload={"approved": False, "reason": "not today"}, by="ann", at=1.0)
                 await record_answer(store, no)
-                with pytest.raises(Denied, match="settled before"):
+                with pytest.raises(Denied, match="already decided"):
                     await agent.answer(standing.ticket.id, YES)
                 await agent.resume_run()
                 assert "not today" in server.results("tidy")[0]
