@@ -78,14 +78,14 @@ def draft(facts: ProjectFacts) -> str:
     """Return a draft of AGENTS.md from the facts, with places to fill in."""
     lines = [f"# Working on {facts.name}", "", "## Build and test", ""]
     lines += [f"- {purpose}: `{command}`" for purpose, command in facts.commands]
-    lines += [] if facts.commands else ["- (no build file was found: say here how to build and test)"]
+    lines += [] if facts.commands else ["- (no build file was found: describe here how to build and test)"]
     if facts.folders:
         lines += ["", "## Layout", "", *(f"- `{folder}/`: " for folder in facts.folders)]
     lines += [
         "",
         "## Rules",
         "",
-        "- Run the tests before you say that something is done.",
+        "- Run the tests before you report that something is done.",
         "- Keep changes small, and match the code around them.",
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -108,25 +108,25 @@ def request(path: str, facts: ProjectFacts, *, is_there: bool | None, wishes: st
 _DRAFT = """\
 Draft {path} for this project.
 
-It is read by coding agents at the start of each session. Look before you write: the README, build files, CI configuration, \
-the tests and a few source files. Run nothing that changes the project. Then write the file once, with write_file."""
+Coding agents read it at the start of each session. Before you write, read the README, build files, CI configuration, the \
+tests and a few source files. Run nothing that changes the project. Then write the file once, with write_file."""
 _IMPROVE = """\
 Propose improvements of {path}.
 
-It is read by coding agents at the start of each session. Read it, then check what it says against the project: build files, \
-CI configuration, tests, layout. Change nothing. Answer with one unified diff of that file in a ```diff block, and a \
-sentence on each change; say so if it needs none. I decide whether you apply it."""
+Coding agents read it at the start of each session. Read it, then check it against the project: build files, CI configuration, \
+tests, layout. Change nothing. Answer with one unified diff of that file in a ```diff block, and a sentence on each change. \
+If it needs no change, answer that. I decide whether you apply the diff."""
 _EITHER = """\
 {draft}
 
-But where it is there already, leave it as it is. {improve}"""
+If the file exists already, do not change it. {improve}"""
 _CONTENT = """\
 What belongs in it, in this order, at most 60 lines of Markdown:
 1. The commands to set up, build, run all tests, run one test, lint and format: exact ones that the project has.
 2. The layout: the folders that matter and what each holds, one line each.
-3. Rules that the code follows and that a newcomer would break: style, names, errors, tests, what must not be edited.
-4. Traps: what is slow, needs a service or a key, or is generated.
-Leave out what any engineer knows, praise, and whatever you did not see in the project. No secrets, no paths of this machine."""
+3. Rules that the code follows and that a newcomer would break: style, names, errors, tests, files that must not be edited.
+4. Pitfalls: what is slow, needs a service or a key, or is generated.
+Leave out what any engineer knows, praise, and anything you did not see in the project. No secrets, no paths of this machine."""
 
 
 # -- reading project files ----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _opened(root_handle: int, root: Path, parts: Sequence[str]) -> int:
     try:
         return _open_inside(root_handle, led.relative_to(root).parts)
     except FileNotFoundError:
-        raise OSError("a link to nothing") from None
+        raise OSError("a dangling link") from None
 
 
 def _open_inside(root_handle: int, parts: Sequence[str]) -> int:
@@ -161,7 +161,7 @@ def _read(handle: int, path: str, most: int) -> InstructionFile | None:
 
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode):
-        return InstructionFile(path, "", 0, "not read: no regular file")
+        return InstructionFile(path, "", 0, "not read: not a regular file")
     try:
         data = _bytes(handle, most + 1)
     except OSError as error:
@@ -169,7 +169,7 @@ def _read(handle: int, path: str, most: int) -> InstructionFile | None:
     cut = len(data) > most
     text = decode(data[:most], cut=cut)
     if text is None:
-        return InstructionFile(path, "", 0, "not read: no text")
+        return InstructionFile(path, "", 0, "not read: not a text file")
     lines = text.text.replace("\r\n", "\n")
     if cut and "\n" in lines:
         lines = lines[: lines.rindex("\n") + 1]

@@ -234,14 +234,14 @@ async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindo
     if found is None and asks:
         offers = await ask_servers([ModelServer("", target)], environment(session.config), seconds=_SECONDS)
         found = _named([model for offer in offers for model in offer.models], endpoint.model)
-    return ContextWindow() if found is None else ContextWindow(found, "its server says so")
+    return ContextWindow() if found is None else ContextWindow(found, "reported by its server")
 
 
 async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
     """Return the result of ``window_of``, or the window learned from refusals."""
     known = await window_of(session, asks=asks)
     if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:
-        return ContextWindow(learned, "its server refused more")
+        return ContextWindow(learned, "learned from a refusal of its server")
     return known
 
 

@@ -28,10 +28,10 @@ async def find_ticket(store: Store, prefix: str) -> TicketRecord:
     found = [one for one in await store.tickets.pending() if prefix and one.ticket.id.startswith(prefix)]
     if len(found) > 1:
         names = ", ".join(one.ticket.id[:12] for one in found)
-        raise Denied(f"{len(found)} tickets begin with {prefix!r} ({names}); give more of the id")
+        raise Denied(f"{len(found)} tickets begin with {prefix!r} ({names}); use a longer id")
     record = found[0] if found else await store.tickets.get(prefix)
     if record is None:
-        raise NotFound(f"no ticket begins with {prefix!r}; `toolcrib approvals pending` lists those that wait")
+        raise NotFound(f"no ticket begins with {prefix!r}. List the pending ones: toolcrib approvals pending")
     return record
 
 
@@ -129,7 +129,7 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
     record = await store.tickets.get(ticket_id)
     asked = None if record is None else await asked_of(store, record)
     if asked is None or not approver.user or asked.key != approver.key:
-        raise Denied(f"the ticket {ticket_id[:12]} was put to somebody else")
+        raise Denied(f"the ticket {ticket_id[:12]} belongs to another user")
 
 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:

@@ -93,7 +93,7 @@ async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward
             following = await fall_back(provider, error)
             if following is None:
                 raise
-            emit(Retrying(1, 0.0, f"{error}; {following} goes on"))
+            emit(Retrying(1, 0.0, f"{error}; {following} continues"))
 
 
 def new_stream() -> str:

@@ -121,7 +121,7 @@ async def compress(
             begins()
             written = await _summary(session, summariser, middle, before, window, words, wish)
             if _won(session, talk, record | written.fields, talked) * share < least:
-                raise NotSummarised("the model's summary is as long as what it was to replace")
+                raise NotSummarised("the model's summary is no shorter than the messages")
         except NotSummarised as error:
             if why != "refused":  # otherwise the session could not continue
                 raise

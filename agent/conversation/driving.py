@@ -51,7 +51,7 @@ class Driver:
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Work until this message is answered, or until its run or an earlier one waits for an answer. Return the outcome."""
         if item is None:
-            raise ToolcribError("a message with this key was said before; its run answers it")
+            raise ToolcribError("a message with this key was sent before; its run answers it")
         self._awaited.add(item.id)
         try:
             return await self._answer(item, emit)
@@ -146,7 +146,7 @@ class Driver:
     def _check_lease(self) -> None:
         """Raise LeaseLost if another process took the session: that process answers the waiting messages."""
         if self._session.holding.is_lost:
-            raise LeaseLost("another process has taken the session over")
+            raise LeaseLost("another process has taken over the session")
 
     def heed(self, item: InboxItem) -> None:
         """End the run that is under way if this message may end it; see Session.heed."""

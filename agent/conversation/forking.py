@@ -52,7 +52,9 @@ async def fork(
     records, unanswered = _ended(whole)
     if not records:
         before = "" if at is None else f" up to message {at}"
-        raise ToolcribError(f"nothing was said and answered yet{before} that a new session could take over; /new begins one")
+        raise ToolcribError(
+            f"no message has been answered yet{before}, so there is nothing to fork; /new starts an empty session"
+        )
     taken = _counted(records, count) if count is not None else records if at is not None else _fitting(records, window)
     session_id = secrets.token_hex(16)
     runs = {IMPORTED: info.place[IMPORTED]} if never_ran(info.place) else info.place
@@ -73,7 +75,7 @@ def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Map
     if at is None:
         return records
     if at >= len(records):
-        raise ToolcribError(f"there is no message {at}: they are numbered 0 to {len(records) - 1}, as `sessions show` has them")
+        raise ToolcribError(f"there is no message {at}; `sessions show` lists messages 0 to {len(records) - 1}")
     answered = bool(records[at].get("calls")) and records[at + 1 : at + 2] and records[at + 1]["role"] == "results"
     return records[: at + (2 if answered else 1)]
 

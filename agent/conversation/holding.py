@@ -114,7 +114,7 @@ class Holding:
             await self._store.leases.release(lease)
         except StoreFailed as error:  # it lapses by itself, or is released before the next one is taken
             self._left = lease
-            _log.info("the lease of session %s could not be given back: %s", self._name[:12], error)
+            _log.info("the lease of session %s could not be released: %s", self._name[:12], error)
 
     async def _renew(self) -> None:
         while True:
@@ -122,7 +122,7 @@ class Holding:
             lease = self._fence.lease
             try:
                 if lease is not None and not await self._store.leases.renew(lease):
-                    _log.error("another process took the session %s over; what runs here is ended", self._name[:12])
+                    _log.error("another process took over session %s; work on it here is cancelled", self._name[:12])
                     self.is_lost = True
                     self._lost()
                     return

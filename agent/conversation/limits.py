@@ -77,7 +77,7 @@ class RunLimits:
         """Return the configured limits; arguments take precedence. Raises ConfigError for a cap on cost without prices."""
         retry, prices = config.retry, Prices.of(config.model.prices)
         if config.run.max_cost is not None and prices is None:
-            raise ConfigError("run.max_cost can't be kept without model.prices: set model.prices.input and model.prices.output")
+            raise ConfigError("run.max_cost needs prices: set model.prices.input and model.prices.output")
         return cls(
             max_turns=config.max_turns if max_turns is None else max_turns,
             on_max_turns=config.run.on_max_turns,

@@ -17,7 +17,7 @@ async def find_session(store: Store, prefix: str) -> SessionInfo:
     """Return the stored session whose id starts with ``prefix``. Raises ToolcribError for none, or several."""
     found = await store.sessions.get(prefix)
     if found is None:
-        raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
+        raise ToolcribError(f"no session starts with {prefix!r}. List sessions: toolcrib sessions")
     return found
 
 
@@ -38,8 +38,8 @@ def location_for(
         backend, chosen = backends.get(name), bool(name)
         if old is not None and not name and not imported and backend.kind != LOCAL:
             raise ToolcribError(
-                f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
-                "it ran: name the backend that it shall continue in (--backend NAME)"
+                f"the session {old.id[:12]} is older than the record of backends, and may have run elsewhere than in "
+                f"{backend.name}. Name its backend: --backend NAME"
             )
     else:
         backend, chosen = backends.again(old.place, old.id), "chosen" in old.place

@@ -160,7 +160,7 @@ class SessionManager:
     ) -> bool:
         """Do what ``say`` does, for a session id. Return False for a repeated message."""
         if self._closing:
-            raise ToolcribError("this process is about to end, and takes no more messages: say it again to the next")
+            raise ToolcribError("this process is stopping and accepts no more messages; send it again after the restart")
         session = await self.opened(session_id)
         item = await session.say(text, images, mode=mode, key=message_key, principal=principal or Principal(self._platform))
         if item is not None:
@@ -263,7 +263,7 @@ class SessionManager:
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions continue
             self._again.discard(session_id)  # otherwise it would fail at once again
             self._failed.add(session_id)  # nor do late signals of earlier messages wake it
-            _log.error("session %s could not go on: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
+            _log.error("session %s could not continue: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             self._tell(self._done, session_id, error)
             if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):
                 asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake, session_id)
@@ -322,13 +322,13 @@ class SessionManager:
             await asyncio.sleep(_HOST_SECONDS / 3)
             try:
                 if self._host is not None and not await self._store.leases.renew(self._host):
-                    _log.error("this process was taken for dead; parked runs are continued by whoever answers them")
+                    _log.error("another process took over as host; it continues parked runs")
                     return
                 await self._give_back_idle()
             except StoreFailed as error:
                 _log.warning("the host lease could not be renewed: %s", error)
             except Exception:  # noqa: BLE001 - without this task the host's lease would lapse
-                _log.exception("idle sessions could not give back what they hold")
+                _log.exception("idle sessions could not release their resources")
 
     async def _look_again(self) -> None:
         """Check parked runs regularly, because signals may be lost and tickets expire; send reminders that are due."""
@@ -337,10 +337,10 @@ class SessionManager:
                 await self._adopt()
                 pause = await self._look()
             except StoreFailed as error:
-                _log.warning("parked runs could not be looked at: %s", error)
+                _log.warning("parked runs could not be checked: %s", error)
                 pause = min(_RETRY_SECONDS, self._look_seconds)
             except Exception:  # noqa: BLE001 - without this task parked runs would never be looked at again
-                _log.exception("parked runs could not be looked at")
+                _log.exception("parked runs could not be checked")
                 pause = self._look_seconds
             await asyncio.sleep(pause)
 

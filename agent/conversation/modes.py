@@ -43,7 +43,7 @@ class SessionMode:
         if self._leader is not None:
             return await self._leader.switch(name)
         if name not in MODES:
-            raise InvalidArguments(f"there is no mode {name!r}; the modes are {', '.join(MODES)}")
+            raise InvalidArguments(f"unknown mode {name!r}; choose {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
         self._is_unkept = True
         if is_stricter(mode, self.now):  # a stricter mode applies even if it can't be stored
@@ -87,7 +87,7 @@ def first_mode(configured: str, place: Mapping[str, str], wanted: str = "") -> M
     Raises InvalidArguments for an unknown wanted mode.
     """
     if wanted and wanted not in MODES:
-        raise InvalidArguments(f"there is no mode {wanted!r}; the modes are {', '.join(MODES)}")
+        raise InvalidArguments(f"unknown mode {wanted!r}; choose {', '.join(MODES)}")
     return mode_of(wanted or place.get(KEY) or configured)
 
 

@@ -50,10 +50,10 @@ async def _refuse(session: Session, command: str) -> None:
     scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
     explained = await explain(session.dispatcher, scope, command)
     if explained.weighed is None:
-        raise Denied(f"it could not be judged: {explained.refused}")
+        raise Denied(f"the command could not be judged: {explained.refused}")
     rule = explained.weighed.rule
     if rule is not None and rule.decision == "deny":
-        raise Denied(f"an operator's rule denies it{f': {rule.why}' if rule.why else ''}")
+        raise Denied(f"a rule of the operator denies it{f': {rule.why}' if rule.why else ''}")
     blocked = [f"{one.why} ({one.key})" for one in explained.findings if one.level == "block"]
     if blocked:
-        raise Denied(f"it {'; '.join(dict.fromkeys(blocked))}: refused here whoever types it; use a shell of your own for it")
+        raise Denied(f"it {'; '.join(dict.fromkeys(blocked))}: toolcrib never runs such a command; use your own shell")

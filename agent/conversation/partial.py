@@ -27,7 +27,7 @@ _CHARS_A_SECOND = 100_000
 """Limit for long replies: each write contains all the text so far."""
 INTERRUPTED = "interrupted by the user"
 UNREACHABLE = "the connection to the model ended here"
-KILLED = "broken off here, before it was whole"
+KILLED = "interrupted here, before it was complete"
 _log = logging.getLogger(__name__)
 
 
@@ -128,4 +128,4 @@ class PartialReply:
         try:
             self.state = await self._session.keep(self.state.next(said=text))
         except ToolcribError as error:  # the next step is stored, too, and reports a failure
-            _log.debug("session %s: a reply was not stored while it came: %s", self._session.id[:12], error)
+            _log.debug("session %s: a partial reply was not stored: %s", self._session.id[:12], error)

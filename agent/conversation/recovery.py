@@ -72,7 +72,7 @@ class Left:
         try:
             await restore_shell(session.scope, state.shell)
         except EnvironmentFailed as error:  # then a ticket's binding differs, and the user is asked again
-            _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
+            _log.warning("session %s continues in another folder: %s", session.id[:12], error)
 
     async def break_off(self, state: RunState) -> None:
         """End a run of a dead process: record its partial reply, or what is known of its calls."""

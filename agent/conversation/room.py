@@ -92,7 +92,7 @@ class ContextRoom:
         """
         if not self._may():
             raise error
-        why = "it was compressed already"
+        why = "it is compressed already"
         if self._refused < _REFUSALS:
             self._refused += 1
             try:
@@ -107,7 +107,7 @@ class ContextRoom:
                     return await self._keep(state, made, "refused")
                 if self._session.scope.cancelled:
                     return state
-                why = "nothing in it can be left out"
+                why = "nothing in it can be removed"
         words = f"{error}; the context can't be compressed further: {why}"
         raise ContextTooLong(words, status=error.status, body=error.body) from error
 
@@ -183,12 +183,12 @@ async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda
             await session.refresh()
             run = await session.store.runs.current(session.id)
             if run is not None and run.status == "parked":
-                raise ToolcribError("a run of this session waits for an answer; answer it, then compress")
+                raise ToolcribError("a run of this session waits for an answer; answer it first")
             if run is not None or await session.transcript.unanswered() is not None:
-                raise ToolcribError("the last run was broken off; say something, so that it is settled, then compress")
+                raise ToolcribError("the last run was interrupted; send a message first")
             await session.provider()
             if session.link.is_given or not session.via:
-                raise ToolcribError("no model is connected, so there is nothing that could fill, and nobody to summarise it")
+                raise ToolcribError("no model is connected that could write a summary")
             used = await measure(session, asks=True)
             made = await interruptible(
                 session.scope, compress(session, used, "asked", wish=wish, begins=lambda: emit(ContextCompressing("asked")))

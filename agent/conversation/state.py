@@ -181,7 +181,7 @@ class RunState:
         if version != VERSION:
             raise ToolcribError(
                 f"the run {record.id} was stored by another version of toolcrib (form {version!r}, this one knows {VERSION});"
-                " upgrade toolcrib, or begin a new session"
+                " upgrade toolcrib, or start a new session"
             )
         try:
             return cls(
@@ -200,7 +200,7 @@ class RunState:
                 }
             )
         except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
-            raise ToolcribError(f"the stored run {record.id} can't be understood ({type(error).__name__}: {error})") from error
+            raise ToolcribError(f"the stored run {record.id} can't be read ({type(error).__name__}: {error})") from error
 
 
 @dataclass(frozen=True, slots=True)

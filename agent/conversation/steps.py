@@ -204,7 +204,7 @@ class Steps:
             data = AnswerCheck(state.schema).read(text)
         except ValueError as error:
             if state.mends:
-                unfit = AnswerUnfit(f"the answer does not fit the schema, asked for twice: {error}", text)
+                unfit = AnswerUnfit(f"the answer does not match the schema, even after a retry: {error}", text)
                 return await self._keep(state.failed_with(unfit), [record])
             again = AGAIN.format(why=error)
             records = [record, user_record(again, source=OURS)]
@@ -222,7 +222,7 @@ class Steps:
         if prices is None:
             return state, None
         if limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
-            words = "the server does not count its tokens, so max_cost can't be kept; set it to null, or use another"
+            words = "the server does not count tokens, so max_cost can't be enforced; set max_cost to null, or use another server"
             return state, CostCapReached(words)
         return replace(state, cost=state.cost + prices.cost(turn.usage)), None
 
@@ -345,7 +345,7 @@ def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state
     unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0
     fault: RunError | None = None
     if unreadable > limits.repairs:
-        fault = NoProgress(f"the model's calls could not be read {unreadable} turns in a row: {calls[-1].fault}")
+        fault = NoProgress(f"the model's calls were unreadable {unreadable} turns in a row: {calls[-1].fault}")
     failed, counted = state.failed, ""
     for one in executed:
         key = _key(one) if one.result.is_error else ""

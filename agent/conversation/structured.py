@@ -11,8 +11,10 @@ from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.regex import Regex
 from tools.arguments import check_schema, make_validator
 
-_ASK = "\n\nYour final answer is one JSON value, without any words around it, that fits this JSON Schema:\n"
-AGAIN = "That answer does not fit: {why}. Give the whole answer again, as one JSON value that fits the schema and nothing else."
+_ASK = "\n\nYour final answer must be one JSON value, without any other text, that matches this JSON Schema:\n"
+AGAIN = (
+    "That answer does not match: {why}. Give the whole answer again, as one JSON value that matches the schema and nothing else."
+)
 _FENCED = Regex(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
 _SHOWN = 3
 
@@ -26,7 +28,7 @@ class AnswerCheck:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         fault = check_schema(schema)
         if fault is not None:
-            raise ConfigError(f"the schema of the answer is no JSON Schema: {fault[0].replace('.parameters', '')}: {fault[1]}")
+            raise ConfigError(f"the schema of the answer is not a JSON Schema: {fault[0].replace('.parameters', '')}: {fault[1]}")
         self.schema = dict(schema)
         self._validator = make_validator(self.schema)
 
@@ -41,7 +43,7 @@ class AnswerCheck:
         try:
             value = json.loads(fenced[0] if len(fenced) == 1 else text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON ({error})") from None
+            raise ValueError(f"it is not JSON ({error})") from None
         faults = []
         for fault in self._validator.iter_errors(value):
             faults.append(f"at {'/'.join(map(str, fault.instance_path)) or 'the top'}: {fault.message[:300]}")
@@ -53,4 +55,4 @@ class AnswerCheck:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

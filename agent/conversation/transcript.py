@@ -157,9 +157,7 @@ class Transcript:
         """Return True if another process wrote records, and count them. Raises ToolcribError if the session was deleted."""
         info = await self.info()
         if info is None and self.count:
-            raise ToolcribError(
-                f"the session {self.session_id[:12]} was deleted meanwhile, and can't be continued; begin another"
-            )
+            raise ToolcribError(f"the session {self.session_id[:12]} was deleted and can't continue; start another")
         count = 0 if info is None else info.messages
         known, self.count = self.count, count
         if known != count:
@@ -304,25 +302,23 @@ class Transcript:
         if known is not None and not known.status.is_terminal:
             known = await self.give_up(known)
         if known is None or known.result is None:
-            text = encode(
-                {"error": f"Error executing {call['name']}: interrupted before it ran; ask for it again if it is needed"}
-            )
+            text = encode({"error": f"Error executing {call['name']}: interrupted before it ran; call it again if needed"})
             return {"call_id": call["id"], "name": call["name"], "text": text, "is_error": True}
         return result_of(ExecutedCall(known.call, known.result, known.status))
 
     async def give_up(self, known: CallRecord) -> CallRecord | None:
         """End a call that will not continue: it waits for an answer, or its end was not recorded. Its tickets expire."""
         store, call = self._store, known.call
-        why = "it was broken off before it could run"
+        why = "it was interrupted before it could run"
         if known.status is ToolCallStatus.SUSPENDED:
-            why = "nobody had agreed to it when the conversation went on"
+            why = "it was not approved before the conversation continued"
         for ticket in await store.tickets.of_call(self.session_id, call.id):
             answer = Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time())
             await store.tickets.decide_ticket(answer, "expired")
         if known.status is ToolCallStatus.NEW:
             await store.ledger.move(self.session_id, call.id, ToolCallStatus.RUNNING)
-        not_run = f"not run: {why}; ask for it again if it is needed"
-        words = "interrupted; it may have run, or still run" if known.handler_started else not_run
+        not_run = f"not run: {why}; call it again if needed"
+        words = "interrupted; it may have run, or may still be running" if known.handler_started else not_run
         result = failed(call.name, Cancelled(words), inside=known.handler_started)
         await store.ledger.finish(self.session_id, call.id, ToolCallStatus.CANCELLED, result)
         return await store.ledger.get(self.session_id, call.id)

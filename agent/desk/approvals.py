@@ -115,13 +115,13 @@ class ApprovalDesk:
         """
         found = [one for one in await self.waiting() if prefix and one.record.ticket.id.startswith(prefix)]
         if not found and prefix and (settled := await self._store.tickets.get(prefix)) is not None:
-            raise Denied(f"the question {prefix[:8]} was settled before ({settled.state})")
+            raise Denied(f"the request {prefix[:8]} was already decided ({settled.state})")
         if not found:
-            raise NotFound(f"no question begins with {prefix!r}; `toolcrib approvals pending` lists them")
+            raise NotFound(f"no request begins with {prefix!r}. List the pending ones: toolcrib approvals pending")
         if len(found) > 1:
             names = ", ".join(one.record.ticket.id[:8] for one in found)
-            raise ToolcribError(f"{len(found)} questions begin with {prefix!r} ({names}); give more of the id")
-        payload = {"approved": False, "reason": reason or "refused by a person, from outside of the session"}
+            raise ToolcribError(f"{len(found)} requests begin with {prefix!r} ({names}); use a longer id")
+        payload = {"approved": False, "reason": reason or "denied by a user outside the session"}
         await self.decide(found[0], payload, who=who, by=by)
         return found[0]
 
@@ -156,7 +156,7 @@ class ApprovalDesk:
             raise Denied(f"{who.key} may not decide this; {', '.join(self.rights.roles_of(request))} may")
         approves = isinstance(payload, Mapping) and bool(payload.get("approved")) and not request.is_question
         if approves and not who.is_local and payload.get("scope", "once") not in request.scopes:
-            raise Denied(f"this scope is not offered here; there is: {', '.join(request.scopes)}")
+            raise Denied(f"this scope is not available here; choose from: {', '.join(request.scopes)}")
 
 
 def scopes_of(record: TicketRecord) -> list[str]:

@@ -41,7 +41,7 @@ ALIASES = {"/clear": "/new", "/reset": "/new", "/compact": "/compress", "/h": "/
 """Names that users know from other programs -> the command that does the same here."""
 SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/help": SlashCommand("this", surfaces=SURFACES, at_once=True),
-    "/keys": SlashCommand("all keys of the chat, and what they do", at_once=True, alone=True),
+    "/keys": SlashCommand("all keys of the chat and their effects", at_once=True, alone=True),
     "/theme": SlashCommand(
         "/theme NAME switches the colours: dark, light, colorblind, none; /theme alone shows a sample", at_once=True
     ),
@@ -64,14 +64,14 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         at_once=True,
         alone=True,
     ),
-    "/new": SlashCommand("begin a new session", surfaces=SURFACES, in_chat="begin a new session", alone=True),
+    "/new": SlashCommand("start a new session", surfaces=SURFACES, in_chat="start a new session", alone=True),
     "/fork": SlashCommand(
-        "/fork [N] begins a session with your last N messages and their answers; without N, as many as fit well"
+        "/fork [N] starts a session with your last N messages and their answers; without N, as many as fit well"
     ),
     "/compress": SlashCommand(
-        "summarise the middle of this session now, nothing is lost; /compress WISH says what the summary should keep"
+        "summarise the middle of this session now, nothing is lost; /compress WISH names what the summary should keep"
     ),
-    "/context": SlashCommand("what fills the model's context, and how much it can read", at_once=True, alone=True),
+    "/context": SlashCommand("the use of the model's context, by part, and its size", at_once=True, alone=True),
     "/title": SlashCommand(
         "/title TEXT names this session; /title alone shows its title and tags",
         surfaces=SURFACES,
@@ -87,9 +87,9 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
         at_once=True,
     ),
     "/delegates": SlashCommand("the delegates that work in the background; /delegates stop ID ends one", at_once=True),
-    "/env": SlashCommand("where commands run, and in which folder", at_once=True, alone=True),
+    "/env": SlashCommand("the backend and folder that commands run in", at_once=True, alone=True),
     "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session to a file; --force replaces an existing file"),
-    "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters"),
+    "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES adds requirements"),
     "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
     "/stop": SlashCommand("end the current run", surfaces=_CHAT),
     "/busy": SlashCommand(

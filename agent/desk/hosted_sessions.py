@@ -160,7 +160,7 @@ class HostedSessions(SessionManager):
             await self._take_back(session_id)
             self._ending -= {session_id}
         except Exception as error:  # noqa: BLE001 - it is retried, and the new session continues
-            _log.log(level, "the session %s could not be ended yet; this is retried: %s", session_id[:12], error)
+            _log.log(level, "the session %s could not be ended, retrying: %s", session_id[:12], error)
         finally:
             self._at_their_end -= {session_id}
 
@@ -170,7 +170,7 @@ class HostedSessions(SessionManager):
         The approval requests come first: withdrawing them needs no open session, and a missing backend may prevent opening it.
         """
         for record in await self._store.tickets.pending(session_id):
-            answer = Answer(record.ticket.id, action="cancel", reason="its session was left", by=NOBODY, at=time.time())
+            answer = Answer(record.ticket.id, action="cancel", reason="the chat has another session", by=NOBODY, at=time.time())
             await self._store.tickets.decide_ticket(answer, "expired")
         await self._drop(session_id)
         await self._store.signals.send(topic_of(session_id))

@@ -276,7 +276,7 @@ async def _stored(here: Workspace, wanted: SessionRequest) -> SessionInfo | None
     found = await _latest(here, wanted, cwd)
     if found is None:
         raise NothingToContinue(
-            f"there is no session of this folder ({cwd}) or of its project above to continue; `toolcrib sessions` lists all"
+            f"there is no session of this folder ({cwd}) or its project to continue. List sessions: toolcrib sessions"
         )
     return found
 
@@ -291,7 +291,7 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
     if above == info.id:
         return info
     raise ToolcribError(
-        f"the session {info.id[:12]} belongs to a delegate at work for {above[:12]}, so resume that one to continue both:"
+        f"the session {info.id[:12]} belongs to a running delegate of {above[:12]}. Resume that session to continue both:"
         f" toolcrib run --resume {above[:12]}"
     )
 

@@ -49,7 +49,7 @@ class WindowServer(ChatServer):
             words = f"This model's maximum context length is {self.window} tokens; your messages resulted in {tokens} tokens."
             return self.body({"error": {"message": words, "code": "context_length_exceeded"}}, 400)
         messages = sent["messages"]
-        if str(messages[0]["content"]).startswith("You write the summary"):
+        if str(messages[0]["content"]).startswith("Write the summary"):
             self.summaries.append(messages[1]["content"])
             return self._reply(self._summarise(messages[1]["content"]), tokens)
         self.requests.append(sent)

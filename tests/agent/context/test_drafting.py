@@ -79,7 +79,7 @@ def test_a_model_is_asked_to_write_or_to_propose(tmp_path: Path) -> None:
     assert "write the file once, with write_file" in write
     assert propose.startswith("Propose improvements of AGENTS.md.")
     assert "Change nothing." in propose
-    assert "where it is there already, leave it as it is" in either
+    assert "If the file exists already, do not change it" in either
     for text in (write, propose, either):
         assert "- Test: go test ./..." in text
         assert text.endswith("Besides: the CI")

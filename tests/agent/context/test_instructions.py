@@ -80,7 +80,7 @@ def test_links_lead_to_markdown_of_the_project_only(project: Path, tmp_path: Pat
     (project / ".env").write_text("KEY=sesame")
     for led, why in (
         (secret, "a link out of the project"), (project / ".env", "a link to another kind of file"),
-        (Path("../secret.md"), "a link out of the project"), (Path("none.md"), "a link to nothing"), (Path("AGENTS.md"), ""),
+        (Path("../secret.md"), "a link out of the project"), (Path("none.md"), "a dangling link"), (Path("AGENTS.md"), ""),
     ):  # fmt: skip
         (project / "AGENTS.md").unlink(missing_ok=True)
         (project / "AGENTS.md").symlink_to(led)
@@ -105,10 +105,10 @@ def test_a_folder_that_leads_out_is_not_followed(project: Path, tmp_path: Path) 
 def test_what_is_no_regular_text_is_not_read(project: Path) -> None:
     file = project / "AGENTS.md"
     os.mkfifo(file)
-    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no regular file)"
+    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: not a regular file)"
     file.unlink()
     file.write_bytes(b"\0\1\2")
-    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: no text)"
+    assert describe_files(read_instructions(project, project)) == "1 instruction file: AGENTS.md (not read: not a text file)"
     file.unlink()
     file.mkdir()
     assert "AGENTS.md (not read: " in describe_files(read_instructions(project, project))

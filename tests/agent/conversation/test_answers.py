@@ -24,7 +24,7 @@ async def test_a_ticket_is_found_by_the_beginning_of_its_id() -> None:
     for id_ in ("abc111", "abc222", "def333"):
         await ticket(store, id_)
     assert (await find_ticket(store, "de")).ticket.id == "def333"
-    with pytest.raises(Denied, match=r"2 tickets begin with 'abc' \(abc111, abc222\); give more of the id"):
+    with pytest.raises(Denied, match=r"2 tickets begin with 'abc' \(abc111, abc222\); use a longer id"):
         await find_ticket(store, "abc")
     for unknown in ("x", ""):
         with pytest.raises(NotFound, match="approvals pending"):
@@ -46,7 +46,7 @@ async def test_only_whom_a_ticket_was_put_to_may_answer_it() -> None:
     record = await ticket(store, "abc111")
     assert await asked_of(store, record) == ANN
     for other in (BOB, Principal("mail", "ann")):
-        with pytest.raises(Denied, match="abc111 was put to somebody else"):
+        with pytest.raises(Denied, match="abc111 belongs to another user"):
             await record_answer(store, Answer("abc111", payload=YES), other)
     assert await record_answer(store, Answer("abc111", payload=YES), ANN) == "settled"
 
@@ -60,7 +60,7 @@ async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
     own = await ticket(store, "own", "below")
     above = SuspendTicket("ask", "may it?", id="above", call=ToolCall("c2", "t", {}), parameters={"relays": own.ticket.id})
     await store.tickets.put(TicketRecord(above, "room"))
-    with pytest.raises(Denied, match="put to somebody else"):
+    with pytest.raises(Denied, match="belongs to another user"):
         await record_answer(store, Answer("above", payload=YES), ANN)
     assert await record_answer(store, Answer("above", payload=YES), BOB) == "settled"
     settled = await store.tickets.get("own")
@@ -114,7 +114,7 @@ async def test_nobody_but_the_local_person_may_answer_for_an_unknown_session() -
     record = await ticket(store, "abc111", "nosuch")
     assert await asked_of(store, record) is None
     for unknown in ("abc111", "nosuch"):
-        with pytest.raises(Denied, match="put to somebody else"):
+        with pytest.raises(Denied, match="belongs to another user"):
             await record_answer(store, Answer(unknown, payload=YES), ANN)
 
 

@@ -138,7 +138,7 @@ class Stubborn(WindowServer):
     times = 0
 
     def _posted(self, path: str, headers: dict[str, str], sent: Any) -> Any:
-        if self.times and not str(sent["messages"][0]["content"]).startswith("You write the summary"):
+        if self.times and not str(sent["messages"][0]["content"]).startswith("Write the summary"):
             self.times -= 1
             return self.body({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400)
         return super()._posted(path, headers, sent)
@@ -366,7 +366,7 @@ async def test_a_run_that_was_broken_off_is_settled_first(project: Path) -> None
             await talk(session, 6)
             left = RunState(id=f"{session.id}-99", session_id=session.id, limits=session.limits, first=session.transcript.count)
             await session.keep(left, [{"role": "user", "text": "and then"}])
-            with pytest.raises(ToolcribError, match="the last run was broken off; say something"):
+            with pytest.raises(ToolcribError, match="the last run was interrupted; send a message"):
                 await compress_now(session)
             await session.ask("go on")
             assert await compress_now(session) is not None

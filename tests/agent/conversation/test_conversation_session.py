@@ -58,7 +58,7 @@ def test_it_goes_on_in_the_folder_where_it_was(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(crib: Crib) -> None:
-    with pytest.raises(ToolcribError, match="no session begins with 'zzz'"):
+    with pytest.raises(ToolcribError, match="no session starts with 'zzz'"):
         crib.open_session(resume="zzz")
     with pytest.raises(ToolcribError, match="there is no session of this folder"):
         crib.open_session(latest=True)

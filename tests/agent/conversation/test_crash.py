@@ -224,7 +224,7 @@ def test_killed_while_somebody_was_asked(asking: tuple[subprocess.Popen[str], Pa
     messages = resumed(project)
     assert messages is not None
     results = [message["content"] for message in messages if message["role"] == "tool"]
-    assert ["not run: nobody had agreed to it" in result for result in results] == [True, False]
+    assert ["not run: it was not approved" in result for result in results] == [True, False]
     assert "interrupted before it ran" in results[1]
     assert (project / "build").exists()
     with assemble(project_dir=project) as crib:

@@ -111,7 +111,7 @@ async def test_of_one_message_that_fills_all_the_last_turns_are_taken(tmp_path: 
 
 async def test_nothing_to_take_over(tmp_path: Path) -> None:
     async with assemble(project_dir=tmp_path) as crib:
-        with pytest.raises(ToolcribError, match="nothing was said and answered"):
+        with pytest.raises(ToolcribError, match="no message has been answered"):
             await fork(crib.store, await stored(crib, asked("one")))
 
 
@@ -183,7 +183,7 @@ async def test_a_fork_begins_at_a_message(
 async def test_a_message_that_is_not_there_is_no_place_to_fork(tmp_path: Path, talk: list[dict[str, Any]]) -> None:
     with assemble(project_dir=tmp_path) as crib:
         info = await stored(crib, *talk)
-        with pytest.raises(ToolcribError, match="no message 8: they are numbered 0 to 7"):
+        with pytest.raises(ToolcribError, match="no message 8; `sessions show` lists messages 0 to 7"):
             await fork(crib.store, info, at=8)
         with pytest.raises(ToolcribError, match="answered yet up to message 0"):
             await fork(crib.store, info, at=0)

@@ -23,7 +23,7 @@ from toolcrib.contract.display import NO_DISPLAY
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 
-FULL = "store.db cannot grow: the disk is full; make room and try again"
+FULL = "store.db can't grow: the disk is full; free space and try again"
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.
         assert "the gate 'careful' failed" in results(server)[0]
     assert not (tmp_path / "a").exists()
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == [f"the gate 'careful' failed on write_file, and is closed: {FULL}"]
+    assert said == [f"the gate 'careful' failed on write_file; the call is denied:  {FULL}"]
 
 
 def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ async def test_losing_it_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
             async with asyncio.timeout(30):
                 await lost.wait()
             assert own.is_lost
-    assert "another process took the session s over" in caplog.text
+    assert "another process took over session s" in caplog.text
     assert await store.leases.holder("s") == "other"
 
 

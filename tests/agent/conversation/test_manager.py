@@ -111,7 +111,7 @@ async def test_what_waits_at_the_end_is_answered_by_the_next_process(house: Hous
         await house.until(lambda: house.models and house.models[0].asked)
         await manager.say("chat", "two", message_key="k")
     assert [item.text for item in await house.crib.store.inbox.waiting(session_id)] == ["two"]
-    with pytest.raises(ToolcribError, match="takes no more messages"):
+    with pytest.raises(ToolcribError, match="accepts no more messages"):
         await manager.say("chat", "three")
     house.may.set()
     async with house.manager() as manager:
@@ -240,7 +240,7 @@ async def test_only_whom_a_run_is_for_may_answer_its_ticket(house: House, tmp_pa
         await house.until(lambda: outcomes)
         yes = Answer(outcomes[0].tickets[0], payload={"approved": True, "scope": "once"}, by="me", at=time.time())
         for stranger in (Principal("telegram", "2"), Principal("telegram"), Principal("matrix", "1")):
-            with pytest.raises(Denied, match="somebody else"):
+            with pytest.raises(Denied, match="another user"):
                 await manager.answer(yes, stranger)
         assert await manager.answer(yes, Principal("telegram", "1")) == "settled"
         await house.until(lambda: len(outcomes) == 2)

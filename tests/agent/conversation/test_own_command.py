@@ -36,7 +36,7 @@ def test_nobody_is_asked_about_a_command_of_the_person_s(tmp_path: Path) -> None
 @pytest.mark.parametrize("enabled", [None, ["file"]])
 def test_what_nobody_may_run_is_refused(tmp_path: Path, enabled: list[str] | None) -> None:
     """A session whose model has no terminal judges it all the same."""
-    with pytest.raises(Denied, match="deletes folders with all that is in them: a system root"):
+    with pytest.raises(Denied, match="deletes folders with all their contents: a system root"):
         asyncio.run(outcome_of(tmp_path, "rm -rf --no-preserve-root /", enabled=enabled))
     with pytest.raises(Denied, match="self"):
         asyncio.run(outcome_of(tmp_path, "echo x > ~/.config/toolcrib/config.yaml", enabled=enabled))
@@ -44,7 +44,7 @@ def test_what_nobody_may_run_is_refused(tmp_path: Path, enabled: list[str] | Non
 
 def test_what_an_operator_denies_is_refused(tmp_path: Path, config: Callable[[str], Path]) -> None:
     config("approval: {tools: [{tool: terminal, args: {command: '*secret*'}, decision: deny, why: not from here}]}\n")
-    with pytest.raises(Denied, match="an operator's rule denies it: not from here"):
+    with pytest.raises(Denied, match="a rule of the operator denies it: not from here"):
         asyncio.run(outcome_of(tmp_path, "cat secret"))
 
 

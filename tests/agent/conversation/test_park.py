@@ -317,9 +317,9 @@ async def test_the_same_decision_twice_is_nothing_and_another_is_refused(crib: C
     session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}))
     said = answered(result.tickets[0], YES, decision_id="click-1")
     assert [await session.answer(said) for _ in range(2)] == ["settled", "repeated"]
-    with pytest.raises(Denied, match=r"settled before \(approved, by me\)"):
+    with pytest.raises(Denied, match=r"already decided \(approved, by me\)"):
         await session.answer(answered(result.tickets[0], {"approved": False}))
-    with pytest.raises(Denied, match="put to somebody else"):
+    with pytest.raises(Denied, match="belongs to another user"):
         await session.answer(answered(result.tickets[0], YES), Principal("telegram", "7"))
     await session.close()
 
@@ -333,9 +333,9 @@ async def test_a_decision_that_says_something_else_does_not_count(crib: Crib, tm
     first, second = result.tickets
     no = answered(first, {"approved": False}, decision_id="click-1")
     assert [await session.answer(no) for _ in range(2)] == ["settled", "repeated"]
-    with pytest.raises(Denied, match=r"settled before \(denied, by me\), by another answer with the same decision id"):
+    with pytest.raises(Denied, match=r"already decided \(denied, by me\), by another answer with the same decision id"):
         await session.answer(answered(first, YES, decision_id="click-1"))
-    with pytest.raises(Denied, match="made on another question before, and counts for that one; this question still waits"):
+    with pytest.raises(Denied, match="already used for another request; this request still waits"):
         await session.answer(answered(second, YES, decision_id="click-1"))
     assert await session.answer(answered(second, YES, decision_id="click-2")) == "settled"
     await session.close()

@@ -141,7 +141,7 @@ async def test_a_killed_process_leaves_what_was_said_a_second_before(tmp_path: P
         records = await again.records()
         await again.close()
     assert [one["role"] for one in records] == ["user", "assistant", "user", "assistant"]
-    assert (records[1]["text"], records[1]["broken"]) == ("a long answer", "broken off here, before it was whole")
+    assert (records[1]["text"], records[1]["broken"]) == ("a long answer", "interrupted here, before it was complete")
 
 
 async def test_a_reply_shorter_than_a_second_is_written_once(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_the_command_protocol(line: str, expected: Any) -> None:
     ("pasted", "hint"),
     [
         ('@terminal {"command": "ls"}\n@terminal {"command": "id"}', "give one call at a time, with nothing after it"),
-        ('@terminal {"command": "ls\nid"}', "write a line break within a text as \\n, and all as an object"),
+        ('@terminal {"command": "ls\nid"}', "write a line break within a text as \\n, and the arguments as an object"),
         ("@terminal ls", "write them as an object"),
     ],
 )
@@ -177,7 +177,7 @@ def test_unreadable_calls_are_repaired_a_bounded_number_of_times(crib: Crib) -> 
             return ProviderTurn("", (ToolCall(ToolCall.new_id(), "terminal", {}, "cut off"),))
 
     model = Garbled()
-    with pytest.raises(NoProgress, match="could not be read 4 turns in a row: cut off"):
+    with pytest.raises(NoProgress, match="were unreadable 4 turns in a row: cut off"):
         run(crib, model, repeats=99)
     assert all("send it again" in str(one.result.message) for turn in model.results for one in turn)
 

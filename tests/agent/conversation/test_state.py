@@ -37,7 +37,7 @@ def test_a_state_is_read_as_it_was_stored() -> None:
 def test_a_state_that_can_not_be_read_is_told(key: str, value: Any) -> None:
     record = state().next().record()
     broken = replace(record, state={**record.state, key: value})
-    with pytest.raises(ToolcribError, match="the stored run s-1 can't be understood"):
+    with pytest.raises(ToolcribError, match="the stored run s-1 can't be read"):
         RunState.of(broken)
 
 

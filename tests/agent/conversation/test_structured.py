@@ -155,7 +155,7 @@ def test_one_round_mends_it(tmp_path: Path) -> None:
         result = made.ask("how many?", schema=SCHEMA)
         assert (result.data, result.turns, result.usage["input"]) == ({"n": 4}, 2, 20)
     sent = server.requests[1]
-    assert "does not fit: it is no JSON" in sent["messages"][-1]["content"]
+    assert "does not match: it is not JSON" in sent["messages"][-1]["content"]
     assert (sent["tool_choice"], sent["response_format"]["type"]) == ("none", "json_schema")
 
 
@@ -171,12 +171,12 @@ def test_twice_unfit_is_an_error_and_the_conversation_goes_on(tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["NaN", '{"n": Infinity}', "[" * 100_000, "", '{"n": 1} and {"n": 2}', "null"])
 def test_what_is_no_fitting_json_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no JSON|at the top"):
+    with pytest.raises(ValueError, match=r"not JSON|at the top"):
         AnswerCheck(SCHEMA).read(text)
 
 
 def test_a_schema_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) -> None:
-    with ChatServer() as server, agent(server, tmp_path) as made, pytest.raises(ConfigError, match="no JSON Schema"):
+    with ChatServer() as server, agent(server, tmp_path) as made, pytest.raises(ConfigError, match="not a JSON Schema"):
         made.ask("how many?", schema={"type": "whole number"})
     assert server.requests == []
 

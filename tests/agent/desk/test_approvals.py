@@ -177,7 +177,7 @@ async def test_an_answer_needs_the_rights_and_a_scope_of_every_request_that_it_s
     with pytest.raises(Denied, match="fake:ann may not decide this; admins, owner may"):
         await desk.decide(tea, {"approved": True, "scope": "once"}, who=Principal("fake", "ann"))
     owner = Principal("fake", "bob", ("owner",))
-    with pytest.raises(Denied, match="this scope is not offered here"):
+    with pytest.raises(Denied, match="this scope is not available here"):
         await desk.decide(tea, {"approved": True, "scope": "always"}, who=owner)
     assert [one.record.state for one in (tea, await desk.find("t1"))] == ["pending", "pending"]
     assert await desk.decide(tea, {"approved": True, "scope": "once"}, who=owner) == "settled"
@@ -212,7 +212,7 @@ async def test_a_late_denial_is_told_why(stored: Store) -> None:
     await ask(stored, "bb22", expires_at=time.time() - 1)
     await desk_of(stored).deny("aa11", who=LOCAL, by="ann", reason="not today")
     for ticket_id, state in (("aa11", "denied"), ("bb22", "expired")):
-        with pytest.raises(Denied, match=rf"settled before \({state}\)"):
+        with pytest.raises(Denied, match=rf"already decided \({state}\)"):
             await desk_of(stored).deny(ticket_id, who=LOCAL, by="ann")
 
 
@@ -227,7 +227,7 @@ async def test_a_denial_is_kept_with_who_and_why(stored: Store) -> None:
     """003-28"""
     await ask(stored, "aa11")
     await ask(stored, "aa22")
-    with pytest.raises(ToolcribError, match=r"2 questions begin with 'aa' \(aa11, aa22\)"):
+    with pytest.raises(ToolcribError, match=r"2 requests begin with 'aa' \(aa11, aa22\)"):
         await desk_of(stored).deny("aa", who=LOCAL, by="ann")
     for prefix in ("", "zz"):
         with pytest.raises(NotFound, match="`toolcrib approvals pending` lists"):
