@@ -26,9 +26,7 @@ _NAME = re.compile(
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
 _DOTS = re.compile(r"\A\s*(?:\.\.\.|\u2026)\s*\Z|\{\s*(?:\.\.\.|\u2026)\s*\}")
-_RECORD = (
-    "there are fields beside those of a call, as in a record of one, so it was not run; call with its name and arguments alone"
-)
+_RECORD = "it has fields besides those of a call, like a record of a call, so it was not run; send only its name and arguments"
 _ENDS = (*TURN_ENDS, *OTHER_TURNS)
 _HEADER_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>")).pattern
 _LINE_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>", "\n")).pattern

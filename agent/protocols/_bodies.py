@@ -183,7 +183,7 @@ def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall
             if not meant or not text[start : edge.start()].strip():
                 return faulty(name, text, _inside(key))
         if key in args:
-            return faulty(name, text, f"the argument {key} stands there twice")
+            return faulty(name, text, f"the argument {key} is there twice")
         value = text[start : edge.start()]
         if "arg_value>" in value:
             return faulty(name, text, _inside(key))
@@ -241,7 +241,7 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
         key = _found(match)
         end, at, fault = _value_end(match, name, key, known)
         if not fault and key in found:
-            fault = f"the parameter {key} stands there twice"
+            fault = f"the parameter {key} is there twice"
         found[key] = match, end
     args: dict[str, object] = {}
     lines = not fault and all(_is_on_lines(match, end, known.schema(name, key)) for key, (match, end) in found.items())

@@ -108,7 +108,7 @@ def find_protocol(name: str) -> TextProtocol:
     try:
         return _PROTOCOLS[name]
     except KeyError:
-        raise ConfigError(f"there is no text protocol {name!r}; take one of {', '.join(_PROTOCOLS)}") from None
+        raise ConfigError(f"unknown text protocol {name!r}; choose one of {', '.join(_PROTOCOLS)}") from None
 
 
 def protocol_for_model(model: str) -> TextProtocol:

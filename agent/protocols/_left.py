@@ -15,7 +15,7 @@ from agent.protocols._start import Beginning, nested_calls, trailing_code
 from toolcrib.contract.session import TextReader
 from toolcrib.contract.types import Json, ToolCall
 
-_HOW = "write each call as your instructions say, and nothing else that looks like one"
+_HOW = "write each call in the form of your instructions, and nothing else that looks like a call"
 _WEAK = (
     "functools[",
     "@",
@@ -90,22 +90,22 @@ def lost_calls(
     known = beginning.known
     marks, _ = marks_in(open_thinking)
     if marks:
-        fault = f"{_listed(marks)} in the thinking, where no call is run; end the thinking, then call"
+        fault = f"{_listed(marks)} in the thinking: calls there are not run; end the thinking, then call"
         return [faulty("", open_thinking, fault)]
     code = trailing_code(content)
     if code is not None:
         names = _names_in_code(*code, beginning, reader)
         if any(name in known or (name and not known) for name in names):
-            fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
-            return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
+            fault = "calls in a code block at the end of the reply are not run; to call, write it without the block"
+            return [faulty(names[0], code[1], f"{fault}, and to show an example, write text after it")]
     found = left_over(content, known)
     if not end and (match := _CALL_END.search(content, max(0, len(content) - _TAIL))) and not _CALL_BEGIN.search(content):
         end = match[0][1:].strip()
     lone = _LONE.search(content)
     if lone and lone[1] in known and not known.lacks(lone[1], {}):
-        found.append(faulty(lone[1], lone[0], f"a call has braces, also where it has no arguments: @{lone[1]} {{}}"))
+        found.append(faulty(lone[1], lone[0], f"a call needs braces, even without arguments: @{lone[1]} {{}}"))
     if end and not found:
-        found = [faulty("", content, f"{end} ends a call whose beginning can't be read; {_HOW}")]
+        found = [faulty("", content, f"{end} ends a call whose beginning is unreadable; {_HOW}")]
     return found
 
 
@@ -135,10 +135,13 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
     if not any(sign in content for sign in "<[{(\u273f"):
         return []
     marks, text = marks_in(content)
-    found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
+    found = [faulty("", content, f"{_listed(marks)} in the text, but there is no readable call; {_HOW}")] if marks else []
     text = without_code(text)
     if not marks and known:
-        found += [faulty(name, raw, f"a call stands in the text, where none is run; {_HOW}") for name, raw in _calls(text, known)]
+        found += [
+            faulty(name, raw, f"there is a call in the text, where calls are not run; {_HOW}")
+            for name, raw in _calls(text, known)
+        ]
     return found
 
 

@@ -12,7 +12,7 @@ from toolcrib.contract.types import Json, ToolCall
 UNREADABLE = "INVALID_JSON"
 """The only argument of an unreadable call: its raw text."""
 
-CUT_OFF = "cut off before its end, so it was not run; call again, with less in one call"
+CUT_OFF = "cut off before its end, so it was not run; call again with less content"
 _NAMES = ("name", "tool_name", "tool", "function")
 _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
@@ -94,17 +94,17 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
     value = _unwrapped(value)
     if isinstance(value, list):
         for one in value:
-            yield from from_json(one, raw) if not isinstance(one, list) else iter((faulty("", raw, "a list is no call"),))
+            yield from from_json(one, raw) if not isinstance(one, list) else iter((faulty("", raw, "a list is not a call"),))
         return
     if not isinstance(value, dict):
         yield faulty("", raw, 'a call is a JSON object, such as {"name": "tool_name", "arguments": {...}}')
         return
     name, args = _parts(value)
     if twice := _given_twice(value):
-        yield faulty(str(name or ""), raw, f"{twice} stand beside each other and differ; send one of them")
+        yield faulty(str(name or ""), raw, f"{twice} are both there and differ; send one of them")
     elif args is _NO_ARGUMENTS and isinstance(name, str) and (others := value.keys() - _BESIDE):
         fields = ", ".join(sorted(others))
-        yield faulty(name, raw, f'its arguments must stand in an object named "arguments"; these stand beside it: {fields}')
+        yield faulty(name, raw, f'its arguments must be in an object named "arguments"; these are outside it: {fields}')
     elif _is_schema(args):
         yield faulty(str(name or ""), raw, "its arguments are the tool's schema; send the values themselves")
     else:

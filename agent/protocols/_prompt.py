@@ -73,7 +73,7 @@ def plain_result(executed: ExecutedCall) -> str:
             return "OK"
         return result.data if isinstance(result.data, str) else as_json(executed)
     if result.is_error:
-        return _error(reason(result.message or "the tool failed and said nothing of why", executed.call.name))
+        return _error(reason(result.message or "the tool failed without a message", executed.call.name))
     return as_json(executed)
 
 

@@ -16,13 +16,13 @@ from agent.protocols._sentences import LOOKED_BACK, covers, is_half
 from toolcrib.contract.session import StreamEvent, Thinking
 from toolcrib.contract.types import ToolCall
 
-_NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
-_ALONE = "a call has text behind it, as an example would, so it was not run; end the reply with the call"
+_NOT_ALONE = "a call is inside a sentence, so it was not run; write it on its own lines"
+_ALONE = "there is text after a call, like after an example, so it was not run; end the reply with the call"
 _SHOWN = (
     "a call stands in a block quote, or behind words that forbid it or introduce an example, so it was not run; to call, end the"
     " reply with the call, behind a blank line and without such words"
 )
-_BEHIND = "a call before it in the reply has no clear end, so it may be a part of that and was not run; call again"
+_BEHIND = "an earlier call in the reply has no clear end and may contain this one, so it was not run; call again"
 _STRAY = "{} stands behind the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
 _LOOKED_BACK = 80
 _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
@@ -259,9 +259,7 @@ class ReplyBuilder:
         self.doubtful = []
         self._unclear, self._called_at = False, -1
         self.code.interrupt()
-        self.faults += [
-            f"the call of {call.name or 'a tool'} stands in the thinking, so it was not run" for _, call in self.calls
-        ]
+        self.faults += [f"the call of {call.name or 'a tool'} is in the thinking, so it was not run" for _, call in self.calls]
         self.calls = []
         if self._unlikely:
             return  # the user has seen it as text
@@ -277,7 +275,7 @@ class ReplyBuilder:
         best = min(ranks)
         for rank, call in self.calls:
             if call.fault is None and rank != best:
-                self.faults.append(f"the call of {call.name} is written in other tags than the rest, so it was not run")
+                self.faults.append(f"the call of {call.name} has other tags than the rest, so it was not run")
         return [call for rank, call in self.calls if call.fault is not None or rank == best]
 
 

@@ -44,7 +44,7 @@ def read_sections(body: str, known: Definitions) -> list[ToolCall]:
             calls.append(faulty("", section, "there is text between the calls"))
         else:
             calls += _section(inner.strip(), section, known)
-    return calls or [faulty("", body, "there is no call in it")]
+    return calls or [faulty("", body, "it has no call")]
 
 
 def _split(mark: re.Pattern[str], text: str) -> list[str]:
@@ -127,11 +127,11 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     found, at = [], 0
     while match := _M3_FIELD.match(text, at):
         if match["value"].lstrip().startswith(f"<{match['key']}>"):
-            raise ValueError(f"the tag {match['key']} stands there twice")
+            raise ValueError(f"the tag {match['key']} is there twice")
         found.append((match["key"], match["value"]))
         at = match.end()
     if text[at:].strip():
-        raise ValueError("there is markup that can't be read in its arguments")
+        raise ValueError("there is unreadable markup in its arguments")
     return found
 
 
@@ -140,7 +140,7 @@ def _fields(text: str) -> dict[str, str]:
     pairs = _pairs(text)
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("an argument stands there twice")
+        raise ValueError("an argument is there twice")
     return fields
 
 

@@ -13,8 +13,8 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?P<args>.*)", 
 EXAMPLE = '@terminal {"command": "ls"}'
 _HOW = {
     "Extra data": "give one call at a time, with nothing after it",
-    "a key stands": "give each key once",
-    "Invalid control character": "write a line break within a text as \\n, and all as an object",
+    "a key is": "give each key once",
+    "Invalid control character": "write a line break within a text as \\n, and the arguments as an object",
 }
 """Remedies by the beginning of json's message; pasted text has both faults."""
 
@@ -46,7 +46,7 @@ def _read(name: str, text: str) -> ToolCall:
         args = json.loads(text, object_pairs_hook=once) if text else {}
     except ValueError as error:
         how = next((how for begin, how in _HOW.items() if str(error).startswith(begin)), "write them as an object")
-        return _broken(name, f"its arguments are no JSON: {error}; {how}, such as {EXAMPLE}")
+        return _broken(name, f"its arguments are not JSON: {error}; {how}, such as {EXAMPLE}")
     except RecursionError:
         return _broken(name, "its arguments are nested too deep")
     if not isinstance(args, dict):

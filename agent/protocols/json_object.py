@@ -133,7 +133,7 @@ class JsonObjectReader:
         for line in lines:
             call = parse_command(line, tuple(self._known.tools))
             if call is None or call.fault is not None:
-                raise _RefusedError("invalid_json", f"the line {shown(line.strip())} is no call: {call.fault if call else ''}")
+                raise _RefusedError("invalid_json", f"the line {shown(line.strip())} is not a call: {call.fault if call else ''}")
             calls.append(self._action({"tool": call.name, "args": call.args}))
         events = [StreamEvent("tool_call_delta", json.dumps(one.args, ensure_ascii=False), one.id, one.name) for one in calls]
         return ParsedReply("", reasoning, calls, events=events)
@@ -180,7 +180,7 @@ class JsonObjectReader:
         tool, args = action["tool"], action["args"]
         if tool not in self._known:
             named = ", ".join(self._known.tools) or "none"
-            raise _RefusedError("unknown_tool", f"there is no tool {tool!r}; the tools are: {named}", tool)
+            raise _RefusedError("unknown_tool", f"unknown tool {tool!r}; the tools are: {named}", tool)
         if not isinstance(args, dict):
             raise _RefusedError("args_mismatch", f"args must be an object; expected {self._schema(tool)}", tool)
         self._check(tool, args)
@@ -216,5 +216,5 @@ def _refuse(constant: str) -> NoReturn:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a field stands there twice")
+        raise ValueError("a field is there twice")
     return value

@@ -86,7 +86,7 @@ def _strict(text: str) -> Json:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("it holds half of a surrogate pair (\\ud800-\\udfff); write the character itself") from None
+            raise ValueError("it has half of a surrogate pair (\\ud800-\\udfff); write the character itself") from None
     return value
 
 
@@ -94,14 +94,14 @@ def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Return an object of these pairs. Raises ValueError for a repeated key, as parsers disagree which one counts."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key is there twice")
     return value
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is too large a number")
+        raise ValueError(f"{text} is a too large number")
     return number
 
 

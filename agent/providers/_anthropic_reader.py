@@ -82,7 +82,7 @@ class AnthropicReader(EventReader):
         if not isinstance(body, dict) or not isinstance(body.get("content"), list):
             if isinstance(body, dict) and ("error" in body or body.get("type") == "error" or "detail" in body):
                 self._raise_error(body)
-            raise self._broken("answered with something that is no message", json.dumps(body, default=str))
+            raise self._broken("answered with something that is not a message", json.dumps(body, default=str))
         self._start(body)
         self.done = True
 

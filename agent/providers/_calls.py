@@ -16,7 +16,7 @@ UNREADABLE = "INVALID_JSON"
 
 CUT_OFF = (
     "cut off: the reply reached its token limit inside this call, so it was not run. "
-    "Call again with less in one call, for instance a long file in several parts"
+    "Call again with less content, for instance a long file in several parts"
 )
 MAX_CALLS = 128
 """Calls of one reply that may run. One more is kept, and its result explains that the rest did not run."""
@@ -193,9 +193,9 @@ def fault_of_end(finish: str, word: str) -> str | None:
     """
     if finish in _SOUND:
         return None
-    how = f"ended with {word[:_SHOWN]!r}" if word else "did not say why it ended"
-    why = "a filter broke it off" if finish == "content_filter" else "that is no end after which calls are run"
-    return f"the reply that holds this call {how}; {why}, so none of its calls was run"
+    how = f"ended with {word[:_SHOWN]!r}" if word else "gave no reason for its end"
+    why = "a filter interrupted it" if finish == "content_filter" else "calls are not run after such an end"
+    return f"the reply with this call {how}; {why}, so none of its calls was run"
 
 
 def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, ...]:
@@ -220,7 +220,7 @@ def read_arguments(raw: str) -> tuple[Any, str | None]:
         try:
             json.dumps(args, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            return None, "the arguments hold half of a surrogate pair (\\ud800-\\udfff); write the character itself"
+            return None, "the arguments have half of a surrogate pair (\\ud800-\\udfff); write the character itself"
     return args, None
 
 

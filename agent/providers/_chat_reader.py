@@ -52,7 +52,7 @@ class ChatReader(EventReader):
         if not isinstance(body, dict) or ("choices" not in body and not body.get("error")):
             if isinstance(body, dict) and (body.get("object") == "error" or "detail" in body):
                 self._raise_error(body)
-            raise self._broken("answered with something that is no chat completion", json.dumps(body, default=str))
+            raise self._broken("answered with something that is not a chat completion", json.dumps(body, default=str))
         self._take(body)
         self.done = True
 
@@ -109,7 +109,7 @@ class ChatReader(EventReader):
     def _ours(self, choices: Any) -> dict[str, Any]:
         """Return the requested choice; {} if a chunk has only others."""
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
-            raise self._broken("sent choices that are no list of objects", json.dumps(choices))
+            raise self._broken("sent choices that are not a list of objects", json.dumps(choices))
         return next((one for one in choices if not one.get("index")), {})
 
     def _head(self, chunk: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ class ChatReader(EventReader):
         if error := choice.get("error"):
             self._raise_error(error)
         if choice["finish_reason"] == "error":
-            raise self._broken("broke off the reply and gave no reason")
+            raise self._broken("interrupted the reply without a reason")
         self._finish = str(choice["finish_reason"])
 
     def _count(self, usage: dict[str, Any]) -> None:

@@ -32,8 +32,8 @@ async def _decoded(raw: AsyncIterator[bytes], named: Sequence[str], server: str)
     window = _WINDOWS.get(named[0]) if len(named) == 1 else None
     if window is None:
         raise UnreadableReply(
-            f"{server} sent its answer in the coding {', '.join(named)[:100]!r}, and only gzip or deflate is read, once; turn off"
-            " compression in that server, or in the proxy before it"
+            f"{server} sent its answer in the coding {', '.join(named)[:100]!r}, but only one layer of gzip or deflate can be"
+            " read; turn off compression in that server or its proxy"
         )
     decoder = _Decoder(window)
     async for piece in raw:
@@ -41,7 +41,7 @@ async def _decoded(raw: AsyncIterator[bytes], named: Sequence[str], server: str)
             for part in decoder.parts(piece):
                 yield part
         except zlib.error as error:
-            raise UnreadableReply(f"{server} sent an answer that is not the {named[0]} that it says it is: {error}") from None
+            raise UnreadableReply(f"{server} sent an answer that is labelled {named[0]} but is not: {error}") from None
 
 
 class _Decoder:

@@ -84,7 +84,7 @@ class EventReader:
             if name == "error" and not self.done:
                 self._raise_error(event)
             if type(event) is not dict:
-                raise self._broken("sent a piece that is no event", data)
+                raise self._broken("sent a piece that is not an event", data)
             self._take(event)
 
     def read_body(self, body: Any) -> None:

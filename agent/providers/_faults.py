@@ -142,22 +142,22 @@ def _error(
 def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[ProviderError], str]:
     marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status"))
     if status not in (401, 403, 429) and (status == 413 or _TOO_LONG.search(marks) or _TOO_LONG.search(said)):
-        return ContextTooLong, "says that the conversation is too long for the model"
+        return ContextTooLong, "reports that the conversation is too long for the model"
     if status == 429 or (not status and re.search(r"rate_?limit|quota|RESOURCE_EXHAUSTED", marks, re.IGNORECASE)):
         if _SPENT.search(marks) or _SPENT.search(said):
-            return QuotaSpent, "says that the account's quota is spent: check its plan and billing"
+            return QuotaSpent, "reports that the account's quota is spent: check its plan and billing"
         return RateLimited, "asks for fewer requests"
     if status in (401, 403) or (not status and re.search(r"authentication|invalid_api_key|permission", marks, re.IGNORECASE)):
         return AuthFailed, "refused the key: {key}"
     if status >= 500 or status in (408, 425, 498):
-        return Overloaded, "failed; its fault, asking again may help"
+        return Overloaded, "failed with a server error; retrying may help"
     if status >= 400:
         return BadRequest, "refused the request"
     if re.search(r"overloaded|unavailable|server_error|internal|timeout", marks, re.IGNORECASE):
         return Overloaded, "failed in the middle of a reply"
     if re.search(r"invalid_request|bad_request|invalid_argument", marks, re.IGNORECASE):
         return BadRequest, "refused the request in the middle of a reply"
-    return StreamBroken, "broke off the reply with an error"
+    return StreamBroken, "interrupted the reply with an error"
 
 
 def _status_in(fields: Mapping[str, Any]) -> int:

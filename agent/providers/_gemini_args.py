@@ -163,7 +163,7 @@ class PartialArgs:
 def _get(holder: Any, key: str | int) -> Any:
     if isinstance(key, int) and isinstance(holder, list):
         if key > len(holder):
-            raise BadPiece(f"its arguments skip a place of a list: {key} comes after {len(holder)} values")
+            raise BadPiece(f"its arguments skip an index of a list: {key} comes after {len(holder)} values")
         return holder[key] if key < len(holder) else _ABSENT
     if isinstance(key, str) and isinstance(holder, dict):
         return holder.get(key, _ABSENT)
@@ -186,7 +186,7 @@ def _steps(text: str) -> Path:
             double = _ESCAPES.sub(_as_double, single)
         steps.append(int(index) if index is not None else name if double is None else _unquoted(double))
     if not steps or at != len(text) or isinstance(steps[0], int):
-        raise BadPiece(f"its arguments have a piece for {text[:200]!r}, which is no place in them")
+        raise BadPiece(f"its arguments have a piece for {text[:200]!r}, which is not a path in them")
     return tuple(steps)
 
 

@@ -54,7 +54,9 @@ class GeminiContents(History):
         self._close_calls()
         calls = _calls_in(content)
         if len(calls) != len(call_ids):
-            raise BadRequest("the model's own content is missing: Gemini refuses the results of calls without it; ask it again")
+            raise BadRequest(
+                "the model's own content is missing: Gemini refuses the results of calls without it; ask the model again"
+            )
         if not content["parts"]:
             return  # an empty reply: refused in a history
         self._add(content)

@@ -93,7 +93,7 @@ class GeminiReader(EventReader):
         """Read a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` sends."""
         for one in body if isinstance(body, list) and body else [body]:
             if type(one) is not dict:
-                raise self._broken("sent something that is no reply of Gemini", json.dumps(one, default=str))
+                raise self._broken("sent something that is not a Gemini reply", json.dumps(one, default=str))
             self._streamed = isinstance(body, list)
             self._take(one)
         self.done = self.begun = True
@@ -136,7 +136,7 @@ class GeminiReader(EventReader):
             if not short:
                 self._candidate(candidates)
         elif not self._known(chunk):
-            raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
+            raise self._broken("sent something that is not a Gemini reply", json.dumps(chunk, default=str))
         if type(usage := chunk.get("usageMetadata")) is dict:
             if (names := [*usage]) != self._usage_names:
                 self._count()
@@ -170,9 +170,7 @@ class GeminiReader(EventReader):
             said = feedback.get("blockReasonMessage") if isinstance(feedback, dict) else None
             why = f"{reason}: {said}" if said else str(reason)
             body = json.dumps(feedback, ensure_ascii=False)
-            raise BadRequest(
-                f"{self._server} does not answer this prompt ({why}); put it in other words", body=body, text=self.text
-            )
+            raise BadRequest(f"{self._server} does not answer this prompt ({why}); reword it", body=body, text=self.text)
         return bool(chunk.keys() & {"candidates", "usageMetadata", "modelVersion", "responseId", "error", "promptFeedback"})
 
     def _candidate(self, candidates: Any) -> None:
@@ -230,7 +228,7 @@ class GeminiReader(EventReader):
     def _ours(self, candidates: Any) -> dict[str, Any]:
         """Return the requested candidate; {} if there are only others."""
         if type(candidates) is not list or not all(type(one) is dict for one in candidates):
-            raise self._broken("sent candidates that are no list of objects", json.dumps(candidates))
+            raise self._broken("sent candidates that are not a list of objects", json.dumps(candidates))
         return next((one for one in candidates if not one.get("index")), {})
 
     def _part(self, part: dict[str, Any]) -> None:
@@ -357,7 +355,7 @@ class GeminiReader(EventReader):
         else:
             args = call.part["functionCall"]["args"] = call.args.value
             if (call.open and self._finish != "STOP") or not call.args.whole:
-                call.fault = CUT_OFF if self._finish == "MAX_TOKENS" else "the reply broke off inside this call. Send it again"
+                call.fault = CUT_OFF if self._finish == "MAX_TOKENS" else "the reply ended inside this call. Send it again"
         if call.fault is not None:
             return ToolCall(call.id, call.shown, {UNREADABLE: "".join(call.texts)}, call.fault)
         return ToolCall(call.id, call.shown, args)

@@ -38,7 +38,7 @@ class HttpLimits:
 def no_reply(limits: HttpLimits, server: str) -> ProviderError:
     """Return the error for a reply that did not begin in time."""
     return NoReply(
-        f"{server} did not begin to answer in {limits.first_byte:g} s; it may be loading the model: try again, or raise"
+        f"{server} did not start its answer in {limits.first_byte:g} s; it may be loading the model: try again, or raise"
         " model.first_byte_timeout"
     )
 
@@ -102,7 +102,7 @@ class Pace:
         limits, server = self._limits, self._server
         if self._time() >= self._end:
             return EndlessReply(
-                f"{server} did not end its answer in {limits.total:g} s; ask for less, or raise model.reply_timeout"
+                f"{server} did not finish its answer in {limits.total:g} s; ask for less, or raise model.reply_timeout"
             )
         if not self._known:
             return no_reply(limits, server)

@@ -41,7 +41,7 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
             raise
     if not reader.begun:
         shown = start.decode("utf-8", "replace")
-        raise StreamBroken(f"{server} answered with something that is no event stream: {shown!r}; check the base URL")
+        raise StreamBroken(f"{server} answered with something that is not an event stream: {shown!r}; check the base URL")
 
 
 def _parsed(body: bytes, server: str) -> Any:

@@ -82,7 +82,7 @@ class ResponsesReader(EventReader):
         if not isinstance(body, dict) or not isinstance(body.get("output"), list):
             if isinstance(body, dict) and (body.get("error") or "detail" in body or body.get("type") == "error"):
                 self._raise_error(body)
-            raise self._broken("answered with something that is no response", json.dumps(body, default=str))
+            raise self._broken("answered with something that is not a response", json.dumps(body, default=str))
         self._end(body)
 
     def finish(self) -> ProviderTurn:
@@ -265,7 +265,7 @@ class ResponsesReader(EventReader):
         elif not item.shown:
             fault = "the call names no tool"
         elif not ended_well and not raw.strip():
-            fault = "the call ended before its arguments came"
+            fault = "the call ended before its arguments arrived"
         return ToolCall(item.call_id, item.shown, {UNREADABLE: raw} if fault is not None else args, fault)
 
 

@@ -217,7 +217,7 @@ class ClientPool:
                 cookies=_no_cookies(),
             )
         except (ImportError, ValueError, OSError) as error:
-            raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
+            raise ConfigError(f"the proxy or certificate settings of the environment are invalid: {error}") from None
 
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
         """Return the process's SSL context; for plain HTTP one without certificates, which is quick to make.

@@ -91,7 +91,7 @@ def resolve_endpoint(
     elif chosen_model or api_key_env:
         base, source = vendor.base_url, "the default server"
         if vendor_key is None and not api_key_env:
-            raise ConfigError(f"no server is named for the model {chosen_model}: give --base-url URL, or set {key_name}")
+            raise ConfigError(f"no server is configured for the model {chosen_model}: use --base-url URL, or set {key_name}")
     else:
         return None
     base = _checked(base, source, vendor)
@@ -117,9 +117,9 @@ def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
         return None
     key = environ.get(endpoint.key_env, "").strip()
     if not key:
-        raise ConfigError(f"the environment variable {endpoint.key_env} is to hold the key for {endpoint.server}, and is not set")
+        raise ConfigError(f"the environment variable {endpoint.key_env} is not set; it must have the key for {endpoint.server}")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(f"what {endpoint.key_env} holds is no key: it has spaces or special characters in it")
+        raise ConfigError(f"{endpoint.key_env} does not contain a key: it has spaces or special characters")
     return key
 
 
@@ -138,9 +138,9 @@ def _checked(base_url: str, source: str, vendor: Vendor) -> str:
         parts = urlsplit(base_url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"{source} is no address: {error}") from None
+        raise ConfigError(f"{source} is not an address: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname or any(character.isspace() for character in base_url):
-        raise ConfigError(f"{source} is {base_url!r}; write a whole address, for instance http://127.0.0.1:11434/v1")
+        raise ConfigError(f"{source} is {base_url!r}; write a full address, such as http://127.0.0.1:11434/v1")
     if "@" in parts.netloc:
         raise ConfigError(f"{source} has a name or password in it; put the key into a variable and name it with --api-key-env")
     path = parts.path.rstrip("/")

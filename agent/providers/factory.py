@@ -77,8 +77,8 @@ def check_name(name: str, plugins: Plugins | None = None) -> None:
     known = [*PROVIDERS, MANUAL, *(plugins or ())]
     if name not in known:
         alike = near(name, known)
-        hint = f"did you mean {alike[0]}?" if alike else "a plugin that adds it has to be enabled (plugins.enabled)"
-        raise ConfigError(f"there is no provider {name!r}; there are {', '.join(known)}; {hint}")
+        hint = f"did you mean {alike[0]}?" if alike else "enable the plugin that adds it (plugins.enabled)"
+        raise ConfigError(f"unknown provider {name!r}; known: {', '.join(known)}; {hint}")
 
 
 def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
@@ -120,7 +120,7 @@ def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping
         return ModelTarget(name, endpoint)
     if wanted.provider or configured.provider:
         raise ConfigError(
-            f"the provider is {name}, and neither a server is named nor a model; set model.name or model.base_url, or give "
+            f"the provider is {name}, but neither a server nor a model is configured; set model.name or model.base_url, or use "
             "--model NAME or --base-url URL"
         )
     return ModelTarget(MANUAL, None)
@@ -263,10 +263,12 @@ def _from_plugin(
         raise
     except Exception as error:
         shown = str(error).replace(key, "[key]") if key else str(error)
-        raise ConfigError(f"the plugin's provider {name!r} can't be opened: {type(error).__name__}: {shown}") from error
+        raise ConfigError(f"the plugin's provider {name!r} failed to open: {type(error).__name__}: {shown}") from error
     missing = [method for method in ("say", "stream_turn", "append_tool_results", "close") if not hasattr(session, method)]
     if missing:
-        raise ConfigError(f"what the plugin's provider {name!r} made is no ProviderSession: it has no {', '.join(missing)}")
+        raise ConfigError(
+            f"the plugin's provider {name!r} returned an object that is not a ProviderSession: it has no {', '.join(missing)}"
+        )
     return PluginSession(name, session, key)
 
 

@@ -158,16 +158,18 @@ class HttpClient:
         except (TimeoutError, httpx.TimeoutException):
             raise no_reply(limits, server) from None
         except httpx.HTTPError as error:
-            raise ConnectionFailed(f"the connection to {server} broke before it answered: {self.clean(_words(error))}") from None
+            raise ConnectionFailed(
+                f"the connection to {server} was lost before it answered: {self.clean(_words(error))}"
+            ) from None
         except httpx.InvalidURL as error:
-            raise BadRequest(f"{server} is no address that can be asked: {error}") from None
+            raise BadRequest(f"{server} is not a usable address: {error}") from None
 
     async def _refusal(self, reply: Reply) -> ProviderError:
         status, server = reply.status, self.endpoint.server
         body = self.clean(await reply.beginning(_MAX_ERROR))
         if 300 <= status < 400:
             where = _bare(reply.headers.get("location", "nowhere"))
-            text = f"{server} sends requests on to {where}; toolcrib does not follow: if you trust it, give that as the base URL"
+            text = f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, use it as base URL"
             return BadRequest(f"{text} ({status})", status=status, body=body)
         key = "" if self.endpoint.key_env is None else f"check the key in {self.endpoint.key_env}, and that it may use this model"
         found = from_status(status, body, reply.headers, server=server, key=key)
@@ -213,12 +215,12 @@ class Reply:
             except (TimeoutError, httpx.TimeoutException):
                 raise pace.late() from None
             except (httpx.HTTPError, httpx.StreamError) as error:
-                raise StreamBroken(f"the connection to {server} broke in the middle of its answer: {_words(error)}") from None
+                raise StreamBroken(f"the connection to {server} was lost in the middle of its answer: {_words(error)}") from None
             if piece is None:
                 return
             self._size += len(piece)
             if self._size > limits.max_body:
-                raise EndlessReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; it was cut off there")
+                raise EndlessReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; the rest was dropped")
             yield piece
             if came is not None and self._size > self._counted_at:
                 self._counted_at = self._size + self.require_bounded(came())
@@ -229,7 +231,7 @@ class Reply:
         """Return how many more characters may follow. Raises EndlessReply if the limit is exceeded."""
         limits, server = self._client.limits, self._client.endpoint.server
         if came > limits.max_text:
-            raise EndlessReply(f"{server} sent more than {limits.max_text:,} characters in one answer; it was cut off there")
+            raise EndlessReply(f"{server} sent more than {limits.max_text:,} characters in one answer; the rest was dropped")
         return limits.max_text - came
 
     def _begun(self) -> int:
@@ -288,7 +290,7 @@ def _bare(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "an address that cannot be read"
+        return "an unreadable address"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

@@ -11,12 +11,12 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
 from toolcrib.contract.types import ToolCall
 
-HELP = """No model is connected, so I can't answer in words. You can call tools yourself:
+HELP = """No model is connected, so I can only run tools that you call:
 
   @terminal {"command": "ls"}
   @tool read_file {"path": "README.md"}
 
-/tools lists them. /model takes a model that is configured; to connect another one, leave and name its server:
+/tools lists them. /model switches to a configured model. To connect another one, leave and name its server:
 
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model NAME     one on this machine
   OPENAI_API_KEY=... toolcrib chat --model NAME                       the vendor's
@@ -34,7 +34,7 @@ class ManualSession:
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add the user's line. Raises ToolcribError for images, as no model can see them."""
         if images:
-            raise ToolcribError("no model is connected, so nobody can look at an image; name one with --model NAME")
+            raise ToolcribError("no model is connected that could see an image; name one with --model NAME")
         self._lines.append(text)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:

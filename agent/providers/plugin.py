@@ -116,15 +116,15 @@ def _is_for_all(error: BaseException) -> bool:
 def _check(turn: object) -> None:
     """Raise TypeError for a turn that can't be shown, run or stored."""
     if not isinstance(turn, ProviderTurn):
-        raise TypeError(f"stream_turn answered {type(turn).__name__}; return a ProviderTurn")
+        raise TypeError(f"stream_turn returned {type(turn).__name__}; return a ProviderTurn")
     if not isinstance(turn.assistant_text, str):
-        raise TypeError(f"assistant_text is {type(turn.assistant_text).__name__}; it is text, and empty where there is none")
+        raise TypeError(f"assistant_text is {type(turn.assistant_text).__name__}; it must be text,  for none")
     for call in turn.tool_calls:
         if not isinstance(call, ToolCall) or not isinstance(call.id, str) or not isinstance(call.name, str):
-            raise TypeError(f"tool_calls holds {call!r}; make a ToolCall with id and name as text")
+            raise TypeError(f"tool_calls holds {call!r}; it must be a ToolCall with id and name as text")
     for image in turn.images:
         if not isinstance(image, Image):
-            raise TypeError(f"images holds {type(image).__name__}; make an Image of it")
+            raise TypeError(f"images holds {type(image).__name__}; it must be an Image")
     if not all(isinstance(count, int) for count in turn.usage.values()):
         raise TypeError(f"usage counts tokens: {dict(turn.usage)!r}")
     try:

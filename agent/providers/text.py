@@ -122,6 +122,6 @@ def _session_id(mode: SessionMode, given: str | None) -> str | None:
         return None
     if mode == "resume":
         if not given:
-            raise ConfigError("the session mode resume needs the id of the session to go on with")
+            raise ConfigError("the session mode resume needs the id of a session")
         return given
     return given or uuid.uuid4().hex

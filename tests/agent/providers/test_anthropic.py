@@ -292,7 +292,7 @@ def test_a_thinking_budget_that_cannot_be_is_refused_at_once(thinking: int, max_
         (refuse("Request exceeds the maximum size", 413, "request_too_large"), ContextTooLong, "too long"),
         (refuse("model: nope", 404, "not_found_error"), BadRequest, "check the base URL"),
         (Response(b"<html>hi</html>", content_type="text/html"), StreamBroken, "web page"),
-        (ChatServer.body({"hello": 1}), StreamBroken, "no message"),
+        (ChatServer.body({"hello": 1}), StreamBroken, "not a message"),
         (refuse("Overloaded", 200, "overloaded_error"), Overloaded, "Overloaded"),
     ],
 )

@@ -95,7 +95,7 @@ ALIVE: list[tuple[str, Sequence[bytes]]] = [
 )
 def test_what_keeps_the_connection_alive_is_no_beginning(wire: str, drip: Sequence[bytes], dripping: Any) -> None:
     with dripping(b"", drip, b"\n\n" + b"".join(SAID[wire])) as server:
-        with pytest.raises(ConnectionFailed, match=r"did not begin to answer in 0\.5 s.*first_byte_timeout") as caught:
+        with pytest.raises(ConnectionFailed, match=r"did not start its answer in 0\.5 s.*first_byte_timeout") as caught:
             ask(server.base_url, wire)
         assert not caught.value.retryable
 
@@ -114,7 +114,7 @@ def test_nor_is_it_more_of_a_reply_that_has_begun(wire: str, drip: Sequence[byte
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_silence_after_the_headers_is_no_beginning(wire: str, dripping: Any) -> None:
-    with dripping(b"", (), b"".join(SAID[wire])) as server, pytest.raises(ConnectionFailed, match="did not begin") as caught:
+    with dripping(b"", (), b"".join(SAID[wire])) as server, pytest.raises(ConnectionFailed, match="did not start") as caught:
         ask(server.base_url, wire)
     assert not caught.value.retryable
 
@@ -134,7 +134,7 @@ def test_a_reply_without_end_is_ended(wire: str, dripping: Any) -> None:
     first, rest = SAID[wire]
     with (
         dripping(first, (first,), rest) as server,
-        pytest.raises(StreamBroken, match=r"did not end its answer in 3 s.*reply_timeout") as caught,
+        pytest.raises(StreamBroken, match=r"did not finish its answer in 3 s.*reply_timeout") as caught,
     ):
         ask(server.base_url, wire, replace(SHORT, first_byte=30, total=3))
     assert not caught.value.retryable
@@ -164,8 +164,8 @@ def test_the_limits_are_those_of_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("settings", "first", "drip", "words"),
     [
-        ({"first_byte_timeout": 0.5}, b"", b": ping\n\n", "did not begin to answer in 0.5 s"),
-        pytest.param({"reply_timeout": 3}, b"", SAID["chat"][0], "did not end its answer in 3 s", marks=pytest.mark.full),
+        ({"first_byte_timeout": 0.5}, b"", b": ping\n\n", "did not start its answer in 0.5 s"),
+        pytest.param({"reply_timeout": 3}, b"", SAID["chat"][0], "did not finish its answer in 3 s", marks=pytest.mark.full),
         ({"between_bytes_timeout": 0.5}, SAID["chat"][0], b"", r"sent nothing for 0.5 s.*between_bytes_timeout"),
     ],
 )

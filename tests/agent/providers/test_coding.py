@@ -77,7 +77,7 @@ def test_more_than_one_coding_or_another_is_refused(coding: str) -> None:
 
 
 def test_what_is_not_in_its_coding_is_told() -> None:
-    with ChatServer(coded(REPLY, "gzip")) as server, pytest.raises(StreamBroken, match="not the gzip that it says it is"):
+    with ChatServer(coded(REPLY, "gzip")) as server, pytest.raises(StreamBroken, match="labelled gzip but is not"):
         ask(server)
 
 

@@ -56,12 +56,12 @@ def test_a_key_goes_to_its_own_host_only(
     [
         (("http://lan.example/v1", "x", "MINE"), K, "unencrypted to lan.example; use https"),
         ((None, "x", None), K | {"OPENAI_BASE_URL": "http://10.0.0.5:8000/v1"}, "unencrypted"),
-        (("localhost:8000/v1", "x", None), {}, "write a whole address"),
+        (("localhost:8000/v1", "x", None), {}, "write a full address"),
         (("https://user:pw@a.example", "x", None), {}, "name or password"),
         (("https://a.example:port", "x", None), {}, "no address"),
-        (("https://a.example", "x", "NOPE"), {}, "NOPE is to hold the key for a.example, and is not set"),
+        (("https://a.example", "x", "NOPE"), {}, "NOPE is not set; it must have the key for a.example"),
         (("https://a.example", "x", "BAD"), {"BAD": "se cret"}, "BAD holds is no key"),
-        ((None, "x", None), {}, "no server is named"),
+        ((None, "x", None), {}, "no server is configured"),
     ],
 )
 def test_what_cannot_be_used_names_its_fix(flags: Flags, environ: Mapping[str, str], words: str) -> None:

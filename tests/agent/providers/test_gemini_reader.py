@@ -191,7 +191,7 @@ def test_x_8_an_open_call_at_the_end_never_runs(pieces: list[dict[str, Any]], fi
     first, second = turn.tool_calls
     assert (first.fault, first.args) == (None, {"x": 1})
     assert second.fault is not None
-    assert second.fault.startswith("cut off" if finish == "MAX_TOKENS" else "the reply broke off")
+    assert second.fault.startswith("cut off" if finish == "MAX_TOKENS" else "the reply ended")
     assert list(second.args) == ["INVALID_JSON"]
 
 

@@ -258,14 +258,18 @@ def test_reasoning_goes_back_only_where_the_server_insists() -> None:
         (refuse("too big", 413), ContextTooLong, "too long"),
         (refuse("no such model", 404), BadRequest, "check the base URL"),
         (Response(b"<html>Bad gateway</html>", 502, content_type="text/html"), Overloaded, "Bad gateway"),
-        (Response(b"", 307, {"Location": ELSEWHERE + "?k=1"}), BadRequest, "https://elsewhere.example/v1/chat/completions;"),
+        (
+            Response(b"", 307, {"Location": ELSEWHERE + "?k=1"}),
+            BadRequest,
+            "https://elsewhere.example/v1/chat/completions, which",
+        ),
         (Response(b"<html>Welcome</html>", content_type="text/html"), StreamBroken, "web page"),
         (Response(b"SSH-2.0-OpenSSH\r\n"), StreamBroken, "SSH-2.0"),
         (Response(b"{nonsense", content_type="application/json"), StreamBroken, "not JSON"),
         (Response(b"data: {nonsense\n\n"), StreamBroken, "not JSON"),
-        (Response(b"\x00\xff" * 500, content_type="application/octet-stream"), StreamBroken, "no event stream"),
-        (ChatServer.body({"hello": 1}), StreamBroken, "no chat completion"),
-        (Response(b""), StreamBroken, "no event stream"),
+        (Response(b"\x00\xff" * 500, content_type="application/octet-stream"), StreamBroken, "not an event stream"),
+        (ChatServer.body({"hello": 1}), StreamBroken, "not a chat completion"),
+        (Response(b""), StreamBroken, "not an event stream"),
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
@@ -317,7 +321,7 @@ def test_x_4_an_error_after_text_keeps_the_text_and_is_not_asked_again() -> None
 def test_a_cut_stream_keeps_its_text_and_can_be_asked_again() -> None:
     async def drive(session: OpenAIChatSession) -> Any:
         session.say("hello")
-        with pytest.raises(StreamBroken, match="broke in the middle") as caught:
+        with pytest.raises(StreamBroken, match="was lost in the middle") as caught:
             await session.stream_turn(lambda event: None)
         assert caught.value.text.startswith("Once upo")
         assert caught.value.retryable
@@ -343,7 +347,7 @@ def test_slow_servers_are_given_up_and_slow_streams_are_not() -> None:
     text = ChatServer.text("slow")
     with (
         ChatServer(replace(text, delay=30)) as server,
-        pytest.raises(ConnectionFailed, match=r"did not begin to answer in 0\.3 s"),
+        pytest.raises(ConnectionFailed, match=r"did not start its answer in 0\.3 s"),
     ):
         ask(server, limits=replace(QUICK, connect=0.1, first_byte=0.3))
     with ChatServer(replace(text, pieces=first_event(text), pause=30)) as server:

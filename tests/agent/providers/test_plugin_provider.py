@@ -53,12 +53,12 @@ Turn: Any = ProviderTurn  # wrong ones are made of it
     [
         (lambda tell: {}["nothing"], "KeyError: 'nothing'"),
         (lambda tell: sys.exit(9), "SystemExit: 9"),
-        (lambda tell: "hello", "stream_turn answered str; return a ProviderTurn"),
+        (lambda tell: "hello", "stream_turn returned str; return a ProviderTurn"),
         (lambda tell: Turn(None), "assistant_text is NoneType"),
-        (lambda tell: Turn("", [{"name": "t"}]), "make a ToolCall"),
+        (lambda tell: Turn("", [{"name": "t"}]), "must be a ToolCall"),
         (lambda tell: Turn("", assistant_turn=object()), "must be JSON, to be stored: object is not JSON"),
         (lambda tell: Turn("", usage={"input": "many"}), "usage counts tokens"),
-        (lambda tell: Turn("", images=[b"png"]), "images holds bytes; make an Image of it"),
+        (lambda tell: Turn("", images=[b"png"]), "images holds bytes; it must be an Image"),
         (lambda tell: tell("text"), "on_event takes a StreamEvent, not str"),
     ],
 )

@@ -269,7 +269,7 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
         (refuse("no such model", 404), BadRequest, "check the base URL"),
         (refuse("bad temperature"), BadRequest, "bad temperature"),
         (Response(b"<html>hi</html>", content_type="text/html"), StreamBroken, "web page"),
-        (ChatServer.body({"hello": 1}), StreamBroken, "no response"),
+        (ChatServer.body({"hello": 1}), StreamBroken, "not a response"),
         (ChatServer.body(whole(status="failed", error={"code": "server_error", "message": "it broke"})), Overloaded, "it broke"),
     ],
 )

@@ -144,7 +144,7 @@ def test_000_30_x_1_x_8_what_can_not_be_run_is_answered() -> None:
     async def drive(session: TextSession) -> Any:
         session.say("hi")
         turn = await session.stream_turn(lambda event: None)
-        results = [ToolResult.error(call.name, f"the call could not be read: {call.fault}") for call in turn.tool_calls]
+        results = [ToolResult.error(call.name, f"the call is unreadable: {call.fault}") for call in turn.tool_calls]
         executed = [
             ExecutedCall(call, result, ToolCallStatus.FAILED) for call, result in zip(turn.tool_calls, results, strict=True)
         ]
@@ -160,7 +160,7 @@ def test_000_30_x_1_x_8_what_can_not_be_run_is_answered() -> None:
     assert [call.fault is None for call in turn.tool_calls] == [False, False]
     assert "cut off" in turn.tool_calls[1].fault
     assert told["role"] == "user"
-    assert told["content"].count("[run] Error: the call could not be read") == 2
+    assert told["content"].count("[run] Error: the call is unreadable") == 2
 
 
 @pytest.mark.parametrize("takes_role", [True, False])
