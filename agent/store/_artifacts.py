@@ -64,7 +64,7 @@ def unpacked(body: bytes, digest: str) -> bytes:
     except (TypeError, zlib.error) as error:
         raise ValueError(f"the artifact {digest[:16]} is damaged ({error})") from error
     if digest_of(data) != digest:
-        raise ValueError(f"the artifact {digest[:16]} is damaged: it is not what its digest says")
+        raise ValueError(f"the artifact {digest[:16]} is damaged: its content does not match its digest")
     return data
 
 
@@ -141,7 +141,7 @@ class ArtifactContents:
                 backups_of(self.path).forget()
                 await self._database().alone(_shrink)
         except StoreFailed as error:
-            _log.warning("artifacts that no session refers to any more are still there: %s", error)
+            _log.warning("unused artifacts could not be deleted: %s", error)
 
     def close(self) -> None:
         """Wait until earlier calls are done. A later use opens the file again."""

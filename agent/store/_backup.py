@@ -105,12 +105,12 @@ class Backups:
             with closing(sqlite3.connect(f"{self._newest.absolute().as_uri()}?mode=ro", uri=True)) as copy:
                 then = self._count(copy)
         except sqlite3.Error as error:
-            _log.info("%s cannot be read, and is replaced: %s", self._newest, error)
+            _log.info("%s can't be read and is replaced: %s", self._newest, error)
             return False
         if now * _FEWER >= then:
             return False
         _log.warning(
-            "%s has %d %s and its backup %s has %d: the backup stays as it is; remove it if that is wanted",
+            "%s has %d %s, but its backup %s has %d: the backup is kept; remove it to replace it",
             self._path,
             now,
             self._table,

@@ -11,8 +11,8 @@ from pathlib import Path
 from agent.store import _locking, _placing, _schema
 from toolcrib.contract.errors import StoreFailed
 
-REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, and saves what can still be read"
-ELSE = f"If it was toolcrib's, {REPAIR}; else move it away, or {_schema.ELSEWHERE}"
+REPAIR = "`toolcrib doctor --repair-store` restores it from a backup and saves all readable data"
+ELSE = f"If it was toolcrib's, {REPAIR}; otherwise move it away, or {_schema.ELSEWHERE}"
 """Advice for a file that may not be a store at all."""
 LOOKED_AT = 1024 * 1024
 """Largest file in bytes that is checked completely when it is opened; of larger ones both ends of each table are read."""
@@ -51,19 +51,19 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
     except FileNotFoundError:
         own = [file for file in evidence if file.name.startswith(path.name)]
         used = next(filter(_is_filled, (wal, *own)), None)
-        anew = f"to begin anew, remove the files {path}-* too"
-        return "" if used is None else f"it is gone, though {used} shows that it was used. {REPAIR}; {anew}"
+        anew = f"to start with an empty store, remove the files {path}-* too"
+        return "" if used is None else f"it is missing, but {used} shows that it was used. {REPAIR}; {anew}"
     except OSError:
         return ""
     if size < SMALLEST:
         used = next(filter(_is_filled, (wal, *evidence)), None)
         if used is not None:
             left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
-            return f"it {left}, though {used} shows that it was used. {REPAIR}"
+            return f"it {left}, but {used} shows that it was used. {REPAIR}"
         return "" if size == 0 else f"it is too short for a database. {ELSE}"
     # SQLite removes -shm before -wal and creates it after -wal: -shm never exists alone
     if not wal.exists() and shm.exists() and not wal.exists():
-        return f"its log {wal.name} is gone, with what was written last. {REPAIR}"
+        return f"its log {wal.name} is missing, with the latest data. {REPAIR}"
     return ""
 
 
@@ -84,7 +84,7 @@ def check_length_alone(path: Path) -> None:
         from agent.store._cut_log import lost_pages  # a start without a log does not need this module
 
         if lost := lost_pages(path):
-            what = f"{lost} page{'' if lost == 1 else 's'} of its log {wal.name}, which was written last,"
+            what = f"{lost} page{'' if lost == 1 else 's'} of its log {wal.name}, with the latest data,"
             raise StoreDamaged(f"{path} is damaged: {what} {'is' if lost == 1 else 'are'} gone. {REPAIR}")
 
 
@@ -155,7 +155,7 @@ def damaged(path: Path, found: Sequence[str]) -> StoreDamaged:
     """Return the error for a file with the faults ``found``."""
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     said = "; ".join(" ".join(line.split()) for line in found[:_SHOWN])
-    return StoreDamaged(f"{path} is damaged ({said}{more}), and was left as it is. {REPAIR}")
+    return StoreDamaged(f"{path} is damaged ({said}{more}) and was not changed. {REPAIR}")
 
 
 def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
@@ -182,7 +182,7 @@ def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
     if found != ["ok"]:
         return found
     dangling = connection.execute("PRAGMA foreign_key_check").fetchmany(most)
-    return [f"a row of {table} names one of {other} that is not there" for table, _, other, _ in dangling]
+    return [f"a row of {table} refers to a missing row of {other}" for table, _, other, _ in dangling]
 
 
 def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
@@ -190,7 +190,7 @@ def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"sessions", "messages"} <= tables:
         return []
-    return [f"the session {name} has not the messages that it counts" for (name,) in connection.execute(UNEVEN).fetchmany(most)]
+    return [f"the session {name} has a wrong number of messages" for (name,) in connection.execute(UNEVEN).fetchmany(most)]
 
 
 UNEVEN = (

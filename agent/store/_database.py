@@ -68,7 +68,7 @@ class Access(ABC):
             return [make(*row) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreFailed(
-                f"{self.path} holds a record that cannot be read ({type(error).__name__}: {error}); it was left as it is"
+                f"{self.path} has an unreadable record ({type(error).__name__}: {error}); it was not changed"
             ) from error
 
 
@@ -174,7 +174,9 @@ class Database(OpenDatabase):
                 raise StoreFailed(f"the store {self.path} is closed")
             if os.getpid() != self._pid:
                 if self._used or self._connection is not None:
-                    raise StoreFailed(f"the store {self.path} was opened before this process was forked; open one of its own")
+                    raise StoreFailed(
+                        f"the store {self.path} was opened before this process was forked; open it again in this process"
+                    )
                 self._pid = os.getpid()
                 self._begin()
             self._used = True

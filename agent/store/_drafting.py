@@ -16,7 +16,7 @@ from toolcrib.contract.errors import StoreFailed
 
 T = TypeVar("T")
 U = TypeVar("U")
-CLOSED = "permission denied; make it and its folder readable and writable, and run the repair again"
+CLOSED = "permission denied; make it and its folder readable and writable, then run the repair again"
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
 """The bytes of a file that every open connection of SQLite locks."""
 
@@ -45,10 +45,10 @@ def replace_damaged(
     except (OSError, sqlite3.Error) as error:
         if _placing.repaired(path).exists():
             raise StoreFailed(
-                f"the repair of {path} is not finished ({error}); mend that, and run it again: it goes on"
+                f"the repair of {path} is not finished ({error}). Fix that and run it again; it continues"
             ) from error
         why = CLOSED if isinstance(error, PermissionError) else error
-        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {why}") from error
+        raise StoreFailed(f"{path} could not be repaired and was not changed: {why}") from error
 
 
 @contextmanager
@@ -144,4 +144,4 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
     except (BlockingIOError, PermissionError) as error:  # which of the two depends on the system
-        raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error
+        raise StoreFailed(f"{path} is in use by another process; stop it, then repair the store") from error

@@ -20,7 +20,7 @@ from toolcrib.contract.errors import StoreFailed
 _log = logging.getLogger(__name__)
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
-_FULL = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+_FULL = "can't grow: the disk is full; free space and try again. Earlier data is kept"
 _UNREADABLE = ("Could not decode to UTF-8", "unsupported file format")
 """Beginnings of errors without a code, which occur only for a damaged file."""
 _A_LITTLE = 64 * 1024
@@ -53,7 +53,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explained(path, error) from error
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}; {_mend(path, error)}") from error
+        raise StoreFailed(f"{path} can't be opened: {error.strerror or error}; {_mend(path, error)}") from error
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -76,14 +76,14 @@ def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
     try:
         connection.close()
     except sqlite3.Error as error:
-        _log.warning("%s did not close well; what was written is kept: %s", path, error)
+        _log.warning("%s was not closed properly; the written data is kept: %s", path, error)
 
 
 def _mend(path: Path, error: OSError) -> str:
     """Return the remedy, with the folder that it concerns: the nearest existing one."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"make room in {folder}, or {_schema.ELSEWHERE}"
+        return f"free space in {folder}, or {_schema.ELSEWHERE}"
     return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
 
 
@@ -97,12 +97,12 @@ def _make_file(path: Path) -> bool:
             made = False
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
-                raise StoreFailed(f"{path} is not a file; name another one for the store") from None
+                raise StoreFailed(f"{path} is not a file; use another file for the store") from None
             if found.st_mode & 0o077 and found.st_uid == os.geteuid():
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
         why = ": its file system is read-only" if os.statvfs(path).f_flag & os.ST_RDONLY else ""
-        raise StoreFailed(f"{path} cannot be written{why}; make it and its folder writable, or {_schema.ELSEWHERE}")
+        raise StoreFailed(f"{path} can't be written{why}; make it and its folder writable, or {_schema.ELSEWHERE}")
     return made
 
 
@@ -134,7 +134,7 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
                 raise
             time.sleep(0.01)
     if mode != "wal":
-        _log.warning("%s: this file system has no write-ahead log (%s is used): slower, and as safe", path, mode)
+        _log.warning("%s: this file system has no write-ahead log (%s is used): slower, but just as safe", path, mode)
 
 
 def _is_full(folder: Path) -> bool:
@@ -152,10 +152,10 @@ def _code(error: sqlite3.Error) -> int:
 def explained(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreFailed:
     """Return SQLite's error as StoreFailed, with a remedy. The error's text is not valid UTF-8 if a table's name is damaged."""
     if isinstance(error, UnicodeDecodeError):
-        return _damage.damaged(path, ["it names its tables by what is no text"])
+        return _damage.damaged(path, ["a table name is not text"])
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
-            return _damage.StoreDamaged(f"{path} is not a database, and was left as it is. {_damage.ELSE} ({error})")
+            return _damage.StoreDamaged(f"{path} is not a database and was not changed. {_damage.ELSE} ({error})")
         case sqlite3.SQLITE_CORRUPT:
             return _damage.damaged(path, [str(error)])
         case _ if str(error).startswith(_UNREADABLE):
@@ -165,11 +165,11 @@ def explained(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreFai
         case sqlite3.SQLITE_IOERR if _is_full(path.parent):
             why = _FULL
         case sqlite3.SQLITE_IOERR:
-            why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
+            why = "can't be read or written; check for a full or failing disk. Earlier data is kept"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            why = f"cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}"
+            why = f"can't be written; make it and its folder writable, or {_schema.ELSEWHERE}"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            why = f"was kept locked by another process for more than {BUSY_SECONDS:g} s; end that process, or try again"
+            why = f"was locked by another process for more than {BUSY_SECONDS:g} s; stop that process, or try again"
         case _:
-            why = "cannot be used"
+            why = "is unusable"
     return StoreFailed(f"{path} {why} ({error})")

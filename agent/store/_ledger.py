@@ -52,7 +52,7 @@ class SqliteLedger:
             ).rowcount
             if not made:
                 known = self._known(connection, session_id, call.id).status.value
-                raise InvalidTransition(f"the call {call.id!r} is already {known}; each call needs an id of its own")
+                raise InvalidTransition(f"the call {call.id!r} is already {known}; each call needs its own id")
 
         await self._access.write(work)
 
@@ -70,7 +70,7 @@ class SqliteLedger:
             ).rowcount
             if not done:
                 status = self._known(connection, session_id, call_id).status
-                raise InvalidTransition(f"the handler of a call that is {status.value} can not start")
+                raise InvalidTransition(f"the handler of a call that is {status.value} can't start")
 
         await self._access.write(work)
 
@@ -87,7 +87,7 @@ class SqliteLedger:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._access.read(lambda connection: self._known(connection, session_id, call_id))
-            raise InvalidTransition(f"a tool call can not finish as {status.value}")
+            raise InvalidTransition(f"a tool call can't finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
         await self._set(session_id, call_id, status, before, pack(dump_result(result, end_run, state), CALL))
 

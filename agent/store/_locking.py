@@ -41,7 +41,7 @@ def opening(path: Path, seconds: float) -> Iterator[FolderLock]:
         end = time.monotonic() + seconds
         while descriptor is not None and not _try(descriptor, fcntl.LOCK_SH):
             if time.monotonic() > end:
-                raise StoreFailed(f"{path} is being repaired by another process; try again when that is done")
+                raise StoreFailed(f"{path} is being repaired by another process; try again later")
             time.sleep(_LOOK)
         yield FolderLock(descriptor)
 
@@ -51,7 +51,7 @@ def replacing(path: Path) -> Iterator[FolderLock]:
     """Hold the lock alone. Raises StoreFailed at once if another process holds it."""
     with _descriptor(path) as descriptor:
         if descriptor is not None and not _try(descriptor, fcntl.LOCK_EX):
-            raise StoreFailed(f"{path} is in use by another process, which opens or repairs it; try again when that is done")
+            raise StoreFailed(f"{path} is in use by another process, which opens or repairs it; try again later")
         yield FolderLock(descriptor)
 
 
@@ -67,7 +67,7 @@ def _descriptor(path: Path) -> Iterator[int | None]:
     try:
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        _log.debug("%s cannot be locked: %s", path.parent, error)
+        _log.debug("%s can't be locked: %s", path.parent, error)
         yield None
         return
     try:
@@ -83,5 +83,5 @@ def _try(descriptor: int, how: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        _log.debug("the store's folder cannot be locked: %s", error)
+        _log.debug("the store's folder can't be locked: %s", error)
     return True

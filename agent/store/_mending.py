@@ -18,7 +18,7 @@ from agent.store._shared import interrupted
 from tools.clip import encode
 
 _UNDER_WAY = "status IN ('new', 'running', 'suspended', 'resuming')"
-_UNKNOWN = "whether it was shown is not known any more: the store was damaged"
+_UNKNOWN = "it is unknown whether it was shown: the store was damaged"
 _LOST = "its result was lost when the store was damaged; it may have run"
 
 

@@ -73,14 +73,14 @@ def unpacked(stored: Stored) -> Stored:
         return stored
     dictionary = _DICTIONARIES.get(stored[0]) if stored else None
     if dictionary is None:
-        raise ValueError("a record is packed in a way that is not known here")
+        raise ValueError("a record is packed in an unknown way")
     unpacker = zlib.decompressobj(_WINDOW, zdict=dictionary)
     try:
         raw = unpacker.decompress(stored[1:]) + unpacker.flush()
     except zlib.error as error:
         raise ValueError(f"a packed record is damaged ({error})") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("a packed record is damaged (it is not whole)")
+        raise ValueError("a packed record is damaged (it is incomplete)")
     return text(plain(raw))
 
 

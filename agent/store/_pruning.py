@@ -150,7 +150,7 @@ async def free(database: OpenDatabase) -> bool:
     try:
         return await database.alone(work)
     except StoreFailed as error:
-        _log.warning("what was deleted still takes its room: %s", error)
+        _log.warning("deleted data still uses disk space: %s", error)
         return False
 
 
@@ -171,7 +171,7 @@ async def _free(database: OpenDatabase) -> None:
     try:
         await database.alone(shrink)
     except StoreFailed as error:
-        _log.warning("what was deleted still takes its room: %s", error)
+        _log.warning("deleted data still uses disk space: %s", error)
     finally:  # a backup that began before may have it
         if database.backups is not None:
             database.backups.forget()

@@ -148,6 +148,6 @@ def _check_message(record: Any) -> None:
         case "assistant" | "user" | "system" | "compressed":
             texts = [record["text"], *(call[key] for call in record.get("calls") or () for key in ("id", "name"))]
         case role:
-            raise ValueError(f"{role!r} is no role")
+            raise ValueError(f"{role!r} is not a role")
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("ids, names and texts are text")

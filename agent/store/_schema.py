@@ -19,7 +19,7 @@ def steps(folder: Path) -> dict[int, Path]:
     """Return the SQL files by number: 1, 2, 3 ..., each once."""
     found = sorted((int(file.name.partition("_")[0]), file) for file in folder.glob("*.sql"))
     numbers = [number for number, _ in found]
-    assert numbers == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered one by one"  # noqa: S101 - ours
+    assert numbers == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered consecutively"  # noqa: S101 - ours
     return dict(found)
 
 
@@ -54,11 +54,11 @@ def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     ).fetchone()
     ours, version, tables = found[0] == APPLICATION_ID, int(found[1]), found[2]
     if not ours and (version or tables or found[0]):
-        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {ELSEWHERE}")
+        raise StoreFailed(f"{path} is a database of another program and was not changed; {ELSEWHERE}")
     if version > newest:
         raise StoreFailed(
-            f"{path} was written by a newer toolcrib (version {version} of the store; this one knows up to {newest}),"
-            f" and was left as it is; upgrade toolcrib, or {ELSEWHERE}"
+            f"{path} was written by a newer toolcrib (version {version} of the store; this one knows up to {newest})"
+            f" and was not changed; upgrade toolcrib, or {ELSEWHERE}"
         )
     return version
 

@@ -17,7 +17,7 @@ Clock = Callable[[], float]
 """Unix time in seconds."""
 
 TITLE_CHARS = 80
-OVERLAP = "the run before was still under way"
+OVERLAP = "the previous run was still in progress"
 """Note of a run that did not start."""
 CANDIDATES = 5
 
@@ -57,7 +57,7 @@ def tag_in(tag: str) -> str:
 def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:
     """Return the error for an ambiguous prefix. ``ids`` are the matching ids, or the first CANDIDATES + 1 of them."""
     named = ", ".join(ids[:CANDIDATES]) + (" ..." if len(ids) > CANDIDATES else "")
-    return ToolcribError(f"several sessions have an id that begins with {prefix!r}: {named}; give more of it")
+    return ToolcribError(f"several sessions have an id that begins with {prefix!r}: {named}; use a longer one")
 
 
 def received(item: InboxItem, clock: Clock) -> InboxItem:
@@ -73,14 +73,14 @@ def received(item: InboxItem, clock: Clock) -> InboxItem:
 
 def lost(lease: Lease) -> LeaseLost:
     return LeaseLost(
-        f"the session {lease.name!r} was taken over by another process; what this one would write no longer counts."
+        f"the session {lease.name!r} was taken over by another process, so this one can't write it any more."
         " Open the session again to continue it here"
     )
 
 
 def interrupted(name: str, handler_started: bool) -> ToolResult:
     """Return the result of a call whose process ended."""
-    words = "interrupted; it may have run, or still run" if handler_started else "interrupted before it ran"
+    words = "interrupted; it may have run, or may still be running" if handler_started else "interrupted before it ran"
     return replace(ToolResult.error(name, words), failure=Failure(handler_started, "Cancelled", words))
 
 

@@ -43,7 +43,7 @@ def dead_sockets(folder: Path) -> list[Path]:
                 except ConnectionRefusedError:
                     found.append(path)
                 except OSError as error:  # not a socket, or gone meanwhile
-                    _log.debug("%s is no socket that answers: %s", path, error)
+                    _log.debug("%s is not a socket that answers: %s", path, error)
     return found
 
 
@@ -133,10 +133,10 @@ class SocketSignals:
                 listening.close()
                 raise
         except OSError as error:
-            _log.warning("signals of other processes will not be heard, and are looked for now and then instead: %s", error)
+            _log.warning("signals of other processes can't be received and are polled instead: %s", error)
             return
         self._path = path
-        self._thread = threading.Thread(target=self._hear, args=(listening,), name="hears signals", daemon=True)
+        self._thread = threading.Thread(target=self._hear, args=(listening,), name="receives signals", daemon=True)
         self._thread.start()
 
     def _hear(self, listening: socket.socket) -> None:

@@ -53,7 +53,7 @@ class SqliteTickets:
             ),
         )
         if not made:
-            raise ValueError(f"the ticket {ticket.id!r} is known already; each ticket needs an id of its own")
+            raise ValueError(f"the ticket {ticket.id!r} already exists; each ticket needs its own id")
 
     async def get(self, ticket_id: str) -> TicketRecord | None:
         found = await self._select("WHERE id = ?", (text(ticket_id),))

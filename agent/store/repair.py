@@ -59,7 +59,7 @@ def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FO
         with _locking.opening(path, _file.BUSY_SECONDS):
             _examine(path, evidence, tables)
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be read: {error.strerror or error}; make it and its folder readable") from error
+        raise StoreFailed(f"{path} can't be read:  {error.strerror or error}; make it and its folder readable") from error
 
 
 def is_damaged(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> bool:
@@ -126,7 +126,7 @@ def forget_contents(path: Path) -> Path | None:
                 return kept
     except OSError as error:
         why = CLOSED if isinstance(error, PermissionError) else error.strerror or error
-        raise StoreFailed(f"{path} cannot be put aside: {why}") from error
+        raise StoreFailed(f"{path} can't be renamed:  {why}") from error
 
 
 def forget_index(path: Path) -> bool:
@@ -139,14 +139,14 @@ def forget_index(path: Path) -> bool:
                 file.unlink(missing_ok=True)
             return True
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be removed: {CLOSED if isinstance(error, PermissionError) else error}") from error
+        raise StoreFailed(f"{path} can't be removed:  {CLOSED if isinstance(error, PermissionError) else error}") from error
 
 
 def _real(path: Path) -> Path:
     try:
         return _placing.real(path)
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be read: {error.strerror or error}; make its folder readable") from error
+        raise StoreFailed(f"{path} can't be read:  {error.strerror or error}; make its folder readable") from error
 
 
 # -- the new file ------------------------------------------------------------------------------------------------------
@@ -160,13 +160,13 @@ def _fill(path: Path, fresh: Path, damaged: Path) -> Repaired:
     with closing(connected(fresh)) as connection:
         # if the file has rows of ours, its application id was damaged too
         if application not in (None, _schema.APPLICATION_ID) and not count_rows(connection):
-            raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
+            raise StoreFailed(f"{path} is a database of another program and was not changed; {_schema.ELSEWHERE}")
         mended = mend(connection, time.time())
         saved = count_rows(connection)
     _examine(fresh)
     with closing(connected(fresh)) as connection:
         if count_rows(connection) != saved:
-            raise StoreFailed("the repaired file was changed while it was made, and is not used; run the repair again")
+            raise StoreFailed("the repaired file was changed during the repair and is not used; run the repair again")
     return Repaired(path, path, saved, unreadable, cut, mended, backup if has_more else None, restored)
 
 
@@ -176,7 +176,7 @@ def _join_newest_sound(fresh: Path, backups: Sequence[Path]) -> tuple[float | No
         try:
             _damage.check_whole(backup)
         except (sqlite3.Error, UnicodeDecodeError, StoreFailed) as error:
-            _log.info("%s is damaged too, and passed over: %s", backup, error)
+            _log.info("%s is damaged too and was skipped: %s", backup, error)
             continue
         return backup.stat().st_mtime, _join(fresh, backup)
     return None, ()
@@ -204,9 +204,7 @@ def _read_out(file: Path, fresh: Path, name: Path) -> tuple[int | None, int, Seq
     with closing(connected_damaged(file)) as source, closing(connected(fresh)) as connection:
         application, version = _header(source, file)
         if application == _schema.APPLICATION_ID and newest < version < _NO_VERSION:
-            raise StoreFailed(
-                f"{name} was written by a newer toolcrib, and was left as it is; upgrade toolcrib, and repair it then"
-            )
+            raise StoreFailed(f"{name} was written by a newer toolcrib and was not changed; upgrade toolcrib, then repair it")
         _schema.upgrade(connection, fresh, _schema.FOLDER, upto=version if 1 <= version <= newest else newest)
         unreadable, cut = copy_rows(source, connection)
         _schema.upgrade(connection, fresh, _schema.FOLDER)
@@ -221,6 +219,6 @@ def _header(source: sqlite3.Connection, file: Path) -> tuple[int | None, int]:
         (application,) = source.execute("PRAGMA application_id").fetchone()
         (version,) = source.execute("PRAGMA user_version").fetchone()
     except sqlite3.DatabaseError as error:
-        _log.info("%s has no header that can be read: %s", file, error)
+        _log.info("%s has no readable header: %s", file, error)
         return None, 0
     return application, version

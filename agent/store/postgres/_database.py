@@ -107,8 +107,8 @@ class PostgresDatabase:
             return [make(*(from_text(value) if isinstance(value, str) else value for value in row)) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreFailed(
-                f"the PostgreSQL store at {self.address} holds a record that cannot be read"
-                f" ({type(error).__name__}: {error}); it was left as it is"
+                f"the PostgreSQL store at {self.address} has an unreadable record"
+                f" ({type(error).__name__}: {error}); it was not changed"
             ) from error
 
     async def signal(self, channel: str, payload: str) -> None:

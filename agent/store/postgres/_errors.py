@@ -13,18 +13,18 @@ AGAIN = frozenset(["40001", "40P01", "23505"])
 _MEANINGS = {
     "28": "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL, PGPASSWORD or ~/.pgpass",
     "3D": "has no such database; create it with encoding UTF8, or correct store.url",
-    "53300": "has no connection left; end some, or raise its max_connections",
-    "53100": "cannot grow: its disk is full; make room and try again. What it held before is kept",
-    "53": "is short of memory or disk; make room and try again. What it held before is kept",
-    "42501": "does not let this user do that; grant it CREATE on the database, or the rights on the schema toolcrib",
-    "25006": "can only be read, as a standby does; name the primary in store.url",
-    "25P03": "ended a transaction that stood still for too long; try again",
-    "55P03": "was kept locked by another process for too long; try again",
-    "57014": "took too long over a statement; try again when it is less busy",
+    "53300": "has no free connection; close some, or raise its max_connections",
+    "53100": "can't grow: its disk is full; free space and try again. Earlier data is kept",
+    "53": "is short of memory or disk; free some and try again. Earlier data is kept",
+    "42501": "denies this user the action; grant it CREATE on the database, or the rights on the schema toolcrib",
+    "25006": "is read-only, like a standby; use the primary in store.url",
+    "25P03": "ended a transaction that was idle for too long; try again",
+    "55P03": "was locked by another process for too long; try again",
+    "57014": "took too long for a statement; try again when it is less busy",
     "57P": "is shutting down or starting; try again when it runs",
-    "08": "ended the connection; check that it runs. The last write may or may not be kept",
-    "22": "does not take a value",
-    "54": "does not take a value of this length",
+    "08": "closed the connection; check that it runs. The last write may be lost",
+    "22": "rejects a value",
+    "54": "rejects a value of this length",
 }
 
 
@@ -39,7 +39,7 @@ def explained(address: Address, error: BaseException, *, connecting: bool = Fals
         why = _at_login(said)
     elif not why and not state:
         why = _MEANINGS["08"]
-    return StoreFailed(f"the PostgreSQL store at {address} {why or 'cannot be used'} ({said})")
+    return StoreFailed(f"the PostgreSQL store at {address} {why or 'is unusable'} ({said})")
 
 
 def _at_login(said: str) -> str:
@@ -52,4 +52,4 @@ def _at_login(said: str) -> str:
         return _MEANINGS["53300"]
     if "starting up" in said or "shutting down" in said:
         return _MEANINGS["57P"]
-    return "cannot be reached; check that it runs, and store.url (or TOOLCRIB_STORE_URL)"
+    return "can't be reached; check that it runs, and store.url (or TOOLCRIB_STORE_URL)"

@@ -64,7 +64,7 @@ class PostgresLedger:
         if not made:
             known = await self.get(session_id, call.id)
             now = "under way" if known is None else known.status.value
-            raise InvalidTransition(f"the call {call.id!r} is already {now}; each call needs an id of its own")
+            raise InvalidTransition(f"the call {call.id!r} is already {now}; each call needs its own id")
 
     async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
         await self._set(session_id, call_id, status, _BEFORE[status], None)
@@ -76,7 +76,7 @@ class PostgresLedger:
         )
         if not await self._database.write(self._fence, sql, {**of_call(session_id, call_id), "token": self._token()}):
             record = await self._known(session_id, call_id)
-            raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
+            raise InvalidTransition(f"the handler of a call that is {record.status.value} can't start")
 
     async def finish(
         self,
@@ -91,7 +91,7 @@ class PostgresLedger:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._known(session_id, call_id)
-            raise InvalidTransition(f"a tool call can not finish as {status.value}")
+            raise InvalidTransition(f"a tool call can't finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
         await self._set(session_id, call_id, status, before, dump_result(result, end_run, state))
 
@@ -154,7 +154,7 @@ class PostgresLedger:
         """Raise InvalidTransition, unless the call already has the status."""
         record = await self._known(session_id, call_id)
         if record.status.become(status) is not record.status:
-            raise InvalidTransition(f"the call {call_id!r} was moved by somebody else at the same moment")
+            raise InvalidTransition(f"the call {call_id!r} was changed by another process at the same moment")
 
     async def _known(self, session_id: str, call_id: str) -> CallRecord:
         record = await self.get(session_id, call_id)

@@ -97,7 +97,7 @@ class LoopThread:
         if self._closed:
             raise StoreFailed(f"the store {self._name} is closed")
         if os.getpid() != self._pid:
-            raise StoreFailed(f"the store {self._name} was opened before this process was forked; open one of its own")
+            raise StoreFailed(f"the store {self._name} was opened before this process was forked; open it again in this process")
         if self._loop is None:
             loop = self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=_serve, args=(loop,), name="toolcrib-postgres", daemon=True)

@@ -48,8 +48,8 @@ async def _version(connection: Connection, address: Address, newest: int) -> int
     ours, tables = await found.fetchone() or (False, False)
     if tables and not ours:
         raise StoreFailed(
-            f"the schema toolcrib in the PostgreSQL store at {address} is another program's, and was left as it is;"
-            " name another database (store.url)"
+            f"the schema toolcrib in the PostgreSQL store at {address} belongs to another program and was not changed;"
+            " use another database (store.url)"
         )
     if not ours:
         return 0
@@ -58,6 +58,6 @@ async def _version(connection: Connection, address: Address, newest: int) -> int
     if version > newest:
         raise StoreFailed(
             f"the PostgreSQL store at {address} was written by a newer toolcrib (version {version} of the store; this one knows"
-            f" up to {newest}), and was left as it is; upgrade toolcrib, or name another database (store.url)"
+            f" up to {newest}) and was not changed; upgrade toolcrib, or use another database (store.url)"
         )
     return version

@@ -111,7 +111,7 @@ class PostgresSignals:
                     self._hears.clear()
                     await connection.close()
             except (StoreFailed, ConfigError) as error:
-                _log.debug("no signal is heard for %g s: %s", pause, error)
+                _log.debug("no signals are received for %g s: %s", pause, error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -123,7 +123,7 @@ class PostgresSignals:
             async for notice in connection.notifies():
                 self._tell(from_text(notice.payload))
         except (psycopg.Error, OSError) as error:
-            _log.debug("the connection that hears signals was lost: %s", error)
+            _log.debug("the connection for signals was lost: %s", error)
 
     def _tell(self, topic: str) -> None:
         with self._lock:

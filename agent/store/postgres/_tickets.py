@@ -53,7 +53,7 @@ class PostgresTickets:
             },
         )
         if not made:
-            raise ValueError(f"the ticket {ticket.id!r} is known already; each ticket needs an id of its own")
+            raise ValueError(f"the ticket {ticket.id!r} already exists; each ticket needs its own id")
 
     async def get(self, ticket_id: str) -> TicketRecord | None:
         found = await self._select("id = %(id)s", {"id": to_text(ticket_id)})

@@ -80,7 +80,7 @@ class SqliteSearch:
         except _damage.StoreDamaged as error:
             if not str(error).startswith(f"{self.path} "):
                 raise
-            _log.warning("the search index is made anew: %s", error)
+            _log.warning("the search index is rebuilt: %s", error)
             self.discard()
             return await self._find(wanted, where, order, limit, offset)
 
@@ -148,7 +148,7 @@ class SqliteSearch:
         """Return the last indexed row; discard an index that belongs to other messages."""
         row, mark = await self._index().row("SELECT row, mark FROM reached")
         if row and bytes(mark) != await self._mark(row):
-            _log.info("%s was made for other messages; it is made anew", self.path)
+            _log.info("%s was built for other messages; it is rebuilt", self.path)
             self.discard()
             return 0
         return int(row)

@@ -89,7 +89,7 @@ def parse(text: str) -> Query:
             every.append([term])
         joins = False
     if not every:
-        raise SearchRefused(f"there is no word to search for in {text[:80]!r}")
+        raise SearchRefused(f"no word to search for in {text[:80]!r}")
     if len(none) + sum(map(len, every)) > _MOST_TERMS:
         raise SearchRefused(f"a query has at most {_MOST_TERMS} words; search for fewer")
     return Query(tuple(map(tuple, every)), tuple(none))

@@ -104,7 +104,7 @@ async def test_what_was_never_opened_or_is_under_way_is_refused(store: Store) ->
     with pytest.raises(InvalidTransition, match="already new"):
         await store.ledger.open(ToolCall("c", "x"), "s")
     await store.ledger.move("s", "c", S.RUNNING)
-    with pytest.raises(InvalidTransition, match="can not finish as running"):
+    with pytest.raises(InvalidTransition, match="can't finish as running"):
         await store.ledger.finish("s", "c", S.RUNNING, ToolResult.success("x", 1))
     await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", ""))
     await store.ledger.open(ToolCall("c", "x"), "s")  # a provider that counts anew each turn

@@ -133,7 +133,7 @@ async def test_a_run_is_not_begun_while_one_is_under_way(store: Store) -> None:
     second = await store.cron.claim(run_of(due=200.0))
     assert first is not None
     assert second is not None
-    assert (second.state, second.note) == ("skipped", "the run before was still under way")
+    assert (second.state, second.note) == ("skipped", "the previous run was still in progress")
     assert second.ended_at is not None
     assert (await store.cron.claim(run_of("other"))) is not None
     assert await store.cron.finish_run(replace(first, state="done", note="well"))

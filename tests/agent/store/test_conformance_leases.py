@@ -252,7 +252,7 @@ async def test_calls_that_an_earlier_holder_left_are_ended(store: Store) -> None
         ("alone", S.FAILED, "interrupted before it ran"),
         ("new", S.FAILED, "interrupted before it ran"),
         ("resumes", S.FAILED, "interrupted before it ran"),
-        ("works", S.FAILED, "interrupted; it may have run, or still run"),
+        ("works", S.FAILED, "interrupted; it may have run, or may still be running"),
     ]
     assert all(one.ended_at for one in ended)
     assert list(await mine.recover("s")) == []

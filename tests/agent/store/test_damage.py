@@ -74,7 +74,7 @@ async def test_a_store_that_is_gone_is_restored_or_begun_anew_by_a_named_way(use
     kept = used.parent.with_name("kept")
     shutil.copytree(used.parent, kept)
     used.unlink()
-    named = r"it is gone, though .*-backup shows.*--repair-store.*to begin anew, remove the files .*-\* too"
+    named = r"it is missing, but .*-backup shows.*--repair-store.*to start with an empty store, remove the files .*-\* too"
     with pytest.raises(StoreDamaged, match=named):
         open_file(backups=True)
     with pytest.raises(StoreDamaged, match="it is gone"):
@@ -117,7 +117,7 @@ async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
     with caplog.at_level(logging.WARNING, "agent.store"):
         store.close()
     assert backup.read_bytes() == before
-    assert "has 1 sessions and its backup" in caplog.text
+    assert "has 1 sessions, but its backup" in caplog.text
     store = open_file(backups=True)
     await talk(store, "newer")
     store.close()  # half as many

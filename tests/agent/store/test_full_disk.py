@@ -64,8 +64,8 @@ def run(file: Path, root: Path, what: str, *, limit: str = _LIMIT, command: tupl
 
 def _told_full(told: str, file: Path) -> bool:
     """Return whether the error names the file, and a full disk: SQLite takes a limit on the size of files for either fault."""
-    full, failing = "cannot grow: the disk is full; make room", "cannot be read or written by the disk; look for a full"
-    return told.startswith((f"{file} {full}", f"{file} {failing}")) and "What it held before is kept" in told
+    full, failing = "can't grow: the disk is full; free space", "can't be read or written; check for a full"
+    return told.startswith((f"{file} {full}", f"{file} {failing}")) and "Earlier data is kept" in told
 
 
 def names(written: list[str]) -> set[str]:
@@ -124,7 +124,7 @@ async def test_a_file_that_may_not_be_written_is_named(file: Path, root: Path, w
     beside = file.with_name(name)
     beside.chmod(0o400)
     told, still = run(file, root, what, limit="", command=command)
-    assert f"{beside} cannot be written; make it and its folder writable" in told
+    assert f"{beside} can't be written; make it and its folder writable" in told
     assert "SessionInfo" in still
     beside.chmod(0o600)
     with closing(SqliteStore(file)) as store:

@@ -51,7 +51,7 @@ async def test_a_damaged_record_is_named(open_file: Open, file: Path, change: Ca
     with closing(sqlite3.connect(file)) as other, other:
         (body,) = other.execute("SELECT body FROM messages").fetchone()
         other.execute("UPDATE messages SET body = ?", (change(body),))
-    with pytest.raises(StoreFailed, match=r"store\.db holds a record that cannot be read \(ValueError: a (packed )?record"):
+    with pytest.raises(StoreFailed, match=r"store\.db has an unreadable record \(ValueError: a (packed )?record"):
         await open_file().sessions.messages("s")
 
 
@@ -111,9 +111,7 @@ async def test_a_damaged_result_is_named(open_file: Open, file: Path) -> None:
     store.close()
     with closing(sqlite3.connect(file)) as other, other:
         other.execute("UPDATE calls SET result = substr(result, 1, 100)")
-    with pytest.raises(
-        StoreFailed, match=r"store\.db holds a record that cannot be read \(ValueError: a packed record is damaged"
-    ):
+    with pytest.raises(StoreFailed, match=r"store\.db has an unreadable record \(ValueError: a packed record is damaged"):
         await open_file().ledger.calls("s")
 
 

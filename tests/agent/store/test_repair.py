@@ -149,7 +149,7 @@ async def test_an_emptied_file_is_reported_beside_undo_data(open_file: Open, fil
     file.parent.mkdir()
     file.write_bytes(b"")
     evidence.write_bytes(b"old contents")
-    with pytest.raises(StoreFailed, match=r"store\.db is damaged: it is empty, though .*contents\.db shows.*--repair-store"):
+    with pytest.raises(StoreFailed, match=r"store\.db is damaged: it is empty, but .*contents\.db shows.*--repair-store"):
         open_file(evidence=[evidence])
     with pytest.raises(StoreFailed, match="it is empty"):
         examine(file, [evidence])
@@ -221,7 +221,7 @@ async def test_a_log_that_was_emptied_or_cut_is_reported(open_file: Open, used: 
     log = used.with_name("store.db-wal")
     os.truncate(log, left if left >= 0 else log.stat().st_size + left)
     told = reported(open_file, used)
-    assert re.search(r"\d+ pages? of its log store\.db-wal, which was written last, (is|are) gone", told)
+    assert re.search(r"\d+ pages? of its log store\.db-wal, with the latest data, (is|are) gone", told)
     mended(used)
     assert len(await whole(open_file, used)) >= SESSIONS
 
@@ -714,7 +714,7 @@ async def test_a_file_that_another_process_uses_is_left_alone(open_file: Open, u
         before = sorted(path.name for path in used.parent.iterdir())
         data = used.read_bytes()
         spoil(used)
-        with pytest.raises(StoreFailed, match=r"store\.db is in use by another process; end it"):
+        with pytest.raises(StoreFailed, match=r"store\.db is in use by another process; stop it"):
             repair(used)
         assert sorted(path.name for path in used.parent.iterdir()) == before
         used.write_bytes(data)
@@ -758,7 +758,7 @@ async def test_where_there_is_no_room_everything_stays(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(StoreFailed, match=r"could not be repaired, and was left as it is: .*No space left"):
+    with pytest.raises(StoreFailed, match=r"could not be repaired and was not changed:  .*No space left"):
         repair(used)
     assert used.read_bytes() == data
     assert sorted(path.name for path in used.parent.iterdir()) == before

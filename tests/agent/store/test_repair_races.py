@@ -285,7 +285,7 @@ async def test_a_file_that_is_locked_is_not_taken_for_damaged(used: Path, monkey
         other.execute("BEGIN EXCLUSIVE")
         monkeypatch.setattr(_damage, "_PATIENCE", 0.1)
         for act in (examine, repair):
-            with pytest.raises(StoreFailed, match="was kept locked by another process") as raised:
+            with pytest.raises(StoreFailed, match="was locked by another process") as raised:
                 act(used)
             assert not isinstance(raised.value, StoreDamaged)
 

@@ -176,7 +176,7 @@ async def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: 
     await talk(store, "hi")
     store.close()
     monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", "DROP TABLE messages;\nDROP TABLE no_such_table;"))
-    with pytest.raises(StoreFailed, match=r"store\.db cannot be used .*no_such_table"):
+    with pytest.raises(StoreFailed, match=r"store\.db is unusable .*no_such_table"):
         open_file()
     monkeypatch.undo()
     assert await texts(open_file()) == ["hi"]
@@ -237,11 +237,11 @@ async def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
     store.close()
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2] + b"\xff" * (len(whole) - len(whole) // 2))
-    with pytest.raises(StoreFailed, match=r"store\.db is damaged.*left as it is.*`toolcrib doctor --repair-store`"):
+    with pytest.raises(StoreFailed, match=r"store\.db is damaged.*was not changed.*`toolcrib doctor --repair-store`"):
         open_file()
     file.write_bytes(whole)
     change(file, "UPDATE messages SET body = '{' WHERE seq = 1")
-    with pytest.raises(StoreFailed, match=r"store\.db holds a record that cannot be read \(JSONDecodeError"):
+    with pytest.raises(StoreFailed, match=r"store\.db has an unreadable record \(JSONDecodeError"):
         await texts(open_file())
 
 
@@ -263,7 +263,7 @@ async def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypa
 
 async def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    with pytest.raises(StoreFailed, match=r"plain/store\.db cannot be opened: .*make its folder writable.*TOOLCRIB_STATE"):
+    with pytest.raises(StoreFailed, match=r"plain/store\.db can't be opened: .*make its folder writable.*TOOLCRIB_STATE"):
         SqliteStore(tmp_path / "plain" / "store.db")
 
 
@@ -328,7 +328,7 @@ async def test_late_a_fault_is_told_at_each_use_until_it_is_mended(file: Path) -
     file.parent.write_text("in the way")
     store = SqliteStore(file, late=True)
     for _ in range(2):
-        with pytest.raises(StoreFailed, match=r"cannot be opened: .*; make its folder writable"):
+        with pytest.raises(StoreFailed, match=r"can't be opened: .*; make its folder writable"):
             await store.sessions.list(1)
     file.parent.unlink()
     assert await store.sessions.list(1) == []
@@ -349,11 +349,11 @@ def test_a_folder_that_may_not_be_written_is_named(file: Path, root: Path) -> No
         ]
     file.parent.mkdir(mode=0o500)
     told = run(unprivileged, file, root)[0]
-    assert "store.db cannot be opened: Permission denied; make its folder writable" in told
+    assert "store.db can't be opened: Permission denied; make its folder writable" in told
     file.parent.chmod(0o700)
     SqliteStore(file).close()
     file.parent.chmod(0o500)
-    assert "store.db cannot be written; make it and its folder writable" in run(unprivileged, file, root)[0]
+    assert "store.db can't be written; make it and its folder writable" in run(unprivileged, file, root)[0]
     file.parent.chmod(0o700)
 
 

@@ -79,7 +79,7 @@ async def test_a_server_that_refuses_is_named_without_the_password(
     for wrong, words in (
         (f"postgresql://postgres:{SECRET}@{place}", "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL"),
         (f"{base}@{place}nowhere", "postgresnowhere has no such database; create it with encoding UTF8"),
-        (f"postgresql://me:{SECRET}@127.0.0.1:9/d", "127.0.0.1:9/d cannot be reached; check that it runs, and store.url"),
+        (f"postgresql://me:{SECRET}@127.0.0.1:9/d", "127.0.0.1:9/d can't be reached; check that it runs, and store.url"),
     ):
         with caplog.at_level(logging.DEBUG), pytest.raises(StoreFailed) as refused:
             PostgresStore(wrong)

@@ -25,12 +25,12 @@ URL = "postgresql://ann@db.example/crib"
         ("fe_sendauth: no password supplied", "refuses the login"),
         ('no pg_hba.conf entry for host "::1"', "refuses the login"),
         ('database "crib" does not exist', "has no such database"),
-        ('role "crib" does not exist', "cannot be reached"),
-        ("sorry, too many clients already", "has no connection left"),
-        ("remaining connection slots are reserved", "has no connection left"),
+        ('role "crib" does not exist', "can't be reached"),
+        ("sorry, too many clients already", "has no free connection"),
+        ("remaining connection slots are reserved", "has no free connection"),
         ("the database system is starting up", "is shutting down or starting"),
         ("the database system is shutting down", "is shutting down or starting"),
-        ("connection refused", "cannot be reached"),
+        ("connection refused", "can't be reached"),
     ],
 )
 def test_why_there_is_no_connection(said: str, told: str) -> None:
@@ -41,9 +41,9 @@ def test_why_there_is_no_connection(said: str, told: str) -> None:
 
 
 def test_a_connection_that_ended_and_a_code_that_is_not_known() -> None:
-    assert "ended the connection" in str(explained(Address(URL), psycopg.OperationalError("gone")))
+    assert "closed the connection" in str(explained(Address(URL), psycopg.OperationalError("gone")))
     assert "took too long" in str(explained(Address(URL), psycopg.errors.QueryCanceled("late")))
-    assert "cannot be used" in str(explained(Address(URL), psycopg.errors.SyntaxError("odd")))
+    assert "is unusable" in str(explained(Address(URL), psycopg.errors.SyntaxError("odd")))
 
 
 async def test_a_store_that_was_closed_says_so(url: str, open_store: Callable[..., PostgresStore]) -> None:
