@@ -228,7 +228,7 @@ class Agent:
         if self._closed:
             if isinstance(work, Coroutine):
                 work.close()
-            raise ToolcribError(f"this Agent is closed; Agent(resume={self.session.id[:12]!r}) goes on with the conversation")
+            raise ToolcribError(f"this Agent is closed; Agent(resume={self.session.id[:12]!r}) continues the conversation")
         task = asyncio.current_task()
         self._asking.add(task)
         try:
@@ -280,7 +280,7 @@ def _check_asker(asker: object) -> None:
     try:
         inspect.signature(asker).bind("ticket", "context")  # type: ignore[arg-type]  # bind checks that it is callable
     except TypeError as error:
-        what = f"it can't be called so ({error})" if callable(asker) else "it is no function"
+        what = f"it can't be called this way ({error})" if callable(asker) else "it is not a function"
         raise ConfigError(f"asker: expected asker(ticket, ctx), which returns an Answer; got {asker!r}: {what}") from None
     except ValueError:
         pass  # it has no signature

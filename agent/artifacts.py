@@ -84,13 +84,13 @@ async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[K
     found = [one for one in await store.artifacts.newest(where, _ALL) if digits and one.digest.startswith(digits)]
     digests = list(dict.fromkeys(one.digest for one in found))
     if not found:
-        raise NotFound(f"there is no artifact {name!r} here")
+        raise NotFound(f"no artifact {name!r} exists here")
     if len(digests) > 1:
         names = ", ".join(digest[:DIGITS] for digest in digests[:8])
-        raise NotFound(f"{len(digests)} artifacts begin with {digits!r} ({names}); give more of the name")
+        raise NotFound(f"{len(digests)} artifacts begin with {digits!r} ({names}); use a longer name")
     data = await store.artifacts.get(found[0].session_id, found[0].digest)
     if data is None:
-        raise NotFound(f"the content of {found[0].name} is gone; call the tool again that gave it")
+        raise NotFound(f"the content of {found[0].name} is gone; call its tool again")
     return found[0], data
 
 

@@ -71,7 +71,7 @@ async def _try(backends: Backends, backend: Backend, start: str, briefly: bool, 
         try:
             await environment.close()
         except Exception as error:  # noqa: BLE001 - as above
-            problem = problem or f"it can not be closed: {type(error).__name__}: {error}"
+            problem = problem or f"it can't be closed:  {type(error).__name__}: {error}"
     return Tried(backend.name, where, problem, seconds, note)
 
 
@@ -79,17 +79,17 @@ async def _work(environment: Environment, seconds: dict[str, float]) -> str:
     with _timed(seconds, "command"):
         outcome = await environment.execute(ExecRequest("echo well", timeout=_LIMIT))
     if outcome.stdout.head != b"well\n":
-        return f"a command did not answer as it should: {outcome.stdout.head!r} {outcome.stderr.head!r}"
+        return f"a command gave unexpected output: {outcome.stdout.head!r} {outcome.stderr.head!r}"
     with _timed(seconds, "file"):
         path = await environment.resolve(f"/tmp/toolcrib-test-{secrets.token_hex(6)}")  # noqa: S108 - private by its name
         await environment.write_file(path, _DATA)
         found = await environment.read_file(path)
         await environment.delete_file(path)
     if found != _DATA or await environment.stat(path) is not None:
-        return "a file was not read as it was written, or could not be deleted"
+        return "a file was read differently than it was written, or could not be deleted"
     outcome = await _interrupted(environment, seconds)
     if outcome.ended != "interrupted":
-        return f"a command did not end when it was interrupted, but: {outcome.ended}"
+        return f"an interrupted command did not end: {outcome.ended}"
     return ""
 
 
@@ -108,7 +108,7 @@ async def _interrupted(environment: Environment, seconds: dict[str, float]) -> E
         outcome = await running
     after = await environment.execute(ExecRequest("echo well", timeout=_LIMIT))
     if after.stdout.head != b"well\n":
-        raise EnvironmentFailed("after an interrupt the next command did not answer as it should")
+        raise EnvironmentFailed("after an interrupt the next command gave unexpected output")
     return outcome
 
 

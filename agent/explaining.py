@@ -44,7 +44,7 @@ class Explanation:
             return ()
         found = list(weighed.judged.findings)
         if weighed.rule is not None and weighed.rule.decision == "ask":
-            why = weighed.rule.why or "an operator's rule asks about it"
+            why = weighed.rule.why or "a rule of the operator asks about it"
             found.append(Finding(f"{TOOL_RULE}{weighed.rule.tool}", "ask", why, weighed.rule.tool))
         if weighed.acts and weighed.mode == CONFIRM:
             found.append(confirmed(weighed.acts, _TOOL))
@@ -77,9 +77,9 @@ class Explanation:
             return f"the rule {finding.key}"
         held = self.handling(finding)
         if held is not None and held.by in ("sandbox", "undo"):
-            return "no person is asked"
+            return "no user is asked"
         if self.weighed is not None and self.weighed.acts and self.mode == PLAN:
-            return "plan mode, which refuses the call"
+            return "plan mode, which denies the call"
         if finding.key == CONFIRM_KEY:
             return f"{person}: the session is in the mode {self.mode}"
         rule = None if self.weighed is None else self.weighed.rule
@@ -112,7 +112,7 @@ async def foreseen(
 ) -> Decision | None:
     """Return the gates' decision on a call of this scope, None if it would run. Raises what ``explain`` raises."""
     if not isinstance(scope.policy, Policy):
-        raise TypeError("only a scope with a policy of its own can be asked: another's would be recorded")
+        raise TypeError("only a scope with its own policy can be used here, because decisions of another scope are recorded")
     asking = replace(
         scope,
         open_environment=lambda: scope.environment,
@@ -147,5 +147,5 @@ def asked_about(config: Config, platform: str, findings: Sequence[Finding]) -> s
     smart, here = config.approval.smart, config.platforms.get(platform)
     may_answer = all(one.level == "ask" and not one.key.startswith(TOOL_RULE) for one in findings)
     if smart.enabled and may_answer and (here is None or here.smart_approval):
-        return f"the model of approval.smart ({smart.model or config.model.name or 'the configured one'}), else a person"
-    return "a person, in a session; where nobody can be asked it is refused"
+        return f"the model of approval.smart ({smart.model or config.model.name or 'the configured one'}), else a user"
+    return "a user, in a session; if no user can be asked, it is denied"

@@ -94,7 +94,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(whole.encode() if isinstance(whole, str) else whole)
     except FileExistsError:
-        raise ToolcribError(f"{path} is there already: name another file, or say --force") from None
+        raise ToolcribError(f"{path} already exists: name another file, or use --force") from None
     except OSError as error:
         raise ToolcribError(f"{path} can't be written: {error.strerror or error}") from None
     with contextlib.suppress(OSError):  # for example without a state folder
@@ -125,7 +125,7 @@ def form_of(path: Path) -> Format:
     """Return the format for a file's name. Raises ToolcribError for an unknown ending."""
     form = SUFFIXES.get(path.suffix.lower())
     if form is None:
-        raise ToolcribError(f"{path}: the name ends with {', '.join(SUFFIXES)}; or say --format")
+        raise ToolcribError(f"{path}: the name must end with {', '.join(SUFFIXES)}; or use --format")
     return form
 
 
@@ -209,7 +209,7 @@ def _result(call: Mapping[str, Any]) -> str:
         return json.dumps(data, ensure_ascii=False, indent=2) if isinstance(data, dict | list) else str(data)
     code = data.get("exit_code")
     printed = [str(data["output"]).rstrip("\n"), str(data.get("stderr", "")).rstrip("\n")]
-    return "\n".join([*filter(None, printed), *([f"(exit code {code})"] if code else [])]) or "(nothing was printed)"
+    return "\n".join([*filter(None, printed), *([f"(exit code {code})"] if code else [])]) or "(no output)"
 
 
 # -- Markdown --------------------------------------------------------------------------------------------------------------

@@ -30,4 +30,4 @@ async def later_note(session: Session) -> str:
         return ""
     shown = ", ".join(f"{path} ({by})" for path, by in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return f"this session wrote files that run outside the sandbox later; read them first: {shown}{more}"
+    return f"this session wrote files that will run outside the sandbox; read them first: {shown}{more}"

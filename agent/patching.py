@@ -32,7 +32,7 @@ def patched(value: Json, operations: Sequence[object]) -> Json:
     nodes = _size(whole[""])
     for operation in operations:
         if not isinstance(operation, Mapping):
-            raise PatchUnfit("an operation is no object")
+            raise PatchUnfit("an operation is not an object")
         nodes += _apply(whole, operation, MOST_NODES - nodes)
     return plain_copy(whole[""])  # moves may have nested it deeper
 
@@ -54,10 +54,10 @@ def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> in
             raise PatchUnfit("move: a value can't be moved into itself")
         value = _taken(whole, origin) if kind == "move" else plain_copy(_found(whole, origin))
     else:
-        raise PatchUnfit(f"{str(kind)[:40]!r} is no operation")
+        raise PatchUnfit(f"{str(kind)[:40]!r} is not an operation")
     added = _size(value)
     if kind != "move" and added > room:
-        raise PatchUnfit(f"with it the value would have more than {MOST_NODES:,} parts")
+        raise PatchUnfit(f"the value would have more than {MOST_NODES:,} parts")
     if kind == "replace":
         removed = _size(_found(whole, path))
         _put(whole, path, value, over=True)
@@ -68,7 +68,7 @@ def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> in
 def _steps(pointer: object) -> list[str]:
     """Return the steps of a JSON Pointer, below the value under ""."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise PatchUnfit(f"{str(pointer)[:80]!r} is no path")
+        raise PatchUnfit(f"{str(pointer)[:80]!r} is not a path")
     steps = pointer.split("/")
     if len(steps) > _DEEPEST:
         raise PatchUnfit("the path is too deep")
@@ -105,7 +105,7 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, *, over: bool) -> i
     else:
         at = len(place) if last == "-" else _index(last)
         if at > len(place):
-            raise PatchUnfit(f"the list has {len(place)} elements, and nothing can be added at {at}")
+            raise PatchUnfit(f"the list has {len(place)} elements; nothing can be added at {at}")
         place.insert(at, value)
     return 0
 
@@ -113,7 +113,7 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, *, over: bool) -> i
 def _place(whole: dict[str, Any], path: list[str]) -> Place:
     place = _found(whole, path[:-1]) if len(path) > 1 else whole
     if not isinstance(place, (dict, list)):
-        raise PatchUnfit(f"{path[-1][:80]!r}: what should hold it is neither an object nor a list")
+        raise PatchUnfit(f"{path[-1][:80]!r}: its parent is neither an object nor a list")
     return place
 
 
@@ -128,7 +128,7 @@ def _key(place: Any, step: str) -> str | int:
 
 def _index(step: str) -> int:
     if not (step.isascii() and step.isdigit()) or len(step) > 6 or (step[0] == "0" and step != "0"):
-        raise PatchUnfit(f"{step[:80]!r} is no index")
+        raise PatchUnfit(f"{step[:80]!r} is not an index")
     return int(step)
 
 

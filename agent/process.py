@@ -233,7 +233,7 @@ class Crib:
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
-            raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
+            raise PluginError(f"the toolset {name!r} was already added by {self.catalog.added[name]}; choose another name")
         self.default.add_toolset(name, definition)
         self.toolsets[name] = definition
 
@@ -245,9 +245,9 @@ class Crib:
 
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:
-            raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
+            raise PluginError(f"{self.config.path} defines another backend {name!r}; rename one of them")
         if not _BACKEND_NAME.fullmatch(name):
-            raise PluginError(f"the backend {name!r} can't be named so: use letters, digits, '.', '_' and '-'")
+            raise PluginError(f"the backend name {name!r} is invalid: use letters, digits, '.', '_' and '-'")
         if name.casefold() in BUILT_IN:  # otherwise sessions would run in another place than users expect
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
         must_open("backend", name, factory)

@@ -75,7 +75,7 @@ class Reports:
         try:
             self._take(event)
         except Exception as error:  # noqa: BLE001 - a report that can't be read ends no call
-            _log.debug("a report of the call %s is left out: %s", event.message_id, type(error).__name__)
+            _log.debug("a progress report of the call %s was dropped: %s", event.message_id, type(error).__name__)
         if self._raw is not None:
             self._raw.emit(event)
 
@@ -124,7 +124,7 @@ class Reports:
             try:
                 self._tell(_event(call_id, activity, content, reports))
             except Exception:  # noqa: BLE001 - a watcher's failure does not end a call either
-                _log.exception("a report of the call %s could not be told", call_id)
+                _log.exception("a progress report of the call %s could not be shown", call_id)
 
 
 def _event(call_id: str, activity: str, content: Json, reports: int) -> Event:

@@ -49,7 +49,7 @@ async def _try(backends: Backends, backend: Backend, start: str, own: Sequence[s
     try:
         held = environment.containment() if isinstance(environment, Contained) else None
         if held is None:
-            raise EnvironmentFailed("commands are not sandboxed, so there is nothing to try")
+            raise EnvironmentFailed("commands are not sandboxed, so there is nothing to test")
         found = [await _project(environment, held)]
         if held.mode == "workspace":
             found += [
@@ -68,23 +68,23 @@ async def _said(environment: Environment, script: str) -> str:
     outcome = await environment.execute(ExecRequest(f"( {script}\n) 2>/dev/null; echo '{_END}'", timeout=_LIMIT))
     said = outcome.stdout.head.decode(errors="replace").strip()
     if not said.endswith(_END):  # silence must not count as a working sandbox
-        raise EnvironmentFailed(f"a command of the trial did not run to its end ({outcome.ended}). {outcome.notice}".strip())
+        raise EnvironmentFailed(f"a test command did not finish ({outcome.ended}). {outcome.notice}".strip())
     return said.removesuffix(_END).strip()
 
 
 async def _project(environment: Environment, held: Containment) -> SandboxTrial:
     name = _new_name()
     if not _is_in_any(environment.cwd, held.writable):
-        return SandboxTrial("the project can be written", untried=f"{environment.cwd} is no project")
+        return SandboxTrial("the project can be written", untried=f"{environment.cwd} is not a project")
     said = await _said(environment, f"echo well >{name} && cat {name} && rm {name}")
-    return SandboxTrial("the project can be written", "" if said == "well" else f"no file could be made in {environment.cwd}")
+    return SandboxTrial("the project can be written", "" if said == "well" else f"no file could be created in {environment.cwd}")
 
 
 async def _outside(environment: Environment, held: Containment, start: str) -> SandboxTrial:
     what = "files outside of it can't be written"
     folder = _outer_folder(held, start)
     if not folder:
-        return SandboxTrial(what, untried="you can't write there either")
+        return SandboxTrial(what, untried="your account can't write there either")
     return SandboxTrial(f"{what}: {folder}", await _written(environment, [folder]))
 
 

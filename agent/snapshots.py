@@ -45,7 +45,7 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
     why_not = (
         ""
         if location.backend.row.runs_here
-        else f"snapshots cover this machine, and commands run in the backend {location.backend.name}"
+        else f"snapshots cover only this machine, but commands run in the backend {location.backend.name}"
     )
     days, opened = max(config.undo.days, config.snapshots.keep), partial(open_project, config.snapshots, location.start)
     scope.snapshots = taken = SessionSnapshots(opened, scope, journal, days, why_not)
@@ -57,7 +57,7 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
 @functools.cache
 def _warn(why_not: str) -> None:
     """Log once in this process why no snapshots are taken."""
-    _log.warning("what commands change can't be undone, so you are asked about dangerous ones: %s", why_not)
+    _log.warning("changes by commands can't be undone, so you are asked about dangerous ones: %s", why_not)
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
@@ -134,7 +134,7 @@ class SessionSnapshots:
             if not self.users:
                 raise SnapshotFailed("the session was closed")
             self._project = self._project or self._opened()
-            assert self._project is not None, "it need not be known"  # noqa: S101 - for the type checker
+            assert self._project is not None, "it is not needed"  # noqa: S101 - for the type checker
             return self._project
 
     def shared(self) -> SessionSnapshots:
@@ -161,11 +161,11 @@ class SessionSnapshots:
         except SnapshotRefused as error:
             self._why_not = str(error)
             if acts and self._is_relied_on:
-                raise Denied(f"{call.name} was not run: it could not be undone any more: {error}. Call it again") from error
+                raise Denied(f"{call.name} was not run, because it could no longer be undone: {error}. Call it again") from error
         except (SnapshotFailed, StoreFailed) as error:
             if not acts:
                 return False
-            raise Denied(f"{call.name} was not run: no snapshot could be taken, so it could not be undone: {error}") from error
+            raise Denied(f"{call.name} was not run, because no snapshot could be taken to undo it: {error}") from error
         if any(isinstance(effect, RunsCommand) for effect in ctx.effects):
             _warn(self._why_not)
         return False

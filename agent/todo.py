@@ -49,7 +49,7 @@ class TodoStore:
         named = [item["id"] for item in items if item.get("id")]
         twice = [name for name, times in Counter(named).items() if times > 1]
         if twice:
-            raise InvalidArguments(f"todos: id {twice[0]!r} is given twice; ids must differ")
+            raise InvalidArguments(f"todos: id {twice[0]!r} is used twice; ids must differ")
         todos = {todo.id: todo for todo in self._todos} if merge else {}
         taken = {*named, *todos}
         for item in items:
@@ -88,9 +88,9 @@ class TodoStore:
 def _changed(old: Todo | None, item: Mapping[str, Any], taken: set[str]) -> Todo:
     content, status = item.get("content"), item.get("status")
     if status is not None and status not in STATUSES:
-        raise InvalidArguments(f"todos: status {status!r} is none of {', '.join(STATUSES)}")
+        raise InvalidArguments(f"todos: status {status!r}; choose {', '.join(STATUSES)}")
     if content is not None and not content.strip():
-        raise InvalidArguments("todos: content is empty; say what the task is")
+        raise InvalidArguments("todos: content is empty; describe the task")
     if old is not None:
         return replace(old, content=old.content if content is None else content, status=status or old.status)
     if content is None:

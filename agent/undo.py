@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # the module loads with the first undo
     from tools.undo.snapshots.calls import CallRecorder, SnapshotRestore
     from tools.undo.snapshots.project import Project
 
-_NEWS = ("[the person brought back the changes of", "[the person undid the changes of")
+_NEWS = ("[the user redid the changes of", "[the user undid the changes of")
 _NEWS_END = ". Read them again before you change them.]"
 What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
@@ -111,7 +111,7 @@ class Undo:
         opened: Callable[[SessionInfo], Project | None] | None = None,
     ) -> None:
         if keeps is None:
-            raise ToolcribError("nothing is kept for an undo: undo.enabled is false in the configuration")
+            raise ToolcribError("undo is disabled: undo.enabled is false in the configuration")
         self._keeps = keeps
         self._store = store
         self._registry = registry
@@ -287,17 +287,17 @@ def _chosen(steps: Sequence[ChangeStep], wanted: UndoRequest) -> list[ChangeStep
     if not wanted.id:
         return choose.last_turn(steps, passed=wanted.force)
     if not wanted.id.isdecimal():
-        raise ToolcribError(f"a turn is named by its number, not {wanted.id!r}; `toolcrib undo --list` shows them")
+        raise ToolcribError(f"{wanted.id!r} is not the number of a turn. List turns: toolcrib undo --list")
     return choose.turn(steps, int(wanted.id))
 
 
 def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str, *, has_snapshots: bool) -> str:
     if wanted.what == "redo":
-        return "there is no undo to bring back"
+        return "there is no undo to revert"
     if has_snapshots:
-        return f"no call of this session ({session_id[:12]}) changed anything that is not undone; --list has all changes"
+        return f"no call of this session ({session_id[:12]}) has changes left to undo; --list shows all changes"
     if any(step.kind == "call" for step in steps):
-        return "nothing is left to undo: all that this session's file tools changed was undone before, or could not be"
+        return "nothing is left to undo: all changes by this session's file tools are undone or can't be undone"
     return f"file tools changed nothing in this session ({session_id[:12]}); what commands changed is not kept"
 
 

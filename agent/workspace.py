@@ -241,7 +241,7 @@ class Workspace:
 
     def _log(self, store: Store, session_id: str) -> UndoLog:
         keeps = self._keeps
-        assert keeps is not None, "nobody asks where undo is disabled"  # noqa: S101 - for the type checker
+        assert keeps is not None, "the caller checks that undo is enabled"  # noqa: S101 - for the type checker
         return replace(keeps, journal=store.changes).log(session_id)
 
     def outfit(
@@ -256,7 +256,7 @@ class Workspace:
         """Return a function that prepares the session for each run: the tools of the run's principal, and the current policy.
 
         ``within`` are the only tools that the session may ever have, as they are now: a tool that its source replaces by one of
-        another kind is none of them. ``others`` are those in runs for users other than the local one.
+        another kind does not count. ``others`` are those in runs for users other than the local one.
         """
         scope = session.scope
         natures = {name: self._nature(name) for name in within or ()}

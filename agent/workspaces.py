@@ -70,7 +70,7 @@ class Setup:
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         """Add a plugin's toolset, unless the configuration uses the name for its own toolset."""
         if name in self.catalog.added:
-            _log.warning("%s gives the name %r to a toolset of its own; the plugin's is left out", self.config.path, name)
+            _log.warning("%s defines another toolset %r; the plugin's is ignored", self.config.path, name)
         else:
             self.catalog.add(name, definition, source="plugin")
 
@@ -236,7 +236,9 @@ def rules_with(config: Config, name: str) -> ToolRules:
     from tools.approval.operator_rules import tool_rules
 
     if (found := config.cron.rule_sets.get(name)) is None:
-        raise ConfigError(f"{config.origin('cron.rule_sets')}: cron.rule_sets: there is no rule set {name!r}, which a job names")
+        raise ConfigError(
+            f"{config.origin('cron.rule_sets')}: cron.rule_sets: a job uses the rule set {name!r}, which does not exist"
+        )
     try:
         rules = tool_rules([asdict(entry) for entry in found.tools])
     except ConfigError as error:

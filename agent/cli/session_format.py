@@ -151,7 +151,7 @@ def _unfinished(known: CallRecord | None) -> str:
     """Return what is known of a call without a recorded result: its process ended, or it waits for an answer."""
     if known is None or (known.status is not ToolCallStatus.SUSPENDED and not known.status.is_terminal):
         began = known is not None and known.handler_started
-        return "interrupted; it may have run, or still run" if began else "interrupted before it ran"
+        return "interrupted; it may have run, or may still be running" if began else "interrupted before it ran"
     if known.status is ToolCallStatus.SUSPENDED:
         return "waits for an answer"
     return known.status.value

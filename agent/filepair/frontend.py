@@ -107,7 +107,7 @@ class Translator:
     def close(self) -> None:
         """End the run: calls that were begun and never ran get their result."""
         for call_id, name in list(self._open.items()):
-            self._result(call_id, name, {"error": "broken off before it ran"}, ok=False)
+            self._result(call_id, name, {"error": "interrupted before it ran"}, ok=False)
 
     def show_code(self, code: str) -> None:
         """Show code that no call wrote: it was in the model's text."""
@@ -179,7 +179,7 @@ class Translator:
         if executed.call.fault is None and not self._knows(executed.call.name):
             return {"error": f"Unknown tool: {executed.call.name}"}
         text = result.failure.text if result.failure is not None else result.message
-        return {"error": text or "the tool failed and said nothing of why"}
+        return {"error": text or "the tool failed without a message"}
 
     def _message(self, kind: MessageType, event_id: str, value: str | None = None, data: Mapping[str, Any] | None = None) -> None:
         self._send(Message(kind, self._variant, event_id, value, data))

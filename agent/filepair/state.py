@@ -72,11 +72,11 @@ class VariantFile:
         Raises NotFound if there is no such file or an old_text is not in it, and InvalidArguments for an invalid edit.
         """
         if not self._content:
-            raise NotFound("there is no file yet; call create_file first")
+            raise NotFound("no file exists yet; call create_file first")
         if path.strip() and _normal(path) != self._path:
             raise NotFound(f"there is no file {path!r}; the file is {self._path!r}")
         if not edits:
-            raise InvalidArguments("edits is empty; give at least one {old_text, new_text}")
+            raise InvalidArguments("edits is empty; send at least one {old_text, new_text}")
         before, after = self._content, self._content
         replaced = []
         for number, edit in enumerate(edits, 1):
@@ -118,9 +118,9 @@ class VariantFile:
 def _replaced(text: str, edit: Edit, number: int, path: str) -> tuple[str, int]:
     """Return the text after an edit, and the number of changed places."""
     if not edit.old_text:
-        raise InvalidArguments(f"edit {number}: old_text is empty; give the exact text to replace")
+        raise InvalidArguments(f"edit {number}: old_text is empty; send the exact text to replace")
     if edit.count < -1 or edit.count == 0:
-        raise InvalidArguments(f"edit {number}: count is {edit.count}; it is 1 or more, or -1 for all places")
+        raise InvalidArguments(f"edit {number}: count is {edit.count}; use 1 or more, or -1 for all matches")
     there = text.count(edit.old_text)
     if not there:
         raise NotFound(

@@ -175,7 +175,7 @@ async def _remember(session: Session, prompt: Prompt) -> str:
         return prompt
     last = prompt[-1] if prompt else {}
     if last.get("role") != "user" or not isinstance(last.get("text"), str):
-        raise ToolcribError('the prompt must end with what the person asks: {"role": "user", "text": "..."}')
+        raise ToolcribError('the prompt must end with the request of the user: {"role": "user", "text": "..."}')
     await session.store.sessions.append_many(session.id, [dict(record) for record in prompt[:-1]])
     turn = await session.transcript.unanswered()
     if turn is not None:  # a provider begins with the records, and each call in them needs a result

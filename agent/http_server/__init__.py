@@ -35,7 +35,7 @@ def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
 
         from agent.http_server.connection import BoundedConnection
     except ImportError as error:
-        raise ConfigError("to listen for requests it needs the extra: pip install 'toolcrib[gateway]'") from error
+        raise ConfigError("listening needs the extra: pip install 'toolcrib[gateway]'") from error
 
     class Server(uvicorn.Server):
         def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator in uvicorn
@@ -64,9 +64,9 @@ def listening_at(host: str, port: int, setting: str, *, backlog: int | None = No
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=backlog)
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
-        fix = "another gateway or program has it: end that one, or choose another port" if is_taken else "choose another"
+        fix = "another gateway or program uses it: stop that one, or choose another port" if is_taken else "choose another"
         what = (error.strerror or str(error)).partition(" (while ")[0]  # asyncio's and socket's messages repeat the address
-        raise OSError(f"{setting}: {host}:{port} can't be listened at ({what}); {fix}") from error
+        raise OSError(f"{setting}: {host}:{port} is not available for listening ({what}); {fix}") from error
 
 
 def _most(share: float) -> int:

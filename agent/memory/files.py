@@ -65,15 +65,15 @@ class MemoryFile:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            why = "it is a link" if self.path.is_symlink() else f"it cannot be read: {error.strerror or error}"
+            why = "it is a link" if self.path.is_symlink() else f"it can't be read:  {error.strerror or error}"
             raise self._unreadable(why) from error
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise self._unreadable("it is no regular file")
+                raise self._unreadable("it is not a regular file")
             with open(handle, "rb", closefd=False) as opened:
                 data = opened.read(_LARGEST + 1)
         except OSError as error:
-            raise self._unreadable(f"it cannot be read: {error.strerror or error}") from error
+            raise self._unreadable(f"it can't be read:  {error.strerror or error}") from error
         finally:
             os.close(handle)
         if len(data) > _LARGEST:
@@ -81,15 +81,13 @@ class MemoryFile:
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise self._unreadable(f"it is no text in UTF-8: byte {error.start + 1} cannot be read") from error
+            raise self._unreadable(f"it is not text in UTF-8: byte {error.start + 1} is invalid") from error
         if b"\0" in data:
-            raise self._unreadable("it is no text: it has zero bytes")
+            raise self._unreadable("it is not text: it has zero bytes")
         return data
 
     def _unreadable(self, why: str) -> MemoryUnreadable:
-        return MemoryUnreadable(
-            f"{self.path} is left as it is: {why}. Mend the file, or move it away; models are told nothing of it"
-        )
+        return MemoryUnreadable(f"{self.path} is not used: {why}. Repair the file or move it away")
 
 
 class MemoryFolder:
@@ -108,7 +106,7 @@ class MemoryFolder:
         if target == "user":
             return MemoryFile(target, self.path / f"USER{ENDING}", "What the agent noted about you")
         if self.project is None:
-            raise ToolcribError("there is no project here whose notes could be kept")
+            raise ToolcribError("there is no project here that could have notes")
         return self._project_file(self.project)
 
     def files(self) -> Sequence[MemoryFile]:
@@ -141,7 +139,7 @@ class MemoryFolder:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise ToolcribError(f"{folder} cannot be made, so that nothing is kept: {error.strerror or error}") from error
+                raise ToolcribError(f"{folder} can't be created, so no notes are kept: {error.strerror or error}") from error
         with locked(self.path / "documents"):
             yield
 
@@ -151,9 +149,7 @@ class MemoryFolder:
         Raises ToolcribError, also if the document is too large to be read again.
         """
         if len(text.encode()) > _LARGEST:
-            raise ToolcribError(
-                f"{file.path} would have more than {_LARGEST // 1024} KiB, and is left as it is: shorten it first"
-            )
+            raise ToolcribError(f"{file.path} would exceed {_LARGEST // 1024} KiB, so nothing was written: shorten it first")
         whose = self.path / _WHOSE
         if not whose.exists():
             write_private(whose, json.dumps(self.principal.to_json()))

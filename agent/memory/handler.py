@@ -42,7 +42,7 @@ class MemoryKeeper:
 
         principal = ctx.run_identity.principal
         if not remembers(principal):
-            raise ExecutionFailed("nothing is remembered of somebody without a name: others have none here either")
+            raise ExecutionFailed("no notes are kept about a user without an id")
         project = None if self.folder is None else project_of(Path(self.folder), self.project_dir)
         where = MemoryFolder(principal, project)
         gone: list[str] = []
@@ -67,12 +67,12 @@ class MemoryKeeper:
 
         action, old = args["action"], args.get("old_text", "").strip()
         if action != "add" and not old:
-            raise InvalidArguments(f"old_text: say which note to {action}, by a part of it that no other has")
+            raise InvalidArguments(f"old_text: give a part of the note to {action} that no other note has")
         if action == "remove":
             return lambda document, _: document.replacing(_found(document, old, gone), None), "removed"
         note = note_of(args.get("content", ""), self.session_id[:_SESSION_CHARS])
         if not note.text:
-            raise InvalidArguments("content: say what to note")
+            raise InvalidArguments("content: empty; give the text of the note")
         self._screen(note.text)
         if action == "add":
             return lambda document, title: self._added(document, note, title), "added"
@@ -82,7 +82,7 @@ class MemoryKeeper:
         from agent.memory.screening import why_not
 
         if why := why_not(text, self.redact):
-            raise InvalidArguments(f"content: it is not kept: {why}")
+            raise InvalidArguments(f"content: rejected: {why}")
 
     def _added(self, document: MemoryDocument, note: MemoryNote, title: str) -> MemoryDocument:
         if any(known.text == note.text for known in document.notes):
@@ -95,13 +95,13 @@ class MemoryKeeper:
         most = most_notes(self.max_chars)
         if len(after.notes) > most and len(after.notes) > len(before.notes):
             raise InvalidArguments(
-                f"content: the document has {len(before.notes):,} notes, and {most:,} are its limit: remove notes first, or put"
-                f" several into one. It has:\n{_list(before.notes)}"
+                f"content: the document has {len(before.notes):,} notes, and {most:,} is the limit: remove or merge notes"
+                f" first. It has:\n{_list(before.notes)}"
             )
         if after.size > self.max_chars and after.size > before.size:
             raise InvalidArguments(
-                f"content: the document would have {after.size:,} characters, and {self.max_chars:,} are its limit: remove or"
-                f" shorten notes first, or put several into one. It has:\n{_list(before.notes)}"
+                f"content: the document would have {after.size:,} characters, and the limit is {self.max_chars:,}: remove or "
+                f" shorten notes first, or merge several. It has:\n{_list(before.notes)}"
             )
         return after
 
@@ -112,10 +112,10 @@ def _found(document: MemoryDocument, text: str, gone: list[str]) -> MemoryNote:
         gone[:] = [found[0].text]
         return found[0]
     if found:
-        raise InvalidArguments(f"old_text: it stands in {len(found)} notes; take more of one:\n{_list(found)}")
+        raise InvalidArguments(f"old_text: it is in {len(found)} notes; give more of one:\n{_list(found)}")
     if not document.notes:
         raise InvalidArguments("old_text: this document has no notes")
-    raise InvalidArguments(f"old_text: it stands in no note. There are:\n{_list(document.notes)}")
+    raise InvalidArguments(f"old_text: it is in no note. The notes:\n{_list(document.notes)}")
 
 
 def _list(notes: Sequence[MemoryNote]) -> str:

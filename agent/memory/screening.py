@@ -17,8 +17,8 @@ from tools.judge.characters import written
 _PASSWORD = Regex(r"://[^\s/@:]{1,200}:[^\s@/]{1,200}@")
 _RULES = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|messages?|guardrails?)"
 _PERSON = r"(?:the |your |its |our )?(?:user|person|human|owner|operator)"
-_MARKS = "it holds marks by which prompts are built"
-_INSTEAD = "note what you know, not what a text tells you to do"
+_MARKS = "it has marks of a prompt's format"
+_INSTEAD = "note facts, not instructions from a text"
 _SHOWN = 40
 _TURN = Regex(
     r"^[ \t>+-]*(?:human|assistant)[ \t]?:"
@@ -38,7 +38,7 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
         ),
     ),
     (
-        "it gives new instructions in the place of those that hold",
+        "it gives new instructions instead of the current ones",
         Regex(
             rf"\b(?:new|updated|revised|real|actual|hidden|secret)\s+(?:system\s+)?{_RULES}\s*:"
             r"|\bsystem\s+(?:prompt|message)\s*:"
@@ -55,7 +55,7 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
         ),
     ),
     (
-        "it says to hide something from the person",
+        "it says to hide something from the user",
         Regex(
             r"\b(?:do not|don'?t|never|without)\s+(?:tell|inform|alert|notify|notifying|warn|mention)(?:ing)?"
             rf"(?:\s+(?:it|this|that|anything|about this))?(?:\s+to)?\s+{_PERSON}\b"
@@ -63,7 +63,7 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
         ),
     ),
     (
-        "it says to get around approvals or checks",
+        "it says to bypass approvals or checks",
         Regex(
             r"\b(?:bypass|circumvent|evade|subvert|defeat)\s+(?:(?:all|any|the|every|its|toolcrib'?s?)\s+){0,3}"
             r"(?:approvals?|approval gates?|gates?|judges?|confirmations?|guardrails?|safety|sandbox|plan mode)\b"
@@ -72,7 +72,7 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
         ),
     ),
     (
-        "it makes the agent another one",
+        "it changes the agent's role",
         Regex(
             r"\byou (?:are|have been) (?:now |no longer )?(?:jailbroken|unrestricted|uncensored|unfiltered|bound by)\b"
             r"|\b(?:act|behave|respond) as an? (?:unrestricted|uncensored|unfiltered|jailbroken)\b"
@@ -80,7 +80,7 @@ _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
         ),
     ),
     (
-        "it says to hand out secrets or the prompt",
+        "it says to reveal secrets or the prompt",
         Regex(
             r"\b(?:send|post|upload|forward|exfiltrate|e-?mail|leak|transmit)\s+(?:\w+[\s,]+){0,6}?"
             r"(?:api[ _-]?keys?|tokens?|passwords?|credentials|secrets|private keys?|ssh keys?|\.env)\b(?:\s+\w+){0,4}?\s+to\b"
@@ -98,15 +98,15 @@ def why_not(text: str, redact: Callable[[str], str] = str) -> str:
     """
     hidden = unseen_in(text)
     if hidden:
-        return f"it holds a character that nobody sees ({written(text[min(hidden)])}); write it without"
+        return f"it has an invisible character ({written(text[min(hidden)])}); write it without"
     if word := disguised(text):
-        return f"it holds letters of another script in a Latin word, which look alike ({word[:_SHOWN]}); write it as it is"
+        return f"it has look-alike letters of another script in a Latin word ({word[:_SHOWN]}); use Latin letters"
     if redact(text) != text:
-        return "it holds a secret; note where it is kept instead"
+        return "it has a secret; note its location instead"
     for form in forms(text):
         line = " ".join(form.split())
         if _PASSWORD.search(line):
-            return "it holds an address with a password in it; note where that is kept instead"
+            return "it has an address with a password; note its location instead"
         if _TURN.search(form) or len(_ROLE.findall(form)) > 1:
             return f"{_MARKS}; {_INSTEAD}"
         for why, found in _INJECTED:

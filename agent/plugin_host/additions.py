@@ -16,7 +16,7 @@ Add: TypeAlias = Callable[[str, Any], None]
 def once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
     """Put a value into a table. Raises PluginError if the name is taken."""
     if name in table:
-        raise PluginError(f"the {what} {name!r} was added before; choose another name")
+        raise PluginError(f"the {what} {name!r} already exists; choose another name")
     table[name] = value
 
 

@@ -110,7 +110,7 @@ class Lifecycle:
         if loop.is_closed() or not loop.is_running():
             run_async(self.stop())
         elif loop is _running_loop():
-            _log.error("plugins are not stopped: a loop that waits can't stop them; say `await crib.aclose()` instead of close()")
+            _log.error("plugins are not stopped: close() can't wait in a running event loop; use `await crib.aclose()`")
         else:
             asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
 

@@ -121,7 +121,7 @@ def _found(config: Config, project_dir: Path | None) -> list[PluginInfo]:
                 info, enabled=False, error=f"the name is taken by the {first.source} plugin at {first.where}; rename one of them"
             )
             if key in enabled:
-                _log.warning("plugin %r at %s is passed over: %s", info.name, info.where, info.error)
+                _log.warning("plugin %r at %s is skipped: %s", info.name, info.where, info.error)
         elif info.trusted:
             taken[key] = info
         found.append(info)
@@ -137,7 +137,7 @@ def _all(config: Config, project_dir: Path | None) -> Iterator[PluginInfo]:
     try:
         yield from sources.pip()
     except Exception as error:  # noqa: BLE001 - another distribution's broken metadata
-        _log.error("the plugins of installed distributions cannot be listed: %s: %s", type(error).__name__, error)
+        _log.error("plugins of installed packages can't be listed: %s: %s", type(error).__name__, error)
 
 
 def _missing(config: Config, found: list[PluginInfo]) -> Iterator[PluginInfo]:
@@ -145,7 +145,7 @@ def _missing(config: Config, found: list[PluginInfo]) -> Iterator[PluginInfo]:
     for name in dict.fromkeys(config.plugins.enabled):
         if canonical(name) not in names:
             alike = near(canonical(name), names)
-            hint = f"did you mean {names[alike[0]]!r}?" if alike else "install it, or take it out of plugins.enabled"
+            hint = f"did you mean {names[alike[0]]!r}?" if alike else "install it, or remove it from plugins.enabled"
             error = f"there is no such plugin; {hint}"
             _log.error("plugin %r is enabled in %s, but %s", name, config.path, error)
             yield PluginInfo(name, "missing", str(config.path), enabled=True, error=error)
@@ -272,7 +272,7 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
     if canonical(config.plugins.allow_override.get(old.name, "")) != canonical(plugin):
         raise RegistrationError(
             f"plugin {plugin!r} may not replace the tool {old.name!r} of {old.module} (toolset {old.toolset!r}); "
-            f"to allow it, put into {config.path}: plugins: {{allow_override: {{{old.name}: {plugin}}}}}"
+            f"to allow it, add to {config.path}:  plugins: {{allow_override: {{{old.name}: {plugin}}}}}"
         )
 
 
@@ -326,7 +326,7 @@ def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[st
             meant = f"; did you mean {alike[0]!r}?" if alike else ""
             raise PluginError(f"{takes}; it has no {parameter.name!r}{meant}")
         if parameter.kind is parameter.KEYWORD_ONLY:
-            raise PluginError(f"{takes}; {parameter.name!r} must stand before the * in its parameters")
+            raise PluginError(f"{takes}; {parameter.name!r} must come before the * in its parameters")
 
 
 def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any) -> None:

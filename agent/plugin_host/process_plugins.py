@@ -75,7 +75,7 @@ class ProcessPlugins:
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
         for hook in life_hooks(self._dispatcher.hooks, "on_start"):
             if any(info.name == hook.plugin for info in infos):
-                _log.warning("the plugin %s has on_start, which only a Crib calls: what it opens there is missing", hook.plugin)
+                _log.warning("the plugin %s has on_start, which only a Crib calls: here it is not called", hook.plugin)
         return infos
 
     def unload(self) -> None:
@@ -91,7 +91,7 @@ class ProcessPlugins:
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self._catalog.added:
-            raise PluginError(f"the toolset {name!r} was added before, by {self._catalog.added[name]}; choose another name")
+            raise PluginError(f"the toolset {name!r} was already added by {self._catalog.added[name]}; choose another name")
         self._catalog.add(name, definition, source="plugin")
         self._take_back.append(lambda: self._catalog.remove(name))
 

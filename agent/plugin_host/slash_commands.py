@@ -34,9 +34,9 @@ class PluginSlash:
 def plugin_slash(name: str, function: Any, surfaces: Any, role: str) -> PluginSlash:
     """Return a plugin's command. Raises PluginError for one that can't be typed or called, and for unknown surfaces."""
     if not name.isascii() or not name.replace("-", "").isalnum():
-        raise PluginError(f"the chat's command {name!r} can't be typed: letters, digits and '-', without the slash")
+        raise PluginError(f"the chat command {name!r} has an invalid name: use letters, digits and '-', without the slash")
     if not callable(function):
-        raise PluginError(f"the chat's command {name!r} is no function: def {name}(text, identity): ...")
+        raise PluginError(f"the chat command {name!r} is not a function: def {name}(text, identity): ...")
     if not surfaces or isinstance(surfaces, str) or set(surfaces) - set(SURFACES):
-        raise PluginError(f"the chat's command {name!r}: expected some of {', '.join(SURFACES)} as surfaces, got {surfaces!r}")
+        raise PluginError(f"the chat command {name!r}: expected some of {', '.join(SURFACES)} as surfaces, got {surfaces!r}")
     return PluginSlash(function, tuple(surfaces), role)

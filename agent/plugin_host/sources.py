@@ -118,7 +118,7 @@ def _in_folder(folder: Path, source: Source, version: str) -> Iterator[PluginInf
     except FileNotFoundError:
         return
     except OSError as error:
-        yield PluginInfo(folder.name, source, str(folder), error=f"{folder} cannot be read: {error.strerror or error}")
+        yield PluginInfo(folder.name, source, str(folder), error=f"{folder} can't be read: {error.strerror or error}")
         return
     for item in items:
         main = item / "__init__.py" if item.is_dir() else item
@@ -128,13 +128,13 @@ def _in_folder(folder: Path, source: Source, version: str) -> Iterator[PluginInf
         try:
             text = main.read_text("utf-8", "replace")
         except OSError as error:
-            yield PluginInfo(name, source, str(item), error=f"{main} cannot be read: {error.strerror or error}")
+            yield PluginInfo(name, source, str(item), error=f"{main} can't be read: {error.strerror or error}")
             continue
         yield PluginInfo(name, source, str(item), version or _version(text), error=_bad_name(name), origin=main)
 
 
 def _bad_name(name: str) -> str:
-    return "" if re.fullmatch(_NAME, name) else f"{name!r} is no plugin name: use letters, digits, '_' and '-'"
+    return "" if re.fullmatch(_NAME, name) else f"{name!r} is not a plugin name: use letters, digits, '_' and '-'"
 
 
 def _version(text: str) -> str:
@@ -157,9 +157,9 @@ def _snapshot(project_dir: Path) -> dict[str, bytes]:
     folder = plugin_folder(project_dir)
     for part in (folder.parent, folder):
         if part.is_symlink():
-            raise PluginError(f"{part} is a link; a project's plugins must lie in the project itself")
+            raise PluginError(f"{part} is a link; a project's plugins must be in the project itself")
     if not folder.is_dir():
-        raise PluginError(f"{folder} is no folder")
+        raise PluginError(f"{folder} is not a folder")
     files: dict[str, bytes] = {}
     left = MAX_PROJECT_BYTES
     for parent, folders, names in os.walk(folder, onerror=_refuse):
@@ -167,7 +167,7 @@ def _snapshot(project_dir: Path) -> dict[str, bytes]:
         for name in [*names, *folders]:
             path = Path(parent, name)
             if path.is_symlink():
-                raise PluginError(f"{path} is a link; a project's plugins must lie in the project itself")
+                raise PluginError(f"{path} is a link; a project's plugins must be in the project itself")
         for name in sorted(names):
             path = Path(parent, name)
             data = _read_regular(path, left)
@@ -179,17 +179,17 @@ def _snapshot(project_dir: Path) -> dict[str, bytes]:
 
 
 def _refuse(error: OSError) -> None:
-    raise PluginError(f"{error.filename} cannot be read: {error.strerror}") from error
+    raise PluginError(f"{error.filename} can't be read: {error.strerror}") from error
 
 
 def _read_regular(path: Path, limit: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise PluginError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise PluginError(f"{path} can't be read: {error.strerror or error}") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise PluginError(f"{path} is no regular file")
+        raise PluginError(f"{path} is not a regular file")
     with os.fdopen(handle, "rb") as file:
         return file.read(limit + 1)
 

@@ -106,7 +106,7 @@ class PermanentGrants:
             except Exception as error:  # noqa: BLE001 - with any fault the entry doesn't count
                 self.faults.append(EntryFault(entry, str(error)))
                 if is_news:
-                    _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
+                    _log.error("%s: command_allowlist: %r is ignored: %s", self._path, entry.shown, error)
                 continue
             if _digest(entry) in known:
                 self._permanent[grant.id] = (grant, entry)
@@ -280,9 +280,9 @@ class _KnownEntries:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ConfigError(f"{self.file} cannot be read: {error.strerror or error}") from error
+            raise ConfigError(f"{self.file} can't be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _log.error("%s cannot be understood (%s); every permanent grant must be confirmed again", self.file, error)
+            _log.error("%s can't be read (%s); every permanent grant must be confirmed again", self.file, error)
             return {}
 
 
@@ -315,7 +315,7 @@ def covered(grant: Grant) -> str:
     """Return a description of a permanent grant's coverage."""
     if grant.argv:
         return f"`{' '.join(grant.argv)}` in {grant.root}"
-    return f"all that is meant by {grant.key.partition('@')[2]!r}, below {grant.root}"
+    return f"everything that matches {grant.key.partition('@')[2]!r}, below {grant.root}"
 
 
 def _to_entry(grant: Grant) -> AllowlistEntry:

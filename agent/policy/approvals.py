@@ -39,7 +39,7 @@ class Approvals:
         """Revoke a grant and return it: from the next call on it does not count in any process."""
         grant = await self.grant(prefix)
         if not await self._grants.revoke(grant.id):
-            raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
+            raise ToolcribError(f"the grant {grant.id[:8]} was just revoked")
         return grant
 
     async def narrow(self, prefix: str, root: str) -> Grant:
@@ -47,14 +47,14 @@ class Approvals:
         grant = await self.grant(prefix)
         if grant.scope == "always":
             raise ToolcribError(
-                f"the grant {grant.id[:8]} covers one command in one folder: nothing narrower can be said; revoke it instead"
+                f"the grant {grant.id[:8]} covers one command in one folder and can't be narrowed; revoke it instead"
             )
         root = posixpath.normpath(posixpath.join(grant.root, root))
         if root == grant.root or not under(root, grant.root):
-            raise ToolcribError(f"{root} does not lie below {grant.root}, which is what the grant {grant.id[:8]} covers")
+            raise ToolcribError(f"{root} is not below {grant.root}, the folder of the grant {grant.id[:8]}")
         narrower = replace(grant, root=root)
         if not await self._grants.revoke(grant.id):  # first, because a revoked grant must not return as a narrower one
-            raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
+            raise ToolcribError(f"the grant {grant.id[:8]} was just revoked")
         await self._grants.add(narrower)
         return narrower
 
@@ -74,5 +74,5 @@ def _only(found: Sequence[Grant], prefix: str, names: Sequence[str]) -> Grant:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(f"no grant begins with {prefix!r}; `toolcrib approvals` lists them")
-    raise ToolcribError(f"{len(found)} grants begin with {prefix!r} ({', '.join(names)}); give more of the id")
+        raise NotFound(f"no grant begins with {prefix!r}. List grants: toolcrib approvals")
+    raise ToolcribError(f"{len(found)} grants begin with {prefix!r} ({', '.join(names)}); use a longer id")

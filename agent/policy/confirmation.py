@@ -125,8 +125,8 @@ class UnconfirmedConfig(ConfigError):
         self.changes = tuple(changes)
         lines = "".join(f"\n  {line}" for change in changes for line in change.lines())
         super().__init__(
-            f"{config.path} was changed, and nobody confirmed what loosens or redirects in it:{lines}\n"
-            "nothing runs until you confirm it, at a terminal: toolcrib config confirm (or put back what stood there)"
+            f"{config.path} has unconfirmed changes that loosen or redirect something:{lines}\n"
+            "nothing runs until you confirm them at a terminal with `toolcrib config confirm`, or revert them"
         )
 
 
@@ -221,11 +221,11 @@ def _said(config: Config) -> Watched:
     try:
         data = config.path.read_bytes() if config.digest else None
     except OSError as error:
-        raise ConfigError(f"{config.path} cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{config.path} can't be read: {error.strerror or error}") from error
     if data is None:
         return {}
     if hashlib.sha256(data).hexdigest() != config.digest:
-        raise ConfigError(f"{config.path} was changed at this moment; start again")
+        raise ConfigError(f"{config.path} was just changed; start again")
     return _watched(parse_config(data, config.path), config.path)
 
 
@@ -273,7 +273,7 @@ def _is_new(state: Path, config: Config) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError as error:
-        raise ConfigError(f"{state} cannot be read: {error.strerror or error}; make it readable for you") from error
+        raise ConfigError(f"{state} can't be read: {error.strerror or error}; make it readable for you") from error
 
 
 def _is_anothers(path: Path) -> bool:
@@ -306,7 +306,7 @@ def _remember(file: Path, config: Config, said: Watched, keep: bool, *, first: b
     except ConfigError as error:
         if first and isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        _log.debug("what %s says is not kept: %s", config.path, error)
+        _log.debug("the state of %s could not be stored: %s", config.path, error)
 
 
 def _keep(file: Path, config: Config, digest: str, said: Watched) -> None:
@@ -325,9 +325,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; make it and its folder readable for you") from error
+        raise ConfigError(f"{file} can't be read: {error.strerror or error}; make it and its folder readable for you") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _log.error("%s cannot be understood (%s); the configuration must be confirmed again", file, error)
+        _log.error("%s can't be read (%s); the configuration must be confirmed again", file, error)
         return {}
 
 

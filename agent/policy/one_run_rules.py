@@ -27,8 +27,7 @@ FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf bui
 LIKE = f"a rule looks like '{FORM}'"
 _MOST_BYTES = 64_000
 _ONLY_ALLOWS = (
-    "only what allows can be named for a run: level (of a tool: decision) is allow, or left out; other rules belong into"
-    " config.yaml"
+    "a rule for one run can only allow: level (of a tool: decision) is allow, or left out; put other rules into config.yaml"
 )
 
 
@@ -61,14 +60,14 @@ def _of_tool(rule: OperatorToolRule, registry: ToolRegistry) -> str:
     if any(fnmatchcase(name, rule.tool) for name in registry.names()):
         return words
     near = registry.closest(rule.tool)
-    return f"{words}; but there is no such tool here{f', did you mean {near!r}?' if near else ''}"
+    return f"{words}; but no such tool exists here{f', did you mean {near!r}?' if near else ''}"
 
 
 def _of_command(rule: OperatorRule) -> str:
     from tools.approval.operator_rules import never_allowed
 
     never = [f"`{one}`" for one in never_allowed(asdict(rule))]
-    return f"{command_words(rule)}; but never {' nor '.join(never)}, which no rule allows" if never else command_words(rule)
+    return f"{command_words(rule)}; but never {' nor '.join(never)}, which no rule can allow" if never else command_words(rule)
 
 
 def _content(file: Path, project_dir: Path) -> str:
@@ -76,14 +75,14 @@ def _content(file: Path, project_dir: Path) -> str:
         real = file.resolve(strict=True)
         if real.is_relative_to(project_dir):
             raise ConfigError(
-                f"--allow-file: {file} lies in the project, where a session may have written it; keep it elsewhere, such as"
+                f"--allow-file: {file} is in the project, so a session may have written it; put it elsewhere, such as"
                 " beside config.yaml"
             )
         data = real.read_bytes() if real.is_file() else None
     except OSError as error:
-        raise ConfigError(f"--allow-file: {file} cannot be read: {error.strerror or error}") from None
+        raise ConfigError(f"--allow-file: {file} can't be read: {error.strerror or error}") from None
     if data is None or len(data) > _MOST_BYTES:
-        raise ConfigError(f"--allow-file: {file} is no regular file of at most {_MOST_BYTES:,} bytes")
+        raise ConfigError(f"--allow-file: {file} is not a regular file of at most {_MOST_BYTES:,} bytes")
     return data.decode("utf-8", "replace")
 
 
@@ -97,7 +96,7 @@ def _read(text: str, source: str, rules: list[OperatorRule], tools: list[Operato
     else:
         entries = given if isinstance(given, list) else [given]
     if not entries or not all(isinstance(one, Mapping) for one in entries):
-        raise ConfigError(f"{source}: expected a rule as approval.rules and approval.tools have them, such as '{FORM}'")
+        raise ConfigError(f"{source}: expected a rule in the form of approval.rules or approval.tools, such as '{FORM}'")
     for number, entry in enumerate(entries, 1):
         where = source if len(entries) == 1 else f"{source}: entry {number}"
         _read_entry(_filled(entry, where), where, rules, tools)

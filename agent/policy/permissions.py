@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import Grant
 
 MODES = {
-    "default": "what the rules find is asked or refused, all else runs",
-    "cautious": "what the rules find is asked or refused, in a sandbox too, all else runs",
-    "confirm-edits": "every edit, and every command that may write, is asked about",
-    "plan": "edits, and commands that may write, are refused",
+    "default": "calls that match a rule are asked about or denied, all others run",
+    "cautious": "calls that match a rule are asked about or denied, in a sandbox too, all others run",
+    "confirm-edits": "every edit and every command that may write is asked about",
+    "plan": "edits and commands that may write are denied",
 }
 _DECIDES = {"allow": "runs unasked", "ask": "asks", "ask-once": "asks every time", "block": "is refused", "deny": "is refused"}
 
@@ -60,12 +60,12 @@ class Permissions:
 
     def lines(self) -> list[str]:
         """Return a description, one line per fact."""
-        smart = f"smart approval: {self.smart} may agree first" if self.smart else "smart approval: off"
+        smart = f"smart approval: {self.smart} may approve first" if self.smart else "smart approval: off"
         return [f"mode {self.mode}: {MODES[self.mode]}", smart, *map(str, self.rules), *self._granted()]
 
     def _granted(self) -> list[str]:
-        found = [f"granted for always: {one}" for one in self.grants]
-        return [*found, f"what else was granted can't be read: {self.problem}"] if self.problem else found
+        found = [f"permanent grant: {one}" for one in self.grants]
+        return [*found, f"other grants can't be read: {self.problem}"] if self.problem else found
 
 
 def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], user: str = "") -> Permissions:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 BELOW = "TOOLCRIB_BELOW"
 """Variable of commands: the numbers of their sessions' folders, ``DEVICE:INODE`` separated by blanks."""
-_ELSEWHERE = "do it in a terminal of your own, in no window of a tmux or screen that a session's command started"
+_ELSEWHERE = "do it in your own terminal, not in a tmux or screen that a session's command started"
 _MOST_ANCESTORS = 1_000
 _LOCKS = Path("/proc/locks")
 
@@ -80,7 +80,7 @@ def refuse_below(folders: Iterable[Path], what: str) -> None:
     """
     if is_below(folders):
         raise Denied(
-            f"{what} is a person's to do, and this runs below a command of a session that goes by the same configuration or "
+            f"{what} is for a user only, and this process runs below a command of a session with the same configuration or "
             f"state: {_ELSEWHERE}"
         )
 
@@ -112,7 +112,7 @@ def is_below_any() -> bool:
 def refuse_below_any(what: str) -> None:
     """Raise Denied if this process runs below a command of any session. ``what`` is the denied action."""
     if is_below_any():
-        raise Denied(f"{what} is a person's to do, and this runs below a command of a session: {_ELSEWHERE}")
+        raise Denied(f"{what} is for a user only, and this process runs below a command of a session: {_ELSEWHERE}")
 
 
 def is_outside(pid: int, folders: Iterable[Path]) -> bool:

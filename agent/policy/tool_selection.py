@@ -33,8 +33,8 @@ _NEEDS: Mapping[Need, tuple[Callable[[Config], bool], str, str]] = {
     ),
     "chats": (
         lambda config: bool(set(config.platforms) - LOCAL_PLATFORMS),
-        "no chat platform is set up: platforms",
-        "set a platform up: toolcrib docs gateway",
+        "no chat platform is configured: platforms",
+        "configure one: toolcrib docs gateway",
     ),
 }
 """Parts of toolcrib that a tool may need: whether a configuration has it, the settings that disable it, and the fix."""
@@ -58,7 +58,7 @@ class ToolLine:
     @property
     def why(self) -> str:
         """The reason and the fix; "" for a granted tool."""
-        return f"{self.reason or ''}; to get it: {self.fix}" if self.fix else self.reason or ""
+        return f"{self.reason or ''}; to enable it: {self.fix}" if self.fix else self.reason or ""
 
 
 class Granting:
@@ -87,13 +87,13 @@ class Granting:
             reason, fix = reasons[entry.name], ""
             if (need := off.get(entry.name)) is not None:
                 _, setting, fix = _NEEDS[need]
-                reason = f"switched off in the configuration ({setting})"
+                reason = f"disabled in the configuration ({setting})"
             elif entry.name in switched_off:
-                reason, fix = "switched off in the configuration (disabled tools)", self._switched_on(entry.name, platform)
+                reason, fix = "disabled in the configuration (disabled tools)", self._switched_on(entry.name, platform)
             elif entry.name in narrowed:
                 keys = " and ".join(f"users.{key}" for key in (user, f"{platform}:{user}") if key in self._config.users)
                 reason = f"not for the user {user!r} ({keys} in the configuration)"
-                fix = "take it out of disabled_tools, or its toolset out of disabled_toolsets, there"
+                fix = "remove it from disabled_tools, or its toolset from disabled_toolsets, there"
             elif entry.name not in wanted:
                 reason = f"not among the toolsets of the platform {platform!r}"
                 fix = self._among_toolsets(entry.name, entry.toolset, platform)
@@ -109,7 +109,7 @@ class Granting:
         return "; ".join(
             f"toolcrib tools enable {name}{option}"
             if origin.startswith(own) and ";" not in origin
-            else f"take it out of {key} ({origin})"
+            else f"remove it from {key} ({origin})"
             for key, names, option in lists
             if name in names and (origin := self._config.origin(key))
         )
@@ -121,7 +121,7 @@ class Granting:
         lists += [(f"platforms.{platform}.disabled_toolsets", here.disabled_toolsets)] if here else []
         dropping = [(one, key) for key, names in lists for one in names if name in self._catalog.resolve(one)]
         if dropping:
-            return "; ".join(f"take {one} out of {key} ({config.origin(key)})" for one, key in dropping)
+            return "; ".join(f"remove {one} from {key} ({config.origin(key)})" for one, key in dropping)
         key, chosen = self._chosen(platform)
         return f"toolcrib config set {key} '[{', '.join([*chosen, toolset])}]'"
 
@@ -163,5 +163,5 @@ class Granting:
     def _check(self, platform: str) -> None:
         known = sorted(name.removeprefix(PREFIX) for name in self._catalog.names() if name.startswith(PREFIX))
         if platform not in known:
-            own = f"enable the plugin that adds it, or for one of your own make its toolset, toolsets.custom.{PREFIX}{platform}"
+            own = f"enable the plugin that adds it; for your own platform define toolsets.custom.{PREFIX}{platform}"
             raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}; {own}")

@@ -113,7 +113,7 @@ def test_operators_narrow_by_toolset_tool_and_platform(project: Path) -> None:
         assert crib.granted("telegram") == ["read_file"]
         reasons = {line.name: line.reason for line in crib.explain("telegram")}
         assert reasons["read_file"] is None
-        assert reasons["todo"] == "switched off in the configuration (disabled tools)"
+        assert reasons["todo"] == "disabled in the configuration (disabled tools)"
         assert reasons["terminal"] == "not among the toolsets of the platform 'telegram'"
         refused = run(crib, "terminal", {"command": "true"}, platform="telegram")
         assert "not granted to this session; granted: read_file" in str(refused.result.message)
@@ -155,7 +155,7 @@ def test_only_enabled_plugins_bring_tools_toolsets_gates_and_commands(project: P
         ("command", "add('brew', object())", "the command 'brew' has no HELP, configure, run"),
         ("environment", "add('local', lambda cwd: None)", "the backend 'local' is toolcrib's own"),
         ("environment", "add('vm', 3)", "the backend 'vm' needs a function that opens it, got 3"),
-        ("environment", "add('vm', print); add('vm', print)", "the backend 'vm' was added before"),
+        ("environment", "add('vm', print); add('vm', print)", "the backend 'vm' already exists"),
         ("provider", "add('chat', print)", "the provider 'chat' is toolcrib's own"),
         ("provider", "add('mine', 'x')", "the provider 'mine' needs a function that opens it, got 'x'"),
     ],

@@ -225,7 +225,7 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
     assert goes_on("{}", "older") == "local"
     with crib_of(tmp_path, named) as crib:
         run_async(crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path)))
-    with pytest.raises(ToolcribError, match="from before sessions were bound to backends"):
+    with pytest.raises(ToolcribError, match="older than the record of backends"):
         goes_on(f"{named}\nterminal: {{backend: box}}", "oldest")
     with crib_of(tmp_path, named) as crib:
         kept = run_async(crib.store.sessions.get(far))
@@ -262,7 +262,7 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
     with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
         crib.open_session()  # it went with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
-        assert "gives the name 'mars' to a backend of its own" in crib.plugins[0].error
+        assert "defines another backend 'mars'" in crib.plugins[0].error
         assert crib.backends.get("mars").kind == "ssh"
 
 

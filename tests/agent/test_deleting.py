@@ -20,7 +20,7 @@ async def test_who_has_it_open_is_told(tmp_path: Path) -> None:
             await session.connect(choice)
             assert (await session.ask("hello")).text == "hi"
             assert await crib.delete_sessions([session.id, "unknown"]) == [session.id]
-            with pytest.raises(ToolcribError, match="was deleted meanwhile, and can't be continued; begin another"):
+            with pytest.raises(ToolcribError, match="was deleted and can't continue; start another"):
                 await session.ask("again")
             await session.close()
             assert await crib.delete_sessions([]) == []

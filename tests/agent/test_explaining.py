@@ -182,7 +182,7 @@ def test_operators_rules_for_tools_count(crib: Crib, config: Callable[[str], Pat
     with configured(crib, config, RULES) as strict:
         one = strict.open_session(suspends=True)
         denied = explained(one, "cat secret")
-        assert (denied.level, denied.refused) == ("block", "Refused by the operator's rule for 'terminal': not from here.")
+        assert (denied.level, denied.refused) == ("block", "Denied by the operator's rule for 'terminal': not from here.")
         asked = explained(one, "ls --please")
         assert (asked.level, [found.key for found in asked.findings]) == ("ask", ["tool.rule@terminal"])
         allowed = explained(one, "git push --force origin main")
@@ -292,7 +292,7 @@ def test_a_stored_session_is_explained_as_it_would_go_on(crib: Crib, session: Se
 def test_a_scope_without_a_policy_can_not_be_asked(session: Session) -> None:
     """The gate's own policy would record it."""
     session.scope = replace(session.scope, policy=None)
-    with pytest.raises(TypeError, match="policy of its own"):
+    with pytest.raises(TypeError, match="its own policy"):
         explained(session, "ls")
 
 

@@ -111,7 +111,7 @@ def test_json_is_the_whole_record() -> None:
 @pytest.mark.parametrize(("name", "form"), [("a.md", "markdown"), ("a.HTML", "html"), ("a.json", "json")])
 def test_the_ending_says_the_form(name: str, form: Format) -> None:
     assert form_of(Path(name)) == form
-    with pytest.raises(ToolcribError, match=r"the name ends with \.md"):
+    with pytest.raises(ToolcribError, match=r"the name must end with \.md"):
         form_of(Path("a.txt"))
 
 

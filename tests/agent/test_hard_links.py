@@ -59,12 +59,12 @@ def test_own_files_are_closed_by_every_name(opened: Any, tmp_path: Path) -> None
         (project / "src" / kind).hardlink_to(own)
         (project / f"{kind}.link").symlink_to(f"src/{kind}")
         for name in (f"src/{kind}", f"{kind}.link"):
-            assert "Refused, whatever was granted" in said(opened, "write_file", path=name, content="x"), name
-            assert "Refused, whatever was granted" in said(opened, "patch", path=name, old=before, new="y"), name
-            assert "Refused, whatever was granted" in said(opened, "terminal", command=f"echo x > {name}"), name
+            assert "Denied, regardless of grants" in said(opened, "write_file", path=name, content="x"), name
+            assert "Denied, regardless of grants" in said(opened, "patch", path=name, old=before, new="y"), name
+            assert "Denied, regardless of grants" in said(opened, "terminal", command=f"echo x > {name}"), name
         if kind == "memory":
-            assert "Refused, whatever was granted" in said(opened, "read_file", path=f"src/{kind}")
-            assert "Refused, whatever was granted" in said(opened, "terminal", command=f"cat src/{kind}")
+            assert "Denied, regardless of grants" in said(opened, "read_file", path=f"src/{kind}")
+            assert "Denied, regardless of grants" in said(opened, "terminal", command=f"cat src/{kind}")
         assert own.read_text() == before
 
 

@@ -153,10 +153,10 @@ def test_modes_that_ask_about_changes_go_by_the_row(session: Any) -> None:
     asyncio.run(session.mode.switch("plan"))
     assert session.call("look_up", {"note": "a"}).result.is_success
     said = {name: session.call(name, {"note": "a"}).result.failure.text for name in ("poke", "recall", "rewrite", "run_note")}
-    assert "poke does not say what it does" in said["poke"]
+    assert "poke has unknown effects" in said["poke"]
     assert "recall changes what you remember" in said["recall"]
-    assert "rewrite does not say what it does" in said["rewrite"]
-    assert "run_note does not say what it does" in said["run_note"]
+    assert "rewrite has unknown effects" in said["rewrite"]
+    assert "run_note has unknown effects" in said["run_note"]
 
 
 def test_an_undo_names_the_calls_whose_effects_stay(session: Any, crib: Crib) -> None:
@@ -183,7 +183,7 @@ def test_a_tool_is_granted_only_with_what_it_needs(tmp_path: Path) -> None:
 
     assert reasons("")["recall"] is None
     off = reasons("store: {enabled: false}\n")
-    assert off["recall"] == off["cronjob"] == "switched off in the configuration (store.enabled: jobs outlive the process)"
+    assert off["recall"] == off["cronjob"] == "disabled in the configuration (store.enabled: jobs outlive the process)"
     assert off["look_up"] is None
 
 

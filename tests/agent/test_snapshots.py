@@ -231,7 +231,7 @@ def test_a_change_between_two_calls_of_a_turn_is_not_undone_with_them(opened: Op
     _run(person, "echo 2 >> one; echo 2 >> two")
     plan = person.plan()
     assert [(item.path.rpartition("/")[2], item.why_not) for item in plan.refused] == [
-        ("one", "something else changed it between these calls")
+        ("one", "another program changed it between these calls")
     ]
     person.carry_out(plan)
     assert (person.folder / "one").read_text() == "a person's\n2\n"
@@ -475,7 +475,7 @@ def test_what_is_not_covered_is_said_once(
     for _ in range(2):
         _run(person, "echo 1 > one")
     (said,) = [record.getMessage() for record in caplog.records if "can't be undone" in record.getMessage()]
-    assert said.endswith(f": {person.folder} is or holds your home folder; work in a project folder below it")
+    assert said.endswith(f": {person.folder} is or contains your home folder; work in a project folder below it")
 
 
 def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(

@@ -226,7 +226,7 @@ def test_a_turn_is_taken_back_and_brought_back(person: Person) -> None:
     assert {name: found for name, found in person.tree().items() if found[0] is not None} == {
         name: found for name, found in after.items() if found[0] is not None
     }
-    with pytest.raises(NothingToUndoError, match="no undo to bring back"):
+    with pytest.raises(NothingToUndoError, match="no undo to revert"):
         person.plan("redo")
     person.undo()
     person.undo()
@@ -265,7 +265,7 @@ def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> 
 
     assert actions(undo("./b", f"{person.folder}/c")) == {"b": "remove", "c": "remove"}
     assert actions(undo("c", what="redo")) == {"c": "recreate"}
-    with pytest.raises(ToolcribError, match=r"x is none of the files that were changed there: .*/c, .*/d/a"):
+    with pytest.raises(ToolcribError, match=r"x is not among the files that were changed there: .*/c, .*/d/a"):
         undo("x")
     assert actions(person.undo()) == {"c": "remove", "a": "remove"}
     assert list(person.folder.iterdir()) == []
@@ -400,7 +400,7 @@ def test_a_change_between_two_calls_of_a_turn_is_not_lost_unseen(person: Person)
     person.write("a", "1")
     (person.folder / "a").write_text("1\nby hand\n")
     person.write("a", "2")
-    assert "something else changed it between" in person.plan().refused[0].why_not
+    assert "another program changed it between" in person.plan().refused[0].why_not
     person.undo("call")
     assert (person.folder / "a").read_text() == "1\nby hand\n"
 
@@ -408,9 +408,9 @@ def test_a_change_between_two_calls_of_a_turn_is_not_lost_unseen(person: Person)
 @pytest.mark.parametrize(
     ("put", "why"),
     [
-        (lambda path: path.mkdir(), "a folder stands there now"),
-        (lambda path: path.symlink_to("/etc/passwd"), "a link stands in its way now"),
-        (lambda path: os.mkfifo(path), "no regular file stands there now"),
+        (lambda path: path.mkdir(), "a folder is there now"),
+        (lambda path: path.symlink_to("/etc/passwd"), "a link is in its way now"),
+        (lambda path: os.mkfifo(path), "a special file is there now"),
     ],
 )
 def test_what_took_the_place_of_the_file_stays_even_by_force(person: Person, put: Callable[[Path], None], why: str) -> None:
@@ -426,7 +426,7 @@ def test_a_link_in_place_of_a_folder_leads_nowhere(person: Person, tmp_path: Pat
     person.write("d/a", "new")
     shutil.move(person.folder / "d", tmp_path / "elsewhere")
     (person.folder / "d").symlink_to(tmp_path / "elsewhere")
-    assert person.plan(force=True).refused[0].why_not == "a link stands in its way now"
+    assert person.plan(force=True).refused[0].why_not == "a link is in its way now"
     assert (tmp_path / "elsewhere" / "a").read_text() == "new"
 
 
@@ -450,7 +450,7 @@ def test_another_place_is_refused(person: Person) -> None:
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
     plan = person.plan_for(UndoRequest(), elsewhere)
-    assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it there (--backend), if it still exists"
+    assert plan.refused[0].why_not == "it was changed on local, but this is fake: undo it there with --backend"
 
 
 def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:
@@ -773,7 +773,7 @@ def test_an_edit_that_failed_is_in_the_list_only_if_it_changed_something(person:
     monkeypatch.setattr(LocalEnvironment, "replace_file", fails)
     both = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-1\n+2\n" for name in "ab")
     result = person.call("patch", diff=both)
-    assert str(result.message).endswith(f"No space left on device; could not be put back: {person.folder}/a")
+    assert str(result.message).endswith(f"No space left on device; could not be restored:  {person.folder}/a")
     assert [Path(change.path).name for step in person.steps for change in step.changes] == ["a"]
     assert not person.call("write_file", path="b", content="2\n").is_success
     assert len(person.steps) == 1
@@ -797,7 +797,7 @@ def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(LocalEnvironment, "replace_file", breaks)
         done = person.undo()
-    assert sorted(actions(done).values()) == ["No space left on device", "not done, since another file failed", "restore"]
+    assert sorted(actions(done).values()) == ["No space left on device", "not done, because another file failed", "restore"]
     person.undo()  # it goes on there, and not with what was done before
     assert {name: (person.folder / name).read_text() for name in "abc"} == dict.fromkeys("abc", "1")
 

@@ -116,7 +116,7 @@ def test_each_workspace_has_its_own_rules_toolsets_and_backends(
     """
     strict = crib.workspace(folders("a"), config=load_config(configure(text, tmp_path / "strict.yaml")))
     refused = run(strict, "terminal", {"command": "true"})
-    assert "Refused by the operator's rule for 'terminal': not here." in (refused.result.message or "")
+    assert "Denied by the operator's rule for 'terminal': not here." in (refused.result.message or "")
     assert run(crib, "terminal", {"command": "true"}).result.is_success
     assert [strict.catalog.resolve("looks"), "looks" in crib.catalog.names()] == [["read_file"], False]
     assert ("tight" in strict.backends.named, "tight" in crib.backends.named) == (True, False)
@@ -437,11 +437,11 @@ def test_no_plugin_takes_a_platform_of_toolcribs_own(tmp_path: Path, folders: Ca
     [
         ("environment", "docker", "the backend 'docker' is toolcrib's own; choose another name"),
         ("environment", "Docker", "the backend 'Docker' is toolcrib's own; choose another name"),
-        ("environment", " docker", "the backend ' docker' can't be named so: use letters, digits, '.', '_' and '-'"),
+        ("environment", " docker", "the backend name ' docker' is invalid: use letters, digits, '.', '_' and '-'"),
         (
             "environment",
             "local:workspace",
-            "the backend 'local:workspace' can't be named so: use letters, digits, '.', '_' and '-'",
+            "the backend name 'local:workspace' is invalid: use letters, digits, '.', '_' and '-'",
         ),
         ("provider", "chat", "the provider 'chat' is toolcrib's own; choose another name"),
         ("provider", "OpenAI", "the provider 'OpenAI' would get the key of another vendor, OPENAI_API_KEY; choose another name"),

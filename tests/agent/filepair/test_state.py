@@ -177,7 +177,7 @@ def test_the_tools_through_the_dispatcher(offered: ToolRegistry) -> None:
         assert entry is not None
         return call_tool(entry, args, handlers=state.handlers()).result
 
-    assert call("edit_file", {"edits": [{"old_text": "a", "new_text": "b"}]}).failure.text.startswith("there is no file yet")
+    assert call("edit_file", {"edits": [{"old_text": "a", "new_text": "b"}]}).failure.text.startswith("no file exists yet")
     assert call("create_file", {"path": "index.html", "content": ""}).failure.kind == "InvalidArguments"
     assert call("create_file", {"path": "index.html"}).failure.kind == "InvalidArguments"
     created = call("create_file", {"path": "index.html", "content": PAGE})

@@ -244,7 +244,7 @@ def test_cancelling_closes_all(crib: Crib) -> None:
     asyncio.run(go())
     assert model.closed
     assert [message.type for message in told] == ["toolStart", "setCode", "toolResult"]
-    assert told[-1].data == {"name": "create_file", "output": {"error": "broken off before it ran"}, "ok": False}
+    assert told[-1].data == {"name": "create_file", "output": {"error": "interrupted before it ran"}, "ok": False}
 
 
 def test_the_page_in_the_last_text_where_no_file_was_written(crib: Crib) -> None:
@@ -274,7 +274,7 @@ def test_prompt_messages(crib: Crib) -> None:
     records = run_async(crib.store.sessions.messages(info.id))
     assert [record["role"] for record in records] == ["user", "assistant", "user", "assistant"]
     (outcome,), _ = run(crib, ScriptedSession("ok"), prompt=before)
-    assert "must end with what the person asks" in str(outcome.error)
+    assert "must end with the request of the user" in str(outcome.error)
 
 
 def test_the_file_pair_is_granted_to_variants_alone(crib: Crib) -> None:

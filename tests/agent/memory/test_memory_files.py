@@ -49,12 +49,12 @@ def test_no_users_id_chooses_anothers_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("bytes", "it is no text in UTF-8: byte 3 cannot be read"),
+        ("bytes", "it is not text in UTF-8: byte 3 is invalid"),
         ("zero", "it has zero bytes"),
         ("large", "it has more than 256 KiB"),
         ("link", "it is a link"),
-        ("folder", "it is no regular file"),
-        ("pipe", "it is no regular file"),
+        ("folder", "it is not a regular file"),
+        ("pipe", "it is not a regular file"),
     ],
 )
 def test_what_is_no_document_is_reported_and_left(tmp_path: Path, kind: str, why: str) -> None:

@@ -379,7 +379,7 @@ HALF = (
         (HALF + "@hookimpl\ndef tool_gate(cal): pass", "any of call, entry, ctx, by name; it has no 'cal'; did you mean 'call'?"),
         (HALF + "@hookimpl\ndef on_session_start(ctx): pass", "on_session_start takes any of identity, by name; it has no 'ctx'"),
         (HALF + "@hookimpl\ndef on_stop(crib): pass", "on_stop takes no arguments; it has no 'crib'"),
-        (HALF + "@hookimpl\ndef tool_gate(*, call): pass", "'call' must stand before the * in its parameters"),
+        (HALF + "@hookimpl\ndef tool_gate(*, call): pass", "'call' must come before the * in its parameters"),
         (HALF + "@hookimpl(wrapper=True)\ndef tool_gate(call):\n    return (yield)", "wrapper"),
         (HALF + "def tool_gate(call): return Block('no')", "not marked: put @toolcrib.hookimpl above it"),
         (HALF + "@hookimpl\nasync def register_toolsets(add): pass", "register_toolsets must be a plain function"),

@@ -17,7 +17,7 @@ from toolcrib import PluginError
     ("name", "function", "surfaces", "told"),
     [
         ("a b", print, ["chat"], "can't be typed"),
-        ("sky", None, ["chat"], "is no function"),
+        ("sky", None, ["chat"], "is not a function"),
         ("sky", print, "chat", "surfaces"),
         ("sky", print, [], "surfaces"),
         ("sky", print, ["phone"], "surfaces"),

@@ -231,7 +231,7 @@ def test_a_description_stands_for_what_its_pattern_means_below_the_project(file:
     set_value(file, "command_allowlist", [text])
     grants = session(file, "/home/me/site")
     assert [grants.describe(entry) for entry in grants.unconfirmed()] == [
-        "all that is meant by 'recursive delete', below /home/me/site/"
+        "everything that matches 'recursive delete', below /home/me/site/"
     ]
     assert grants.permanent() == []
     grants.confirm()

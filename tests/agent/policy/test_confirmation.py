@@ -45,9 +45,9 @@ def test_the_first_start_takes_the_file_as_it_is(file: Path) -> None:
     with pytest.raises(UnconfirmedConfig) as caught:
         require_confirmed(load_config())
     assert str(caught.value) == (
-        f"{file} was changed, and nobody confirmed what loosens or redirects in it:\n"
+        f"{file} has unconfirmed changes that loosen or redirect something:\n"
         '  - approval.mode: "confirm-edits"\n  + approval.mode: (the default)\n'
-        "nothing runs until you confirm it, at a terminal: toolcrib config confirm (or put back what stood there)"
+        "nothing runs until you confirm them at a terminal with `toolcrib config confirm`, or revert them"
     )
     file.write_text(STRICT)
     require_confirmed(load_config())
@@ -206,7 +206,7 @@ def test_what_was_agreed_to_must_be_readable(file: Path, caplog: pytest.LogCaptu
     assert "the configuration must be confirmed again" in caplog.text
     (state_dir() / "confirmed.json").unlink()
     (state_dir() / "confirmed.json").mkdir()
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="can't be read"):
         unconfirmed(load_config())
 
 

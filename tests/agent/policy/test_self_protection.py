@@ -49,7 +49,7 @@ def below(crib: Crib, root: Path) -> Iterator[Below]:
     session.close_sync()
 
 
-REFUSED = "is a person's to do"
+REFUSED = "is for a user only"
 
 
 @pytest.mark.parametrize(

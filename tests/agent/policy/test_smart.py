@@ -112,7 +112,7 @@ def sent(house: House) -> Any:
     assert last == f"-----END OF CALL {mark}-----"
     assert len(mark) == 16
     assert mark not in data
-    assert "must a person be asked" in asked
+    assert "must the user be asked" in asked
     return json.loads(data)
 
 
@@ -422,8 +422,8 @@ def test_without_its_own_it_is_the_configured_model(start: Start, tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("", "there is no model for it: set approval.smart.model"),
-        (", model: aux", "approval.smart: no server is named for the model aux"),
+        ("", "has no model: set approval.smart.model"),
+        (", model: aux", "approval.smart: no server is configured for the model aux"),
         (", model: aux, base_url: 'http://127.0.0.1:9/v1', api_key_env: AUX_KEY", "approval.smart: .*AUX_KEY"),
         (", api_key_env: AUX_KEY", "needs approval.smart.base_url"),
         (", model: aux, provider: chatt", "approval.smart: .*"),
