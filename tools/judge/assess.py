@@ -98,7 +98,7 @@ def assess(
         _add(found, finding_of(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
         seen = visible(fault.why)
-        _add(found, Finding(f"opaque.{fault.kind}", "ask-once", f"it cannot be looked into: {seen}", seen, effect="local"))
+        _add(found, Finding(f"opaque.{fault.kind}", "ask-once", f"it can't be analysed: {seen}", seen, effect="local"))
     return list(found.values())
 
 
@@ -238,7 +238,7 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
     yield from _of_unlisted(act, view, names, basis)
     for folder in basis.git.entered(act, lambda: EXTRACTS(view)):
         yield finding_of(
-            act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
+            act, "persist.git-hooks", "ask-once", "may change what git runs automatically", scope=folder, paths=(folder,)
         )
     for given in processes(act):
         yield process_of(act, given)

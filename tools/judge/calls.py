@@ -111,17 +111,17 @@ def _message(effect: SendsMessage) -> list[Finding]:
         return []
     whom = effect.whom or effect.to
     level: Level = "ask-once" if effect.aside else "ask"  # the name may later mean another chat
-    why = f"it would be read by others: {whom}"
+    why = f"other users would read it: {whom}"
     return [Finding(f"message.send@{effect.to}", level, why, f"a message to {whom}", effect="remote")]
 
 
 def _job(effect: SchedulesJob) -> Finding:
     """Return the finding of a scheduled job. It will run unattended, so a user approves each job and each change."""
     shown = visible(f"{effect.name}: {effect.task}" if effect.name else effect.task)
-    whose = "with the rights of whoever asks for it"  # the approver may be another user
+    whose = "with the rights of its creator"  # the approver may be another user
     if effect.replaces:
-        return Finding("cron.change", "ask-once", f"changes what is done later, by itself, {whose}", shown)
-    return Finding("cron.create", "ask-once", f"has this done later, by itself, {whose}", shown)
+        return Finding("cron.change", "ask-once", f"changes a scheduled task, {whose}", shown)
+    return Finding("cron.create", "ask-once", f"schedules this task, {whose}", shown)
 
 
 def _outside(effect: RunsCommand) -> Finding:
@@ -136,5 +136,5 @@ def _host(host: str) -> Finding:
 def _opaque(entry: ToolEntry) -> Finding:
     # A plugin may bring another tool with the same name: a grant holds while the tool claims to be the same.
     settings = () if entry.is_built_in else ((f"tool:{entry.name}", digest_of(entry.claims)),)
-    why = "this tool acts, and does not say on what"
+    why = "this tool acts, but does not declare its effects"
     return Finding(f"tool.opaque@{entry.name}", "ask", why, entry.name, settings=settings)

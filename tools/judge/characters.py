@@ -1,8 +1,8 @@
-"""Characters that a user cannot see or confuses with others: one table for questions and for marks in a prompt.
+"""Characters that a user cannot see or confuses with others: one table for the judge and for marks in a prompt.
 
-A prompt escapes every character that ``is_hidden`` or in ``look_alikes``: a needless mark does no harm there. The judge asks
+A prompt escapes every character that ``is_hidden`` or in ``look_alikes``: an unneeded mark does no harm there. The judge asks
 about fewer: ``unseen`` leaves out characters of ordinary text, such as a joiner in an emoji or a Persian word, a variation
-selector after its character, and a no-break space in French prose.
+selector after its character, and a non-breaking space in French prose.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Examined:
 def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:
     """Examine a command that would run in ``cwd`` (absolute, or "" if unknown). Never raises; linear in the command's length."""
     if len(command) > setting.max_chars:
-        why = f"longer than {setting.max_chars} characters: too long to be judged"
+        why = f"longer than {setting.max_chars} characters: too long to judge"
         return Examined([_opaque("too-long", why, command)])
     found: list[Finding] = []
     if hidden := unseen(command):

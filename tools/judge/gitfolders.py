@@ -51,10 +51,10 @@ class GitRule(NamedTuple):
     why: str
 
 
-_RUNS = GitRule("persist.git-hooks", "ask-once", "changes what git runs by itself")
-_REPLACES = GitRule("persist.git-hooks", "ask-once", "puts something in the place of a repository's own git folder")
-_MAKES = GitRule("persist.git-hooks", "ask-once", "makes a folder by hand that git takes for a repository's, with its hooks")
-_DAMAGES = GitRule("git.damage", "ask", "damages what git keeps")
+_RUNS = GitRule("persist.git-hooks", "ask-once", "changes what git runs automatically")
+_REPLACES = GitRule("persist.git-hooks", "ask-once", "replaces a repository's own git folder")
+_MAKES = GitRule("persist.git-hooks", "ask-once", "creates a folder by hand that git treats as a repository's, with its hooks")
+_DAMAGES = GitRule("git.damage", "ask", "damages git's data")
 
 
 class GitFolders:

@@ -21,7 +21,7 @@ from tools.judge.writes import Touch
 
 _WHY = "changes toolcrib's own installed code, or the Python that runs it"
 _WHY_CHECKOUT = (
-    "changes the code of toolcrib, which runs from this checkout; a person allows it by starting with --develop-toolcrib"
+    "changes the code of toolcrib, which runs from this checkout; a user allows that by starting with --develop-toolcrib"
 )
 _GLOB = Regex(r"[*?\[]")
 _CONCERNED = ("pip", "python", "uv", "git", "patch", *READERS)

@@ -68,9 +68,9 @@ def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
     that is not allowed has its own finding, ``net.host@HOST``, and fetching from it has no other.
     """
     if finding.level == "block":
-        return Handling("rule", "refused, whatever holds")
+        return Handling("rule", "denied in any case")
     if finding.effect == "outside":
-        return Handling("person", "asked: it reaches out of the sandbox")
+        return Handling("person", "asked: it acts outside the sandbox")
     if finding.effect == "remote":
         if layers.network == "none" and not finding.key.startswith(_PAST_NETWORK):
             return Handling("sandbox", "stopped by the sandbox: it has no network")
@@ -96,19 +96,19 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
     if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
         spared = layers.reaches_all_but_ignored and _spares_ignored(finding)
         if spared or (layers.reaches_all_covered and (not later or finding.key == _GUARDED)):
-            return Handling("undo", "undone by /undo, as far as the sandbox does not stop it")
+            return Handling("undo", "undone by /undo, unless the sandbox stops it")
         return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")
     shown = visible(f"~{path[len(home) :]}" if home not in ("", "/") and under(path, home) else path)
     kind = _kind(path, layers)
     if kind == "kernel":
-        return Handling("person", f"asked: {shown} is no file, and changing it changes the machine")
+        return Handling("person", f"asked: {shown} is not a file, and changing it changes the machine")
     reached = [folder for folder in layers.writable if under(folder, path)]
     if kind == "writable":
         reached.append(path)
     if not reached:
         return Handling("sandbox", _STOPPED[kind].format(shown))
     if later:
-        return Handling("person", f"asked: what {shown} says may run outside of the sandbox, before it is undone")
+        return Handling("person", f"asked: {shown} may make something run outside the sandbox before an undo")
     if layers.covers is not None and all(map(layers.covers, reached)):
         return Handling("undo", "undone by /undo")
     return Handling("person", f"asked: snapshots don't cover all of {shown}")

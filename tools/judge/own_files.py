@@ -79,12 +79,12 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
     if any(_is_found(act, one) for one in _opened(act)) and any(
         is_protected(there, basis.protected) for cwd in act.cwds for there in basis.links.real(f"{cwd}/**")
     ):
-        why = "may reach toolcrib's own settings, keys or state by another name (a hard link)"
+        why = "may reach toolcrib's own settings, keys or state through a hard link"
         yield finding_of(act, "self.above", "ask-once", why)
         return
     for path in _gone_through(act, basis):
         if any(_leads_into(path, folder) for folder in basis.protected):
-            why = "takes in toolcrib's own settings, keys or state"
+            why = "includes toolcrib's own settings, keys or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):

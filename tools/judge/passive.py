@@ -44,7 +44,7 @@ def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, fi
     if not effects:
         if entry.kind == "read" or (entry.kind == "other" and entry.changes in ("nothing", "declared")):
             return ""
-        return f"{entry.name} {entry.lasting or 'does not say what it does'}"
+        return f"{entry.name} {entry.lasting or 'has unknown effects'}"
     if any(isinstance(effect, SendsMessage) for effect in effects):
         return f"{entry.name} sends a message"
     if entry.kind not in ("read", "execute"):
@@ -63,19 +63,19 @@ def command_acts(effect: RunsCommand, *, setting: Setting, files: Snapshot | Non
     """Return why a command may change something; see ``may_act``. Never raises."""
     command, files = effect.command, files or NoFiles()
     if len(command) > setting.max_chars:
-        return "it is too long to be judged"
+        return "it is too long to judge"
     shell = effect.shell or ShellState()
     if why := _of_text(command, shell) or _of_shell(shell):
         return why
     now = now_of(effect.cwd, effect.shell, setting.home, files)
     meaning = interpret(command, now, files, Budget(chars=setting.max_chars), filed())
     if meaning.faults:
-        return f"it cannot be looked into: {meaning.faults[0].why}"
+        return f"it can't be analysed:  {meaning.faults[0].why}"
     for act in meaning.acts:
         if why := _of_act(act):
             return why
     if any("xargs" in act.wrappers for act in meaning.acts) and len(_XARGS.findall(command)) != command.count("xargs"):
-        return "xargs: its options are not among those that are known to be harmless (-0 -r -n -L -P -I)"
+        return "xargs: an option is not known to be harmless (-0 -r -n -L -P -I)"
     wanted = sum(value.text == "-exec" for act in meaning.acts if act.name == "find" for value in act.argv)
     if wanted > sum("find" in act.wrappers for act in meaning.acts):
         return "find: what -exec runs could not be followed"
@@ -94,11 +94,11 @@ def _of_act(act: Act) -> str:
         if not _may_assign(name, given):
             return f"{words}: it sets {name}"
     if act.background:
-        return f"{words}: it goes on in the background"
+        return f"{words}: it continues in the background"
     if act.place:
-        return f"{words}: it runs in another place ({_shown(act.place)})"
+        return f"{words}: it runs elsewhere ({_shown(act.place)})"
     if not act.argv:
-        return f"{words}: it is not known what it does" if act.name or act.code else ""
+        return f"{words}: its effects are unknown" if act.name or act.code else ""
     why = _of_program(act)
     return f"{words}: {why}" if why else ""
 
@@ -106,16 +106,16 @@ def _of_act(act: Act) -> str:
 def _of_program(act: Act) -> str:
     name, written = act.name.rpartition("/")[2], act.argv[0].text
     if "/" in written and (not written.startswith(_SYSTEM) or written.rpartition("/")[0] + "/" not in _SYSTEM):
-        return "it is a file of which nobody knows what it does"
+        return "it is a file with unknown effects"
     if HOLE in act.name or not name or ("/" in act.name and act.name != written):
-        return "it is a file of which nobody knows what it does"
+        return "it is a file with unknown effects"
     handed = [wrapper for wrapper in act.wrappers if wrapper not in _WRAPPERS]
     if not _HANDS_ON.issuperset(handed):
-        return f"it runs by way of {', '.join(handed)}"
+        return f"it runs through {', '.join(handed)}"
     if act.language != "shell":
         return f"code in {act.language} runs it"
     if (act.fed or handed) and not is_plain(name):
-        return "the words that it is handed may be options that write"
+        return "the arguments that it receives may be options that write"
     return may_write(name, [HOLE if one.pattern or not one.known else one.text for one in act.args])
 
 
@@ -146,11 +146,11 @@ def _of_shell(shell: ShellState) -> str:
     if shell.traps:
         return "the session's shell has a trap, which runs beside any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
-        return "the session's shell exports whatever is assigned"
+        return "the session's shell exports all assigned variables"
     for name, text in shell.variables.items():
         exported = "x" in shell.attributes.get(name, "") or not shell.attributes
         if exported and name != "PATH" and (name in _LOADED or loads(name, Value(text))):
-            return f"the session's shell exports {name}, by which programs run others"
+            return f"the session's shell exports {name}, which makes programs run others"
     for name, path in shell.arrays.get("BASH_CMDS", {}).items():
         if path.rpartition("/")[2] != name or path[:1] != "/" or path.startswith(_TEMPORARY):
             return f"the session's shell runs {path} for {name}"
@@ -187,13 +187,13 @@ def _of_node(node: object, attributes: Mapping[str, str], taken: frozenset[str])
         case tree.Function(name=name):
             return f"it defines the function {name}"
         case tree.Coproc():
-            return "it starts a job beside itself"
+            return "it starts a background job"
         case tree.ArithmeticCommand() | tree.ArithmeticFor():
             return "it calculates in the shell, which may set any variable"
         case tree.Arithmetic(text=word) if not _is_number(word):
             return "it calculates with variables, which may set any variable"
         case tree.Conditional(words=words) if any(_literal(word) in _COMPARES for word in words):
-            return "[[ ]] calculates with what it compares; `[` does not"
+            return "[[ ]] evaluates its operands; `[` does not"
         case tree.Redirect(fd=str() as fd):
             return f"it sets {fd}"
         case tree.For(name=name, select=select) if select or not _is_free(name, attributes):
@@ -211,7 +211,7 @@ def _of_parameter(node: tree.Parameter, attributes: Mapping[str, str]) -> str:
     if node.op in (":=", "=") and not _is_free(node.name, attributes):
         return f"it sets {node.name}"
     if node.op == "indirect" or node.op.startswith("@"):
-        return f"it takes what {node.name} holds for a name or a prompt, which may run something"
+        return f"it uses the value of {node.name} as a name or a prompt, which may run something"
     if node.index is not None and _INDEX.fullmatch(_literal(node.index) or "") is None:
         return f"it calculates the index of {node.name}"
     if node.op == ":" and not _is_number(node.argument):
@@ -226,7 +226,7 @@ def _of_words(words: Sequence[object], attributes: Mapping[str, str], taken: fro
     if None in texts and (texts[0] in _WRAPPERS or "xargs" in texts or "-exec" in texts):
         return "what it runs is not known before it runs"
     if any(text == "xargs" and not _is_plain(word) for word, text in zip(words, texts, strict=True)):
-        return "it spells xargs in a way of its own"
+        return "it spells xargs in an unusual way"
     if not taken.isdisjoint(text for text in texts if text is not None):
         return "a word of it is a function or alias of the session's shell"
     if texts[0] == "read":

@@ -108,7 +108,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "self.channel",
         "block",
         rf"(?:^|/)\.toolcrib-[\w*?{HOLE}]|(?:^|/)toolcrib-\d+-\w{{8}}(?:/|$)|^/(?:dev/shm|tmp|var/tmp)/toolcrib-[\d*?{HOLE}]",
-        "changes the folder through which toolcrib and its shells talk",
+        "changes the control folder of toolcrib's shells",
         "/dev/shm/toolcrib-123-a_b4c5d6/0/s",  # noqa: S108 - named, not used
         "/tmp/toolcrib-notes",  # noqa: S108 - as above
         _ALL,
@@ -118,7 +118,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "ask-once",
         rf"^/proc/(?:self/(?:task/[^/]+/)?fd/(?![012]$)|thread-self/fd/(?![012]$)|1/fd/(?![012]$)|(?!1/|self/|thread-self/)[^/]+/"
         rf"(?:task/[^/]+/)?fd/)|^/proc/{HOLE}|^/dev/fd/\d\d",
-        "writes into what a process has open",
+        "writes into a process's open files",
         "/proc/4711/fd/10",
         "/proc/self/fd/2",
         frozenset({"write"}),
@@ -127,7 +127,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "self.packages",
         "ask-once",
         rf"{HOLE}.*/(?:(?:site|dist)-packages(?:/|$)|(?:site|user)customize\.py$)|{HOLE}.*/lib/python\d[\d.]*/",
-        "may change the packages of the Python that runs toolcrib: where they lie is only known when it runs",
+        "may change the packages of the Python that runs toolcrib: their place is only known when it runs",
         f"/x/{HOLE}/site-packages/x.pth",
         "/home/dev/project/.venv/lib/python3.12/site-packages/x.pth",
     ),
@@ -135,7 +135,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "terminal.device",
         "ask-once",
         rf"^/dev/(?:pts/[^/]+|tty\w*|console|vcsa?\w*|[^/]*{HOLE}.*)$",
-        "writes to a terminal at which a person may sit: a prompt could be painted over there",
+        "writes to a terminal that a user may be reading: it could fake a prompt",
         "/dev/pts/3",
         "/dev/shm/pts",  # noqa: S108 - named, not used
         frozenset({"write", "permission"}),
@@ -219,7 +219,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "ask-once",
         r"(?:^|/)\.git/(?:modules/.*|worktrees/[^/]*/)?(?:hooks(?:/(?!.*\.sample$)|$)|config$|config\.worktree$|commondir$|gitdir$"
         r"|info/attributes$)",
-        "changes what git runs by itself",
+        "changes what git runs automatically",
         "/home/dev/project/.git/hooks/pre-commit",
         "/home/dev/project/.gitignore",
     ),
@@ -227,7 +227,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "git.damage",
         "ask",
         r"(?:^|/)\.git/(?:HEAD|index|packed-refs|ORIG_HEAD|refs/[^*]*|logs/.*|objects/.*|shallow)$",
-        "damages what git keeps",
+        "damages git's data",
         "/home/dev/project/.git/index",
         "/home/dev/project/.git/index.lock",
         frozenset({"delete"}),
@@ -242,7 +242,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         r"|ld\.so\.preload|ld\.so\.conf|update-motd\.d|X11/Xsession\.d|xdg/autostart|udev/rules\.d|NetworkManager/dispatcher\.d"
         r"|network/if-up\.d|dbus-1|modules-load\.d|apt/apt\.conf\.d|logrotate\.d|periodic|launchd\.conf|emond\.d|runit|sv/|s6)"
         r"|/(?:LaunchAgents|LaunchDaemons|StartupItems)/|^/(?:usr/)?lib/udev/rules\.d/|^/usr/share/autostart",
-        "plants something that starts by itself",
+        "installs a program that starts automatically",
         "/etc/cron.d/job",
         "/home/dev/project/cron.py",
         frozenset({"write", "delete"}),
@@ -272,7 +272,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "container.socket",
         "ask-once",
         r"/(?:docker|containerd|podman|crio|cri-dockerd)(?:/[\w-]+)?\.sock$",
-        "changes who may command the container engine, and with it the machine",
+        "changes who may control the container engine, and with it the machine",
         "/var/run/docker.sock",
         "/home/dev/project/docker.py",
         frozenset({"write", "delete", "permission"}),
@@ -316,7 +316,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         "system.service-file",
         "ask",
         r"^/(?:opt|srv|var/www)(?:/|$)",
-        "deletes or opens what services serve",
+        "deletes or exposes data of services",
         "/srv/app/data.db",
         "/home/dev/project/srv/a",
         frozenset({"delete", "permission"}),

@@ -169,7 +169,7 @@ _SAME_ROOT = Regex(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?
 # what a change or a look means
 
 _TERMINAL = Regex(r"/dev/(?:pts/.+|tty\w*|console|vcsa?\w*)")
-TERMINAL_WHY = "uses a terminal at which a person may sit: a prompt could be painted over or answered there"
+TERMINAL_WHY = "uses a terminal that a user may be reading: it could fake or answer a prompt"
 
 
 def judge_change(

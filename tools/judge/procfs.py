@@ -11,7 +11,7 @@ from tools.judge.findings import Finding, visible
 from tools.judge.globs import part_matches
 from tools.judge.meaning.value import HOLE
 
-WHY = "reads a process's variables or memory, where keys stand"
+WHY = "reads a process's variables or memory, which may hold keys"
 
 _FILE = Regex(
     rf"/proc/(?P<process>[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:(?P<fd>fd/)[^/]|(?P<name>[^/\s:;,\"'`)|&<>]+))|/proc/(?P<all>kcore\b)"

@@ -57,7 +57,7 @@ def may_write(name: str, words: Words) -> str:
     if check is None:
         return _WRITES.get(name, "toolcrib does not know whether it writes")
     if any(HOLE in word for word in words):
-        return "a word of it is not known before it runs, and may be an option that writes"
+        return "a word is only known when it runs, and may be an option that writes"
     return check(words)
 
 
@@ -141,7 +141,7 @@ def _read(words: Words) -> str:
 
 def _test(words: Words) -> str:
     """Check the words of test: ``-v`` evaluates its operand, even commands in an index."""
-    return "-v may run what stands in an index" if "-v" in words and any("[" in word[:-1] for word in words) else ""
+    return "-v may run text from an index" if "-v" in words and any("[" in word[:-1] for word in words) else ""
 
 
 def _rg(words: Words) -> str:
@@ -187,7 +187,7 @@ def _sed(words: Words) -> str:
     scripts = scripts or files[:1]
     if scripts and all(len(one) <= _LONG and _SED.fullmatch(one) for one in scripts):
         return ""
-    return "its script is not one of the plain ones (p, d, =, q, s///)"
+    return "its script is not a plain one (p, d, =, q, s///)"
 
 
 _AWK_ACTS = Regex(r"[>@]|\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b")

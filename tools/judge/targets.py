@@ -27,7 +27,7 @@ _SAMPLES = (
     *(".config/fish/config.fish", ".config/git/config", ".bashrc.d/x", ".emacs.d/init.el"),
 )
 _MOST_WORDS = 2_000
-_UNKNOWN = "which files it writes is only known when it runs"
+_UNKNOWN = "its files are only known when it runs"
 _START = f"may change what runs when a shell, editor or session starts: {_UNKNOWN}"
 _KEYS = f"may replace keys and credentials: {_UNKNOWN}"
 _SYSTEM = f"may change any file of the system: {_UNKNOWN}"

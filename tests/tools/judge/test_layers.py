@@ -132,9 +132,9 @@ def test_what_remains(command: str, within: Layers, remains: set[str]) -> None:
         ("rm -rf src", "undo", "undone by /undo"),
         ("rm -rf src /srv/app/x", "undo", "undone by /undo; stopped by the sandbox: /srv/app/x is read-only there"),
         ("git push --force", "person", "asked: it leaves this machine"),
-        ("docker system prune -af", "person", "asked: it reaches out of the sandbox"),
+        ("docker system prune -af", "person", "asked: it acts outside the sandbox"),
         ("rm -rf node_modules", "person", "asked: snapshots don't cover all of ~/project/node_modules"),
-        ("rm -rf /", "rule", "refused, whatever holds"),
+        ("rm -rf /", "rule", "denied in any case"),
     ],
 )
 def test_which_layer_holds_it(command: str, by: str, why: str) -> None:

@@ -159,4 +159,4 @@ def test_the_reason_names_what_it_is_about() -> None:
 
 
 def test_a_long_command_is_not_read() -> None:
-    assert command_acts(RunsCommand("ls " * 99, "/p"), setting=Setting(max_chars=100)) == "it is too long to be judged"
+    assert command_acts(RunsCommand("ls " * 99, "/p"), setting=Setting(max_chars=100)) == "it is too long to judge"

@@ -7,25 +7,25 @@ An effect that the shell has a command for is reported as that command, from eve
 - ``@socket PATH``: a connection to a local socket; a name behind NUL is an abstract one.
 - ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
 - ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; not its contract).
-  WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` where a package of that name
-  lies beside the source: somebody else's, as a rule.
-- ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals
-  as written, no final ``;``. Reported are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
+  WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` if a package of that name
+  is beside the source, which then usually belongs to another project.
+- ``@sql STATEMENT``: one statement without comments, one space between words, SQL's keywords in upper case, names and literals
+  as written, no final ``;``. Only these are reported: ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
   ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
   ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``,
-  ``'a'='a'``) is taken out, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
-- ``@mongo CALL``: a call of MongoDB's shell with its receiver, blanks gone outside of strings: ``db.dropDatabase()``,
+  ``'a'='a'``) is removed, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
+- ``@mongo CALL``: a call of MongoDB's shell with its receiver, without spaces outside of strings: ``db.dropDatabase()``,
   ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``.
   Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
   of a drop or shutdown. A deletion or update with a filter is not reported.
 
-The network: a read is ``curl URL`` and gives REMOTE text; whatever is sent is ``curl --data-binary DATA URL``, where DATA has
+The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, where DATA has
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
 write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
-``run([], [RedirectTarget("<", path, 0)])``, where its path is known. Another folder or environment of a started program is
+``run([], [RedirectTarget("<", path, 0)])``, if its path is known. Another folder or environment of a started program is
 ``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
-Shell text that is fed (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
-Text that is evaluated and can't be followed is
+Shell text as input (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
+Evaluated text that can't be followed is
 ``code(Code(language, value))``, where a HOLE in the value marks an unknown part; a loaded library has the language "native".
 """
 
@@ -54,14 +54,14 @@ _TYPES = Regex(
     r"TIOC(?:STI|LINUX|SCTTY|CONS)|\b0[xX]541[2cC]\b|\b2152[24]\b"
     rf"|\bioctl\b(?=\s*\()(?!\s*\([^,()]*,[^,()]*\b(?:{_HARMLESS})\b)"
 )
-"""Requests by which a program types into a terminal, and any whose number is not one of the harmless ones."""
+"""Requests that type into a terminal, and requests whose number is not a harmless one."""
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
 
     False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
-    nothing of it is known); what was found until then has been reported. Never raises, but for what ``sink`` raises.
+    unknown text); the effects found until then were reported. Raises only what ``sink`` raises.
     """
     text = code.text.text
     if code.language not in LANGUAGES or len(text) > MAX_CHARS or (HOLE in text and not text.strip(f"{HOLE} \t\n")):

@@ -51,10 +51,10 @@ _BUILTINS = frozenset(dir(builtins)) - {"globals", "locals", "breakpoint", "dela
 _RISKY = frozenset(
     "sh plumbum pexpect paramiko fabric invoke docker dbus cffi pip pyautogui keyring setuptools psutil boto3".split()
 )
-"""Libraries of others that run programs or other code, or reach what answers to the person."""
+"""Third-party libraries that run programs or other code, or control what the user sees and types."""
 _ALIASES = {"posix": "os", "posixpath": "os.path", "_io": "io", "_socket": "socket", "cPickle": "pickle", "dill": "pickle"}
 _KEYWORDS = "path src top fd file filename name url address args cmd command source database dst target mode data".split()
-"""Names of parameters, in the order in which they stand."""
+"""Names of parameters, in their usual order."""
 
 ROWS = rows("""
 os.remove os.unlink .unlink: rm 0
@@ -99,9 +99,9 @@ shutil.which: which
 """)
 """Functions; and methods, whose first argument is the object. A row of one word is a method or a case of PythonEffects."""
 _VALUES = frozenset("open attribute variable join part same second all found which".split())
-"""Rows without an effect on anything but what they return."""
+"""Rows that only affect their result."""
 PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
-"""A file of a library, wherever it is."""
+"""A file of a library, with an unknown path."""
 TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a name in what is read, not one that is used
 FIXTURE = TEMPORARY._replace(shown="tmp_path")
 """The folder that pytest gives to a test."""
@@ -119,7 +119,7 @@ _SQL = Regex(r"(?i)\s*(?:--.*\n\s*|/\*.*?\*/\s*)*[A-Z]{2,10}\b")
 
 
 def canonical(path: str) -> str:
-    """Return the one name of a library's object that goes by several."""
+    """Return the main name of a library's object that has several names."""
     before, _, last = path.rpartition(".")
     if before in ("builtins", "__builtins__") or (before and last in ("os", "sys", "subprocess", "shutil", "builtins", "socket")):
         return last
@@ -170,12 +170,12 @@ class PythonEffects:
         return ANYTHING
 
     def place(self, thing: Thing) -> Value:
-        """Return the path that a thing is."""
+        """Return the path that a thing names."""
         self.opaque |= is_hidden(text(thing))
         return text(thing)
 
     def effect(self, path: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """Report what a function does, and return what it returns; NotImplemented if it has no effect that is known."""
+        """Report a function's effects and return its result; NotImplemented if it has no known effect."""
         args = [*args, *(named[key] for key in _KEYWORDS if key in named)]
         row = ROWS.get(path, "")
         if not args:
@@ -222,19 +222,19 @@ class PythonEffects:
         return self.tell.send(content(body[0]), text(url)) if body else self.tell.fetch(text(url))
 
     def _act(self, row: str, args: list[Thing]) -> Thing:
-        """Report the effect of a row that needs a line or two of code."""
+        """Report the effect of a row that needs its own code."""
         first, known = text(args[0]), is_known(args[0])
         match row:
             case "shell":
-                self.opaque |= len(args) > 1  # what it is fed is not known
+                self.opaque |= len(args) > 1  # its input is unknown
                 return self._do_program(args[:1], {"shell": True})
             case "evaluate":
                 return self.evaluate(first)
             case "module":
                 return self.module(first.text) if known else self.hide()
-            case "names":  # of a module, they are what the source does not name
+            case "names":  # a module's names are not in the source
                 return self.hide() if isinstance(args[0], Name | OwnFunction) else unknown(taint_of(*args))
-            case "connect" if isinstance(args[-1], list) and len(args[-1]) > 1:  # what the program has may go there
+            case "connect" if isinstance(args[-1], list) and len(args[-1]) > 1:  # any of the program's data may go there
                 self.tell.send_to(unknown(), text(args[-1][0]), text(args[-1][1]))
             case "connect":
                 self.tell.connect(self.place(args[-1]))

@@ -1,6 +1,6 @@
-"""Rows that say in the shell's words what a function does: ``rm -r 0`` for one that removes the folder its first argument names.
+"""Rows that describe a function's effect as a command: ``rm -r 0`` removes the folder that its first argument names.
 
-A number is the argument at that place; ``0+`` all from there on, each by itself where the row is ``each``. Besides commands:
+A number is the argument at that index; ``0+`` all from there on, one at a time if the row is ``each``. Besides commands:
 ``sh 0`` runs shell text, ``run 0+`` a program, ``> 0 1`` and ``>> 0 1`` write the second argument to a file, ``< 0`` reads one,
 ``code 0`` evaluates a text, and ``connect 0`` connects to a socket.
 """
@@ -16,13 +16,13 @@ Rows = dict[str, str]
 
 
 def rows(table: str) -> Rows:
-    """Return the row of each name: a line of ``table`` is names, a colon, and the row for all of them."""
+    """Return the row of each name: a line of ``table`` has names, a colon, and their row."""
     lines = (line.rpartition(": ") for line in table.strip().splitlines())
     return {name: row.strip() for names, _, row in lines for name in names.split()}
 
 
 def report(tell: Tell, row: str, args: Sequence[Value], language: str) -> Value:
-    """Report what a function of this row does with ``args``, and return what it returns as far as that is known."""
+    """Report the effect of a function of this row with ``args``, and return its result as far as it is known."""
     words = row.split()
     given = [one for word in words[1:] for one in _arguments(tell, word, args, plain=words[0] in _PLAIN)]
     first = given[0] if given else ANYTHING
@@ -48,7 +48,7 @@ def report(tell: Tell, row: str, args: Sequence[Value], language: str) -> Value:
 
 
 _PLAIN = frozenset({"sh", "run", ">", ">>", "<", "code", "connect", "curl", "kill"})
-"""Rows whose arguments are no operands of a command, or have their own form."""
+"""Rows whose arguments are not operands of a command, or have their own form."""
 
 
 def _arguments(tell: Tell, word: str, args: Sequence[Value], *, plain: bool) -> Sequence[Value]:

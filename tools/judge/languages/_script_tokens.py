@@ -1,4 +1,4 @@
-"""Tokens of perl, ruby, JavaScript, PHP and Lua: strings, comments and names told apart, no grammar."""
+"""Tokens of perl, ruby, JavaScript, PHP and Lua: strings, comments and names, without a grammar."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Lexicon:
 
 
 def tokens(source: str, lexicon: Lexicon) -> list[Token] | None:
-    """Split source into tokens; None where a string or comment doesn't end, or there are too many."""
+    """Split source into tokens. Return None if a string or comment doesn't end, or there are too many."""
     return _Lexer(source, lexicon).run()
 
 
@@ -60,7 +60,7 @@ class _Lexer:
         self.found: list[Token] = []
         self.heredocs: list[tuple[str, bool, int]] = []
         self.plain_slashes = -1
-        """Up to here no slash begins a regular expression, as one that tried had no end."""
+        """No slash before this offset begins a regular expression, because an earlier one had no end."""
         self.quotes = lexicon.interpolating + lexicon.commands + lexicon.plain
 
     def run(self) -> list[Token] | None:
@@ -244,7 +244,7 @@ class _Lexer:
         return True
 
     def _bodies(self) -> bool:
-        """The heredocs that the line just ended had opened."""
+        """Read the heredocs that the line opened which just ended."""
         for word, interpolates, place in self.heredocs:
             match = re.compile(rf"^[ \t]*{word}\b", re.MULTILINE).search(self.source, self.at)
             if match is None:
@@ -256,7 +256,7 @@ class _Lexer:
 
 
 def unescaped(raw: str) -> tuple[str, bool]:
-    """A string's text without its backslashes, and whether numeric escapes hid some of it."""
+    """Return a string's text without its backslashes, and whether numeric escapes hid some of it."""
     if "\\" not in raw:
         return raw, False
     hidden = False

@@ -1,4 +1,4 @@
-"""The wording of effects, in one module, so that equal effects are equal whatever language they were found in."""
+"""Reports of effects, in one module, so that equal effects of all languages have equal reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
 FOUND = "/usr/bin/"
-"""Folder in which a program is taken to be that code looked for, marked with Taint.MAYBE; it is started by its name."""
+"""Folder assumed for a program that code searched for, marked with Taint.MAYBE; it is started by its name."""
 
 _NAME = Regex(r"[\w-]+")
 """A file in the working folder, or a host."""
@@ -25,7 +25,7 @@ _SECRET = Regex(
 
 
 class TooMuch(Exception):
-    """Raised where a limit was reached: what was found is reported, the rest is unseen."""
+    """Raised at a limit: the effects found so far are reported, the rest is unseen."""
 
 
 def is_secret(path: str) -> bool:
@@ -34,7 +34,7 @@ def is_secret(path: str) -> bool:
 
 
 def join(values: Sequence[Value], between: str = "") -> Value:
-    """Join several texts; taints add up. Too long a text is unknown."""
+    """Join several texts and their taints. A text that is too long is unknown."""
     taint = Taint.NONE
     pattern = False
     size = 0
@@ -60,13 +60,13 @@ class Tell:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.cwd: Value | None = None
-        """Folder to which the code changed with chdir."""
+        """Working folder that the code set with chdir."""
         self.environment: dict[str, Value] = {}
         """Variables that the code set for its children."""
         self.reads_secret = False
         """True once a file was read that is likely to hold a key."""
         self.included: set[str] = set()
-        """Files that the code was continued in."""
+        """Files that the code loaded."""
         self._said: set[object] = set()
         self._writes: dict[int, tuple[RedirectTarget, list[Value]]] = {}
         self._next = 0
@@ -76,7 +76,7 @@ class Tell:
     def run(
         self, argv: Sequence[Value], stdin: Value | None = None, cwd: Value | None = None, env: dict[str, Value] | None = None
     ) -> None:
-        """A program of the code's own choice, in its folder and with its environment."""
+        """Report a program that the code starts, in its folder and with its environment."""
         if argv and argv[0].taint & Taint.MAYBE and argv[0].text.startswith(FOUND):
             argv = [argv[0]._replace(text=argv[0].text[len(FOUND) :]), *argv[1:]]
         where = self.place(cwd) if cwd is not None else self.cwd
@@ -123,7 +123,7 @@ class Tell:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def place(self, path: Value) -> Value:
-        """``path`` seen from where the source began."""
+        """Return ``path`` as seen from the source's first folder."""
         if self.cwd is None or path.text[:1] in ("/", "~", HOLE):
             return path
         return join([self.cwd, Value("/"), path])
@@ -152,7 +152,7 @@ class Tell:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """A file is opened to write; ``more`` adds text, reported before the next effect, all at ``flush``."""
+        """Note a file that is opened to write; ``more`` adds text, reported before the next effect, all at ``flush``."""
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next
@@ -167,7 +167,7 @@ class Tell:
             self._writes[number] = (RedirectTarget(">>", self.place(path)), [])
 
     def _report_written(self) -> None:
-        """Report the files that were written so far; one that nothing was written to may yet be."""
+        """Report the files that were written so far; others may still be written."""
         if self._writes and any(texts for _, texts in self._writes.values()):
             pending, self._writes = self._writes, {number: one for number, one in self._writes.items() if not one[1]}
             for target, texts in pending.values():
@@ -182,13 +182,13 @@ class Tell:
             self.say([], [target])
 
     def read(self, path: Value) -> Value:
-        """Return the content of a file; report its reading where the path is known."""
+        """Return the content of a file; report the read if the path is known."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         self.reads_secret = self.reads_secret or bool(secret)
         if not path.known or path.pattern:
             if "/proc" in path.text or (path.pattern and path.known):
-                self.say([], [RedirectTarget("<", path, 0)])  # which file it is may be unknown, what is read of it is not
+                self.say([], [RedirectTarget("<", path, 0)])  # the file may be unknown, but its content is used
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
         self.say([], [RedirectTarget("<", path, 0)])
         seen = self.sink.inspect_path(path.text)

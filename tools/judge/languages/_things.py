@@ -15,7 +15,7 @@ from tools.judge.languages._tell import join
 from tools.judge.meaning.value import HOLE, Taint, Value, either
 
 Thing: TypeAlias = Any
-"""Texts, bytes and paths are a Value; numbers, None, lists and dicts stand for themselves; the rest are the classes below."""
+"""Texts, bytes and paths are a Value; numbers, None, lists and dicts are themselves; the rest are the classes below."""
 
 
 HOLE_NAME = "_unknown_hole_"
@@ -30,7 +30,7 @@ class Name(NamedTuple):
 
 
 class OwnFunction(NamedTuple):
-    """A function or class of the program's own, by what it returns."""
+    """A function or class of the program, with its result."""
 
     result: Thing
 
@@ -43,7 +43,7 @@ class Written(NamedTuple):
 
 
 class Many(list[Thing]):
-    """Any number of things, each of which is like one of the elements."""
+    """Any number of things, each like one of the elements."""
 
 
 def unknown(taint: Taint = Taint.NONE) -> Value:
@@ -63,7 +63,7 @@ def taint_of(*things: Thing) -> Taint:
 
 
 def plain(thing: Thing) -> Thing:
-    """Return what Python itself would have if that is known; else NotImplemented."""
+    """Return the value that Python would have, if it is known; else NotImplemented."""
     if isinstance(thing, Value):
         return thing.text if thing.known and not thing.pattern else NotImplemented
     if type(thing) in (list, dict):
@@ -76,13 +76,13 @@ def is_known(*things: Thing) -> bool:
 
 
 def computed(*things: Thing) -> Value:
-    """Return an unknown text made of ``things``; it is marked if they all stand in the source, which may hide what it is."""
+    """Return an unknown text made of ``things``; it is marked if they are all in the source, which may hide the text."""
     given = [one for one in things if one is not None]
     return unknown(taint_of(*given) | (Taint.COMPUTED if given and is_known(*given) else Taint.NONE))
 
 
 def is_hidden(path: Value) -> bool:
-    """Return whether a path was put together in a way that was not followed, and may lead anywhere."""
+    """Return whether a path was built in a way that was not followed, and may lead anywhere."""
     return bool(path.taint & (Taint.COMPUTED | Taint.DECODED)) and path.text[:1] in f"{HOLE}/~."
 
 
@@ -94,7 +94,7 @@ def text(thing: Thing) -> Value:
 
 
 def one_of(things: Sequence[Thing]) -> Thing:
-    """Return what may be any one of several things; an unknown text if there is none."""
+    """Return a thing for any one of several things; an unknown text if there are none."""
     found = things[0] if things else unknown()
     for one in things[1:]:
         if isinstance(found, list) and isinstance(one, list):
@@ -107,7 +107,7 @@ def one_of(things: Sequence[Thing]) -> Thing:
 
 
 def elements(thing: Thing) -> list[Thing]:
-    """Return what a loop iterates over; a Many if their number is not known."""
+    """Return the things that a loop iterates over; a Many if their number is unknown."""
     if isinstance(thing, list | dict):
         return thing if isinstance(thing, list) else [Value(one) if isinstance(one, str) else one for one in thing]
     return Many([thing if isinstance(thing, Value) and thing.pattern else unknown(taint_of(thing))])
@@ -132,7 +132,7 @@ def path_join(*given: Value) -> Value:
 
 
 def of_path(path: Value, name: str, *args: str) -> Value:
-    """Return an attribute of a path, or what a method of it returns."""
+    """Return an attribute of a path, or a method's result."""
     if name == "parent" and path.text in (".", "..", "../.."):
         return path._replace(text=f"../{path.text}".removesuffix("/."))
     found = getattr(PurePosixPath(path.text), name)
@@ -140,7 +140,7 @@ def of_path(path: Value, name: str, *args: str) -> Value:
 
 
 def text_method(owner: Value, name: str, args: list[Thing]) -> Thing:
-    """Return what a method without effects of a text or a path returns."""
+    """Return the result of a method of a text or a path without effects."""
     if name in _SAME:
         return owner
     if name == "format":
@@ -162,7 +162,7 @@ def text_method(owner: Value, name: str, args: list[Thing]) -> Thing:
 
 
 def operate(how: ast.operator, left: Thing, right: Thing) -> Thing:
-    """Return what an operator makes of two things."""
+    """Return the result of an operator on two things."""
     if isinstance(left, list) and isinstance(right, list):
         return (list if type(left) is type(right) is list else Many)([*left, *right])
     if isinstance(how, ast.Add) and not isinstance(left, list | int) and not isinstance(right, list | int):

@@ -1,6 +1,6 @@
-"""Languages that are compiled (C, Go, Rust, Java): literals that are run, or name what is deleted, written, or another process's.
+"""Languages that are compiled (C, Go, Rust, Java): literals that are run, or name a deleted or written file, or another process.
 
-Nothing is evaluated: an argument that is no literal, and no name that is given one, is ignored.
+Nothing is evaluated: an argument that is neither a literal nor a name assigned to one is ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JavaScript for MongoDB's shell: the calls that destroy much."""
+"""JavaScript for MongoDB's shell: the destructive calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Python source: its ``ast`` is read once, statement by statement, and what is put together plainly is known.
+"""Python source: its ``ast`` is read once, statement by statement, and plainly built values are known.
 
-The body of a function is read where it is defined, for each call with constants. What can't be known is unknown; a program that
-may hide something there is opaque, so that a person is asked about it.
+The body of a function is read at its definition, for each call with constants. Other values are unknown; a program that may hide
+something in them is opaque, so the user is asked about it.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment that names an encoding in which the source may read otherwise than it looks (utf-7 hides lines in comments)."""
+"""A comment that names an encoding that makes the source differ from its looks (utf-7 hides lines in comments)."""
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
-"""toolcrib's own code, but for its contract: only a person may use it."""
+"""toolcrib's own code, except its contract: only a user may run it."""
 _INNER = frozenset(
     "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
     " __self__ __func__ __closure__ f_globals f_locals f_back tb_frame gi_frame".split()
 )
-"""Attributes by which a program reaches what it has not named."""
+"""Attributes that give a program objects that it does not name."""
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
-"""After these, what was assigned in them may not be so."""
+"""Statements after which their assignments are uncertain."""
 _WAITS = frozenset(
     "Break Return Raise sleep accept wait recv read readline get input select poll communicate join send exit".split()
 )
 _COUNTS = frozenset("print range len enumerate int round float zip isinstance time datetime date random uuid".split())
-"""Functions and modules whose results hide no text that stands in the source."""
+"""Functions and modules whose results hide no text of the source."""
 _DECODES = Regex(r"decode|decompress|unhex|a2b_|fromhex")
 _INSTALLED = sys.stdlib_module_names | {"toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins"}
 _SENDS = frozenset({".send", ".sendall", ".post", ".put"})
@@ -75,7 +75,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 class PythonReader(PythonEffects):
-    """Reads a program once. The methods that are named after a class of ``ast`` read its nodes."""
+    """Reads a program once. Methods named after a class of ``ast`` read its nodes."""
 
     def __init__(self, tell: Tell, args: Sequence[Value], path: str, steps: int) -> None:
         self.tell, self.path, self.steps = tell, path, steps
@@ -89,16 +89,16 @@ class PythonReader(PythonEffects):
         self.calls: dict[str, list[ast.Call]] = {}
         self.returns: list[Thing] = []
         self.unsure = 0
-        """How many branches and loops are around the statement."""
+        """Number of branches and loops around the statement."""
         self.inside = ""
-        """The class whose body is read."""
+        """The class whose body is being read."""
 
     def run(self, tree: ast.Module) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 self.calls.setdefault(getattr(node.func, "attr", getattr(node.func, "id", "")), []).append(node)
             elif isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
-                top = getattr(node, "module", None)  # also where it isn't known whether the import is reached
+                top = getattr(node, "module", None)  # even if it is unknown whether the import is reached
                 self.report_imports(*[top] if top else [], *(f"{top}.{one.name}" if top else one.name for one in node.names))
         self.read(tree)
 
@@ -113,7 +113,7 @@ class PythonReader(PythonEffects):
                     self.tell.words("@own-code", name, "beside" if beside else "file" if self.path else "here")
 
     def read(self, node: ast.AST) -> Thing:
-        """Read a statement or an expression; one that has no method here by its parts."""
+        """Read a statement or an expression; if it has no method here, read its parts."""
         self.steps -= 1
         if self.steps < 0:
             raise TooMuch("steps")
@@ -128,7 +128,7 @@ class PythonReader(PythonEffects):
             self.read(node)
 
     def mixed(self, things: Sequence[Thing]) -> Value:
-        """Return what is made of ``things``; a function with effects among them may be called by whatever has it now."""
+        """Return a thing made of ``things``; a function with effects among them may be called by its new owner."""
         self.opaque |= any(map(acts, things))
         return computed(*things)
 
@@ -197,7 +197,7 @@ class PythonReader(PythonEffects):
                 self.opaque |= acts(owner)
 
     def module(self, name: str) -> Thing:
-        """Return an imported module; one that lies beside the source is read."""
+        """Return an imported module; a module beside the source is read."""
         self.report_imports(name)
         name = canonical(name)
         path = "/".join([*self.path.split("/")[:-1], f"{name}.py"])
@@ -215,13 +215,13 @@ class PythonReader(PythonEffects):
         return Name(name)
 
     def evaluate(self, source: Value) -> Thing:
-        """Read ``source`` as ``eval`` or ``exec`` would run it; report it as code if it is not plainly known."""
+        """Read ``source`` as ``eval`` or ``exec`` would run it; report it as code if it is not known."""
         tree = parse(source.text.strip()) if is_known(source) and not source.taint & (Taint.DECODED | Taint.REMOTE) else None
         self.run(tree) if tree is not None else self.tell.code("python", source)
         return unknown(source.taint)
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
-        """Read a function where it is defined. What the program calls it with may be hidden, but for one call with constants."""
+        """Read a function at its definition. Its arguments may be hidden, except in a single call with constants."""
         name, spec = getattr(node, "name", "lambda"), node.args
         self.mixed([self.read(one) for one in (*getattr(node, "decorator_list", ()), *spec.defaults)])
         sites = self.calls.get(self.inside if name == "__init__" else name, [])
@@ -382,7 +382,7 @@ class PythonReader(PythonEffects):
         return self._result(function, given, named) if found is NotImplemented else found
 
     def _result(self, function: Name, given: list[Thing], named: dict[str, Thing]) -> Thing:
-        """Return what a function returns that has no effect that is known."""
+        """Return the result of a function without a known effect."""
         owner, path = function.owner, function.path
         if owner is None and is_risky(path):
             return self.hide()

@@ -1,8 +1,8 @@
-"""JavaScript, perl, ruby, PHP and Lua: one scan over the tokens, for calls of functions whose names a table has.
+"""JavaScript, perl, ruby, PHP and Lua: one scan over the tokens for calls of functions in a table.
 
-Every branch, loop and function counts as run once. What is given to a function is known if it is put together of texts and of
-names that texts were given to. A word that may hide anything, or a function that is not called where it stands, makes the
-program opaque; so does every word of Tcl that does more than compute.
+Every branch, loop and function counts as run once. An argument is known if it is built from texts and names assigned to texts. A
+word that may hide anything, or a function that is used without a call, makes the program opaque; so does every word of Tcl that
+does more than compute.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HOME = Regex(r"\bHOME\b|\b(?:homedir|Dir\.home)\b")
 _SECRET_NAME = Regex(r"(?i)KEY|TOKEN|SECRET|PASS|CRED|AUTH")
 _MODULES = {"fs/promises": "fs", "fs-extra": "fs", "graceful-fs": "fs", "shelljs": "child_process"}
 _VARIANT = Regex(r"Sync$|\.promises(?=\.)|\.sync$|^(?:CORE|POSIX|File::Path|File::Copy|Kernel|module|globalThis|global)(?:::|\.)")
-"""Parts of names of functions that do the same as those without."""
+"""Parts of function names that do not change the effect."""
 _OCTAL = Regex(r"^0o?(?=[0-7])")
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _ENDS = frozenset(", ; \n or and if unless for foreach while do =>".split(" "))
@@ -64,7 +64,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
         module = reader.module(Value(match[4]))
         names = [re.split(r"\s*:\s*|\s+as\s+", one.strip()) for one in (match[3] or "").split(",")]
         reader.modules |= {one[-1]: f"{module}.{one[0]}" for one in names} if match[3] else {match[1] or match[2]: module}
-    if code.language == "perl" and "<" in source:  # ``<>`` opens what it is given, as the shell would
+    if code.language == "perl" and "<" in source:  # ``<>`` opens its arguments like the shell
         reader.opaque = any(one.text.strip()[-1:] == "|" or one.text.strip()[:1] in ("|", ">") for one in args)
     try:
         reader.scan()
@@ -78,7 +78,7 @@ def _raw(found: Tokens, at: int) -> str:
 
 
 def _end(found: Tokens, at: int, ends: frozenset[str] = _ENDS) -> int:
-    """Return where the expression that begins at ``at`` ends, as far as expressions are followed."""
+    """Return the end of the expression that begins at ``at``, as far as expressions are followed."""
     depth, last = 0, min(len(found), at + MAX_TOKENS)
     while at < last:
         raw = _raw(found, at)
@@ -120,7 +120,7 @@ class ScriptReader:
             at = self.name(at) if token.kind == "id" else at + 1
 
     def name(self, start: int) -> int:
-        """Read the name that begins at ``start``, with its members; return where what follows begins."""
+        """Read the name that begins at ``start``, with its members; return the index after it."""
         at, found, members, language = start, self.tokens, self.language.members, self.language.lexicon.name
         path = self.modules.get(found[at].raw, found[at].raw)
         if path in ("require", "import") and _raw(found, at + 1) == "(" and _raw(found, at + 3) == ")":
@@ -173,7 +173,7 @@ class ScriptReader:
         return _MODULES.get(plain, plain)
 
     def arguments(self, at: int) -> list[Tokens] | None:
-        """Return the arguments of a call that begins at ``at``; None if nothing is called there."""
+        """Return the arguments of a call that begins at ``at``; None if there is no call."""
         raw = _raw(self.tokens, at)
         if raw == "(":
             return _split(self.tokens, at + 1, ",")
@@ -255,7 +255,7 @@ class ScriptReader:
         return computed(*texts) if texts else ANYTHING
 
     def text(self, token: Token) -> Value:
-        """Return a string's text, with what is known of the names in it."""
+        """Return a string's text, with the known values of names in it."""
         pieces: list[Value] = []
         at = 0
         for match in _FIELD.finditer(token.raw) if token.interpolates else ():

@@ -26,7 +26,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _command(tell: Tell, source: str, at: int, taint: Taint) -> int | None:
-    """Read one command; return where the next begins, None where it can't be read."""
+    """Read one command; return the start of the next, None if it can't be read."""
     at = _after_addresses(source, at)
     if at >= len(source):
         return at

@@ -49,7 +49,7 @@ _TOLD = Regex(
 _DOT = Regex(r"\.(shell|system|output|once|import|read|open|save|backup|restore|dump|log|excel|load)\b[ \t]*(.*)", re.IGNORECASE)
 _BACKSLASH = Regex(r"\\(!|o|g|copy|i|ir|w|system|source|pager)\s*(.*)", re.IGNORECASE)
 _NAMED = Regex(r"(?:system|source|pager)[ \t]+[^;\n]+", re.IGNORECASE)
-"""Commands of the mysql client, which it knows without a backslash at the beginning of a statement
+"""Commands of the mysql client that need no backslash at the beginning of a statement
 (https://dev.mysql.com/doc/refman/8.4/en/mysql-commands.html).
 """
 _DO = Regex(r"DO |EXECUTE |CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE|TRIGGER)")
@@ -75,7 +75,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
-    """Split at ``;``, comments gone; commands of the clients, which end with their line, are reported at once."""
+    """Split at ``;``, without comments; the clients' commands, which end with their line, are reported at once."""
     found: list[list[Part]] = [[]]
     at, count = 0, 0
     while at < len(source):
@@ -112,7 +112,7 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
 
 
 def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
-    """``SET @s = '...'; PREPARE p FROM @s``: the texts that may be what is prepared."""
+    """``SET @s = '...'; PREPARE p FROM @s``: return the texts that may be prepared."""
     for parts in statements:
         if parts and parts[0].text in ("SET", "PREPARE"):
             for part in parts:
@@ -122,7 +122,7 @@ def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
 
 
 def _client(tell: Tell, line: str, taint: Taint) -> bool:
-    """A line for the client itself."""
+    """Report the effects of a line for the client itself."""
     match = _DOT.match(line) or _BACKSLASH.match(line)
     if match is None:
         return line.startswith((".", "\\"))
@@ -151,11 +151,11 @@ def _client(tell: Tell, line: str, taint: Taint) -> bool:
 
 
 _PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL)
-"""A command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
+"""Report a command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
 
 
 def _included(tell: Tell, path: str, taint: Taint) -> None:
-    """A file that is read as if it stood here; deeper ones are followed as far as the limit of what may be told."""
+    """Read a file that the client includes here; nested files are followed up to the limit of reports."""
     text = tell.read(Value(path, taint))
     if not text.known:
         tell.code("sql", text, path)

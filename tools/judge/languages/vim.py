@@ -22,7 +22,7 @@ _RISKY = Regex(
     r"\b(?:system|systemlist|delete|writefile|termopen|jobstart|job_start|term_start|libcall|rename|execute|eval)\s*\("
     r"|^exe(?:c(?:ute?)?)?!?\s"
 )
-"""What evaluates text, or does what its arguments say, which are not followed."""
+"""Commands that evaluate text or run their arguments, which are not followed."""
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

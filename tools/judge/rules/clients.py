@@ -65,7 +65,7 @@ RULES = (
         "ask",
         ALL,
         Test(_deletes),
-        "deletes something, by a client of a service or a database that no rule knows",
+        "deletes something through a client of a service or database without its own rule",
         at=_command,
         bound=_whole,
         yes=(

@@ -125,7 +125,7 @@ RULES = (
         "ask",
         "aws awslocal",
         Test(_aws_opens) & ~AWS_DRY,
-        "opens cloud resources to everybody",
+        "makes cloud resources public",
         yes=(
             "aws ec2 authorize-security-group-ingress --group-id g --protocol tcp --port 22 --cidr 0.0.0.0/0",
             "aws s3api put-bucket-acl --bucket b --acl public-read",
@@ -148,7 +148,7 @@ RULES = (
             )
         )
         & ~AWS_DRY,
-        "takes what runs down to nothing, or what protects it away",
+        "scales a service to zero, or removes its protection",
         yes=(
             "aws ecs update-service --cluster c --service s --desired-count 0",
             "aws s3api put-bucket-versioning --bucket b --versioning-configuration Status=Suspended",
@@ -160,7 +160,7 @@ RULES = (
         "ask",
         "aws awslocal",
         Test(_aws_rights) & ~AWS_DRY,
-        "gives an account the rights of an administrator, or new keys to come in with",
+        "gives an account administrator rights or new credentials",
         yes="aws iam attach-user-policy --user-name x --policy-arn arn:aws:iam::aws:policy/AdministratorAccess",
         no=("aws iam list-users", "aws iam create-role --role-name x"),
     ),
@@ -296,7 +296,7 @@ RULES = (
         )
         & ~_HELP
         & ~operand("plugin|plugins|login|logout|context|completion|profile|link", at=0),
-        "deletes what is deployed, or its data",
+        "deletes a deployment or its data",
         at=joined,
         yes=(
             "heroku apps:destroy -a shop --confirm shop",

@@ -11,7 +11,7 @@ from tools.judge.rules._program import MANY, Program, several
 from tools.judge.table import FED, ActView, Test, first_operand, operand, opt, rule, text, value, word
 
 _DOCKER = "docker podman nerdctl finch docker-compose podman-compose lima"
-_WHY_HOST = "hands the container the host"
+_WHY_HOST = "gives the container access to the host"
 docker = Program(
     "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey -f --file -p"
     " --project-name --profile --env-file"
@@ -180,7 +180,7 @@ RULES = (
         "ask-once",
         "dockerd",
         text(r"(?:-H|--host)[= ]?tcp://(?!127\.|localhost)"),
-        "lets other hosts command this one's containers",
+        "lets other hosts control this host's containers",
         yes="dockerd -H tcp://0.0.0.0:2375",
         no="dockerd -H unix:///run/d.sock",
     ),
@@ -196,7 +196,7 @@ RULES = (
             | docker("system df", opt("--prune"))
         )
         & ~_HELP,
-        "removes all that isn't running now",
+        "removes everything that is not running now",
         yes=("docker system prune --all --force", "docker volume prune -f", "docker image prune -a", "podman system reset"),
         no=("docker system df", "docker image ls", "docker builder prune -f", "docker network prune"),
     ),
@@ -260,7 +260,7 @@ RULES = (
             | docker("compose kill", ~operand(".+") & opt("--remove-orphans"))
         )
         & ~_HELP,
-        "takes services of a cluster away",
+        "removes services of a cluster",
         yes=("docker stack rm shop", "docker swarm leave --force", "docker service rm web", "docker service scale web=0"),
         no=("docker stack ls", "docker service ls", "docker service scale web=3", "docker service update --image x web"),
     ),

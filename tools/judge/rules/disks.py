@@ -66,7 +66,7 @@ RULES = (
         "ask",
         "mknod",
         operand("b", 1),
-        "makes another name for a disk, by which it can be written",
+        "creates another name for a disk, which makes it writable",
         yes="mknod x b 8 0",
         no=("mknod pipe p", "mknod dev/null c 1 3"),
         paths=operands,
@@ -85,7 +85,7 @@ RULES = (
         "block",
         "wipefs",
         _DISK & opt("-a --all -o --offset -f --force") & ~opt("-n --no-act"),
-        "wipes what tells a disk's content",
+        "wipes a disk's signatures",
         yes=("wipefs --all --force /dev/vdb", "wipefs -a /dev/sda"),
         no=("wipefs /dev/sda", "wipefs -n -a /dev/sda"),
         paths=operands,
@@ -209,7 +209,7 @@ RULES = (
             & ~_short_only("nv")
         )
         & ~(sub("unmount|umount|rename|inherit|promote|upgrade") & ~opt("-a")),
-        "destroys datasets or snapshots, or takes their later state away",
+        "destroys datasets or snapshots, or rolls them back",
         yes=("zfs destroy tank/home@daily", "zfs rollback -r tank@a", "zfs receive -F tank/x"),
         no=("zfs list", "zfs destroy -nv tank@a", "zfs snapshot tank@a"),
         at=lambda view: view.operands()[-1].text if count(2)(view) else "",
@@ -239,7 +239,7 @@ RULES = (
         | operand("replace", 0) & operand("start", 1)
         | operand(r"b\w*", 0) & text(r"convert=(?:single|raid0)\b")
         | opt("--repair --init-csum-tree --init-extent-tree"),
-        "deletes subvolumes or takes a disk away",
+        "deletes subvolumes or removes a disk",
         yes=(
             "btrfs subvolume delete /mnt/s",
             "btrfs device remove /dev/sdb /mnt",
@@ -323,7 +323,7 @@ RULES = (
         )
         | (Test(lambda view: view.name == "losetup") & opt("-D --detach-all"))
         | sub("power-off|unmount"),
-        "takes a file system or the swap away",
+        "detaches a file system or the swap",
         yes=("umount -l /home", "swapoff -a", "umount /var"),
         no=("umount /mnt/usb", "losetup -l", "eject /dev/cdrom"),
     ),

@@ -331,7 +331,7 @@ RULES = (
             )
         )
         & opt("-f --force"),
-        "puts keys into what is shared",
+        "adds keys to shared files",
         yes="git add -f .ssh/id_rsa",
         no="git add -f dist",
     ),

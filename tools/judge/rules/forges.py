@@ -31,7 +31,7 @@ RULES = (
             | gh("api", _HTTP_DELETE)
         )
         & ~_HELP,
-        "deletes or locks what is shared",
+        "deletes or locks shared resources",
         at=lambda view: joined(view).replace(" ", ""),
         yes=(
             "gh repo delete me/tool --yes",
@@ -65,7 +65,7 @@ RULES = (
         "ask",
         "gh",
         gh("pr merge", opt("--admin")) | gh("workflow disable"),
-        "goes around what protects a branch",
+        "bypasses a branch's protection",
         yes=("gh pr merge 5 --admin --squash", "gh workflow disable ci.yml"),
         no=("gh pr merge 5 --squash --delete-branch", "gh workflow list"),
     ),
@@ -85,7 +85,7 @@ RULES = (
             | gh("repo|project", operand("transfer", at=0))
         )
         & ~_HELP,
-        "deletes what is shared",
+        "deletes shared resources",
         yes=("glab repo delete me/tool", "glab release delete v1", "glab api --method DELETE projects/1"),
         no=("glab mr list", "glab repo archive me/tool", "glab repo clone me/tool", "glab alias delete co"),
     ),
@@ -94,7 +94,7 @@ RULES = (
         "ask",
         "hub",
         gh("delete") | gh("release delete"),
-        "deletes what is shared",
+        "deletes shared resources",
         yes=("hub delete me/tool", "hub release delete v1"),
         no="hub release show v1",
     ),
@@ -103,7 +103,7 @@ RULES = (
         "ask",
         "tea az-devops bb",
         word("delete|rm|d"),
-        "deletes what is shared",
+        "deletes shared resources",
         yes="tea releases delete v1",
         no="tea repos list",
     ),
@@ -117,7 +117,7 @@ RULES = (
         | hg("shelve", opt("-d --delete --cleanup"))
         | hg("phase", opt("-f --force"))
         | hg("forget|remove|rm", opt("-f --force")),
-        "throws work away",
+        "discards work",
         yes=("hg strip tip", "hg purge --all", "hg update -C default", "hg revert --all --no-backup", "hg shelve --cleanup"),
         no=("hg update default", "hg status", "hg revert a.py", "hg shelve", "hg purge --print"),
     ),
@@ -147,7 +147,7 @@ RULES = (
         | svn("delete|del|remove|rm", operand(r"\w[\w+]*://.*") | operand(r"\^/.*"))
         | svn("cleanup", opt("--remove-unversioned --remove-ignored"))
         | svn("delete|del|remove|rm", opt("--force") & operand(r"\.|\*")),
-        "throws work away, or deletes in the shared repository",
+        "discards work, or deletes in the shared repository",
         yes=("svn revert -R .", "svn rm https://x.test/svn/trunk -m x", "svn cleanup --remove-unversioned"),
         no=("svn status", "svn revert a.c", "svn rm old.c", "svn cleanup", "svn update"),
         effect="remote",
@@ -157,7 +157,7 @@ RULES = (
         "ask",
         "svnadmin",
         svn("rmtxns|delrevprop|rmlocks") | svn("setrevprop", opt("--bypass-hooks")) | svn("setlog"),
-        "changes what a repository holds",
+        "changes a repository's contents",
         yes="svnadmin rmtxns repo 3-1",
         no="svnadmin verify repo",
     ),
@@ -166,7 +166,7 @@ RULES = (
         "ask",
         "p4",
         Program("-c -p -u -d -P -H -C -r -x")("obliterate|revert|clean", ~opt("-n")),
-        "throws work away",
+        "discards work",
         yes=("p4 obliterate -y //depot/old/...", "p4 revert //..."),
         no=("p4 obliterate -n //depot/old/...", "p4 opened", "p4 sync"),
         effect="remote",
@@ -178,7 +178,7 @@ RULES = (
         Program()("obliterate|unpull|unrecord|uncommit|clean-tree|purge|scrub|shun")
         | Program()("clean", opt("-f --force"))
         | Program()("revert", opt("-a --all") | ~operand(r".+\..+")),
-        "throws work away",
+        "discards work",
         yes=("darcs obliterate -a", "fossil purge files x", "bzr revert", "fossil clean --force"),
         no=("darcs log", "fossil status", "bzr revert a.c"),
         effect="remote",
@@ -190,7 +190,7 @@ RULES = (
         Program("-R --repository --config --at-op --at-operation --color")("git push", opt("--deleted"))
         | Program("-R --repository")("op|operation abandon")
         | Program("-R --repository")("abandon"),
-        "throws commits away, or deletes branches that others share",
+        "discards commits, or deletes shared branches",
         yes=("jj git push --deleted", "jj op abandon ..@-", "jj abandon xyz"),
         no=("jj git push", "jj op log", "jj log", "jj undo"),
     ),
@@ -216,7 +216,7 @@ RULES = (
         | Program()("clean", ~DRY)
         | Program()("checkout", operand(r"\."))
         | Program()("table", operand("rm", at=0)),
-        "throws data away",
+        "discards data",
         yes=("dolt reset --hard HEAD~1", "dolt branch -D topic", "dolt push -f origin main"),
         no=("dolt branch", "dolt push origin main", "dolt status"),
     ),

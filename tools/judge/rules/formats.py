@@ -79,7 +79,7 @@ RULES = (
         "block",
         _FORMATS,
         Test(_formats_device) & Test(_formats),
-        "formats a disk: all that is on it is lost",
+        "formats a disk: all its data is lost",
         yes=(
             "mkfs.ext4 /dev/sda1",
             "mkswap /dev/sdb2",

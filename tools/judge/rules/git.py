@@ -141,7 +141,7 @@ RULES = (
         "ask",
         GIT,
         git("push", (opt("-f --force --mirror") | operand(r"\+.+")) & ~DRY),
-        "rewrites history that others share",
+        "rewrites shared history",
         at=_PUSH_AT,
         bound=remotes,
         yes=(
@@ -163,7 +163,7 @@ RULES = (
         "ask",
         GIT,
         git("fetch|pull", operand(r"\+(?:refs/heads/)?[^:]*:(?!refs/(?:remotes|pull|notes|merge-requests)/).+") & ~DRY),
-        "overwrites local branches with those of the other side",
+        "overwrites local branches with remote ones",
         yes=("git fetch origin '+refs/heads/*:refs/heads/*'", "git fetch origin +main:main"),
         no=(
             "git fetch origin main:main",
@@ -176,7 +176,7 @@ RULES = (
         "ask",
         GIT,
         git("push", (opt("-d --delete --prune") | operand(r":.+")) & ~DRY),
-        "deletes branches or tags that others share",
+        "deletes shared branches or tags",
         at=_PUSH_AT,
         bound=remotes,
         yes=("git push origin :feature", "git push --delete origin topic", "git push origin -d v1", "git push --prune origin"),
@@ -187,7 +187,7 @@ RULES = (
         "ask",
         GIT,
         git("reset", opt("--hard") & _OTHER_COMMIT),
-        "moves the branch and throws away commits and uncommitted work",
+        "moves the branch and discards commits and uncommitted work",
         at=git.at("reset", _named),
         yes=("git reset --hard origin/main", "git reset HEAD~3 --hard", "git -C x reset --hard @~"),
         no=("git reset --soft HEAD~1", "git reset HEAD~1", "git reset -- a.py"),
@@ -197,7 +197,7 @@ RULES = (
         "ask",
         GIT,
         git("rm", ((opt("-r") & (opt("-f --force") | WIDE)) | operand(r"\*|\./\*")) & ~opt("--cached") & ~DRY),
-        "deletes tracked files, also changed ones",
+        "deletes tracked files, even changed ones",
         yes=("git rm -rf .", "git rm -r .", "git rm -r --force src"),
         no=("git rm old.py", "git rm -r --cached .", "git rm -rn ."),
     ),
@@ -229,7 +229,7 @@ RULES = (
         | git("notes prune|remove", operand(r"--all"))
         | git("lfs prune", opt("-f --force"))
         | git("maintenance run", text("--prune=now")),
-        "deletes what could bring lost work back",
+        "deletes data that could restore lost work",
         yes=(
             "git reflog expire --expire=now --all",
             "git gc --prune=now --aggressive",
@@ -298,7 +298,7 @@ RULES = (
         "ask-once",
         GIT,
         ANY,
-        "makes git run a program later on, or works where its settings name one",
+        "makes git run a program later, or works where git's settings name one",
         seen=_runs_code,
         at=_sets_code,
         yes=(
@@ -330,7 +330,7 @@ RULES = (
         "ask",
         GIT,
         Test(lambda view: any(key.lower() == "core.worktree" for key, _ in _config_pairs(view))),
-        "makes git write into another folder than the one that it is called in",
+        "makes git write into another folder than its own",
         yes=("git config core.worktree /home/dev", "git -c core.worktree=.. checkout -q topic"),
         no=("git config --get core.worktree", "git config --unset core.worktree"),
     ),

@@ -127,7 +127,7 @@ RULES = (
         "ask-once",
         GIT,
         git("config", _RENAMES & Test(_renames_into)),
-        "makes settings of those that name programs",
+        "turns settings into ones that name programs",
         yes=("git config --rename-section foo core", "git config rename-section a filter.a"),
         no=("git config --rename-section branch.a branch.b", "git config --rename-section remote.a remote.b"),
         effect="outside",
@@ -139,7 +139,7 @@ RULES = (
         git("credential", sub("fill"))
         | git("credential-store|credential-cache|credential-libsecret|credential-osxkeychain", sub("get"))
         | Test(lambda view: view.name.startswith("git-credential") and view.words[-1:] in (["fill"], ["get"])),
-        "shows a password that git keeps",
+        "shows a password that git stores",
         yes=("git credential fill", "git credential-store --file=x get", "git-credential-osxkeychain get"),
         no=("git credential approve", "git credential-cache exit", "git credential reject"),
         effect="remote",
@@ -149,7 +149,7 @@ RULES = (
         "ask",
         GIT,
         Test(_pushes_all) | git("remote add", value("--mirror", "push")),
-        "makes a push overwrite or delete what others share",
+        "makes a push overwrite or delete shared branches",
         yes=(
             "git config remote.origin.mirror true",
             "git -c remote.origin.mirror=true push",
@@ -168,7 +168,7 @@ RULES = (
         "ask",
         GIT,
         git("send-pack", (opt("--force --mirror --stdin") | operand(r"\+.+|:.+")) & ~opt("--dry-run")),
-        "overwrites or deletes what others share",
+        "overwrites or deletes shared branches",
         yes=("git send-pack ../o :refs/heads/prod", "git send-pack --force ../o main", "git send-pack ../o +main"),
         no=("git send-pack ../o main", "git send-pack --dry-run --force ../o main"),
     ),

@@ -32,7 +32,7 @@ RULES = (
         "ask-once",
         NAMES,
         Test(lambda view: any(name == "HOME" for name, _ in assigned(view))),
-        "makes other programs take settings that this session wrote for the person's",
+        "makes other programs use settings that this session wrote",
         yes=(
             "mkdir c; echo x > c/.gitconfig; HOME=$PWD/c git x",
             "echo x > c/.gdbinit; HOME=c gdb -batch",

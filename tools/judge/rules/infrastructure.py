@@ -79,7 +79,7 @@ RULES = (
         | _tf("force-unlock|taint")
         | terraform("workspace delete")
         | _tf("init", word(r"--?migrate-state|--?force-copy") & word(r"--?force-copy")),
-        "changes what is known of the infrastructure",
+        "changes the recorded state of the infrastructure",
         yes=(
             "terraform state rm aws_instance.web",
             "terraform force-unlock -force id",
@@ -178,7 +178,7 @@ RULES = (
             r"(?:^|[ /_-])(?:destroy|teardown|tear-down|uninstall|remove|delete|decommission|wipe"
             r"|cleanup|reset)[\w-]*\.ya?ml|state=absent"
         ),
-        "runs a playbook that takes things away",
+        "runs a playbook that removes or stops something",
         yes=("ansible-playbook teardown.yml", "ansible-playbook site.yml -e state=absent"),
         no=("ansible-playbook x.yml --check", "ansible-playbook site.yml", "ansible-playbook --check destroy.yml"),
     ),
@@ -207,7 +207,7 @@ RULES = (
         "ask",
         "packer",
         Program()("build", word("--?force")),
-        "replaces images that are there",
+        "replaces existing images",
         yes="packer build -force image.pkr.hcl",
         no=("packer build image.pkr.hcl", "packer validate x"),
     ),
@@ -223,7 +223,7 @@ RULES = (
         )
         | Program()("operator raft", operand("remove-peer"))
         | Program()("operator", operand("generate-root", at=0) & ~opt("-status")),
-        "deletes secrets, or takes access away",
+        "deletes secrets or removes access",
         yes=(
             "vault kv delete secret/app",
             "vault kv metadata delete secret/app",
@@ -300,7 +300,7 @@ RULES = (
         "cap kamal capistrano",
         Program("-d --destination -c --config-file")("remove")
         | Program()("app|proxy|accessory|traefik|registry", operand("remove|stop", at=0)),
-        "removes what is deployed",
+        "removes a deployment",
         yes=("kamal remove -y", "kamal accessory remove db"),
         no=("kamal deploy", "kamal app logs"),
     ),

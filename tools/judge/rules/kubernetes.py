@@ -99,7 +99,7 @@ RULES = (
             | kubectl("patch", text(r"['\"]?replicas['\"]?\s*:\s*0\b"))
         )
         & ~_HARMLESS,
-        "stops what runs in a cluster",
+        "stops workloads of a cluster",
         at=lambda view: _PLAIN.at("scale|drain", first_operand)(view),
         yes=(
             "kubectl scale --replicas=0 deployment/web",
@@ -120,7 +120,7 @@ RULES = (
             | kubectl("patch", text(r"finalizers['\"]?\s*:\s*(?:null|\[\s*\])|['\"]?op['\"]?\s*:\s*['\"]remove"))
         )
         & ~_HARMLESS,
-        "deletes objects and makes them anew, or lets them go for good",
+        "deletes and recreates objects, or deletes them",
         yes=(
             "kubectl replace --force -f pod.yaml",
             "kubectl apply --prune -l app=x -f k8s/",
@@ -159,7 +159,7 @@ RULES = (
         _KUBECTL,
         (kubectl("run|create|set|patch", _PRIVILEGED) | kubectl("debug", operand(r"nodes?/.*") | text(r"--profile[= ]sysadmin")))
         & ~_HARMLESS,
-        "hands a container the host of a node",
+        "gives a container access to a node's host",
         yes=(
             "kubectl run x --image=alpine --privileged",
             "kubectl debug node/n1 -it --image=alpine",
@@ -178,7 +178,7 @@ RULES = (
             | helm("apply|sync", text("--force-delete"))
         )
         & ~_HARMLESS,
-        "uninstalls what runs in a cluster",
+        "uninstalls workloads of a cluster",
         at=lambda view: helm.at("uninstall|delete|del|un", first_operand)(view),
         yes=("helm uninstall ingress", "helm -n prod delete api --no-hooks", "helmfile -e prod destroy"),
         no=(
@@ -202,7 +202,7 @@ RULES = (
             | Program("-n --namespace --context --kubeconfig")("uninstall|delete|suspend")
         )
         & ~_HARMLESS,
-        "deletes or stops what a cluster is kept in step with",
+        "deletes or stops the source that a cluster is synchronised with",
         yes=(
             "argocd app delete web",
             "argocd app sync web --prune",
@@ -259,7 +259,7 @@ RULES = (
         "ask",
         "k3s-uninstall.sh k3s-agent-uninstall.sh k3s-killall.sh rke2-uninstall.sh rke2-killall.sh",
         Test(lambda _view: True),
-        "removes a cluster with all that it holds",
+        "removes a cluster with all its contents",
         yes=("k3s-uninstall.sh", "/usr/local/bin/k3s-killall.sh"),
         no="which k3s-uninstall.sh",
     ),
@@ -268,7 +268,7 @@ RULES = (
         "ask",
         "ko",
         Program()("delete") & ~_HARMLESS,
-        "deletes what runs in a cluster",
+        "deletes workloads of a cluster",
         yes="ko delete -f app.yaml",
         no="ko apply -f app.yaml",
     ),
@@ -282,7 +282,7 @@ RULES = (
             | Program("-n")("pipeline|pipelinerun|task|taskrun|service|revision|cluster", operand("delete", at=0))
         )
         & ~_HARMLESS,
-        "deletes what runs in a cluster",
+        "deletes workloads of a cluster",
         yes=("istioctl uninstall --purge -y", "cilium uninstall", "skaffold delete", "tkn pipeline delete build -f"),
         no=("istioctl analyze", "cilium status", "skaffold dev"),
     ),

@@ -167,7 +167,7 @@ def _killed(acts: Sequence[Act]) -> Iterator[Across]:
             for given in act.argv[1:]:
                 match = _NAME.fullmatch(given.shown) if HOLE in given.text else None
                 if match is not None and from_lists.get(match[1], looked_up):
-                    yield Across(act, "process.kill-list", "ask", "kills processes that were looked up by name")
+                    yield Across(act, "process.kill-list", "ask", "kills processes found by name")
 
 
 def _sent(acts: Sequence[Act], home: str) -> Iterator[Across]:

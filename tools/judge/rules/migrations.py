@@ -26,7 +26,7 @@ _NODE_ORM = (
     r"|drizzle-kit (?:.* )?(?:drop\b|push\b.*--force))"
 )
 
-_ALL_ROWS = "deletes every row of a table, or all that a bucket holds"
+_ALL_ROWS = "deletes every row of a table, or all objects of a bucket"
 
 
 def _code(pattern: str) -> Test:
@@ -218,7 +218,7 @@ RULES = (
         "ask",
         "airflow",
         Program()("db reset|clean") | Program()("dags|connections|variables|pools|users delete"),
-        "deletes what the scheduler keeps",
+        "deletes the scheduler's data",
         yes=("airflow db reset -y", "airflow dags delete sales"),
         no=("airflow db migrate", "airflow dags list"),
     ),

@@ -48,7 +48,7 @@ RULES = (
         "ask",
         "@redirected tee sponge",
         Test(_writes_tls_off),
-        "tells a program to trust any certificate",
+        "makes a program trust any certificate",
         yes=(
             "echo 'verify_ssl: false' >> ~/.condarc",
             "echo strict-ssl=false | tee -a .npmrc",
@@ -159,7 +159,7 @@ RULES = (
         | (Test(lambda view: view.name == "netplan") & sub("apply|set"))
         | (Test(lambda view: view.name == "wg-quick") & sub("down"))
         | (Test(lambda view: view.name == "ethtool") & opt("-s -K -E -f --reset --flash")),
-        "takes links down or changes routes",
+        "disables links or changes routes",
         yes=(
             "ifconfig eth0 down",
             "ifdown eth0",
@@ -194,7 +194,7 @@ RULES = (
             )
         )
         & ~word("show|list|status"),
-        "takes links down or changes them",
+        "disables or changes links",
         yes=("nmcli connection delete eth0", "nmcli networking off", "networkctl down eth0"),
         no=("nmcli device status", "nmcli connection show", "networkctl list"),
     ),
@@ -226,7 +226,7 @@ RULES = (
         "ask",
         "curl",
         (opt("--insecure --proxy-insecure --doh-insecure --ssl-no-revoke") | word(r"-[a-zA-Z]*k[a-zA-Z]*")) & Test(_elsewhere),
-        "asks a host for data without checking who it is",
+        "requests data without verifying the host",
         yes=("curl -k https://x.test2.org/a", "curl --insecure https://example.net/a"),
         no=("curl -sk https://localhost:8443/health", "curl https://example.net", "curl -sSL https://example.net"),
     ),
@@ -235,7 +235,7 @@ RULES = (
         "ask",
         "wget",
         opt("--no-check-certificate --no-hsts-never") & Test(_elsewhere),
-        "asks a host for data without checking who it is",
+        "requests data without verifying the host",
         yes="wget --no-check-certificate https://example.net/a",
         no="wget https://example.net/a",
     ),
@@ -244,7 +244,7 @@ RULES = (
         "ask",
         "http https xh httpie",
         value("--verify", "no|false") | word("--verify=(?:no|false)"),
-        "asks a host for data without checking who it is",
+        "requests data without verifying the host",
         yes="http --verify=no https://example.net",
         no="http https://example.net",
     ),
@@ -257,7 +257,7 @@ RULES = (
             r" ]/dev/null.*StrictHostKeyChecking[= ](?:no|off)\b"
         )
         & ~text(r"@?(?:localhost|127\.0\.0\.1)\b"),
-        "connects without checking who it is",
+        "connects without verifying the host",
         yes="ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null x@web",
         no="ssh -o BatchMode=yes web",
     ),
@@ -317,7 +317,7 @@ RULES = (
         )
         | (Test(lambda view: view.name in ("tailscale",)) & ((sub("funnel|up|serve") & ~opt("--shields-up")) | opt("--ssh")))
         | (Test(lambda view: view.name == "zerotier-cli") & sub("join")),
-        "opens this machine to others",
+        "exposes this machine to others",
         yes=(
             "ngrok http 8080",
             "cloudflared tunnel --url localhost:80",
@@ -342,7 +342,7 @@ RULES = (
         "ask",
         "systemctl service",
         (sub("start|enable") & operand(r"(?:sshd?|telnet|vsftpd|xrdp|vncserver|rsh|rlogin|tftp)(?:\.s\w+)?", 1)) & opt("--now"),
-        "opens this machine to others",
+        "exposes this machine to others",
         yes="systemctl enable --now telnet.socket",
         no="systemctl status sshd",
     ),
@@ -351,7 +351,7 @@ RULES = (
         "ask",
         "ssh autossh",
         (opt("-R") | value("-o", "RemoteForward.*")) & ANY,
-        "opens this machine to another host",
+        "exposes this machine to another host",
         yes="ssh -R 2222:localhost:22 -N tunnel@203.0.113.5",
         no="ssh -L 8080:localhost:80 web",
     ),
@@ -360,7 +360,7 @@ RULES = (
         "ask",
         "xhost",
         word(r"\+.*"),
-        "lets others draw on and read this screen",
+        "lets others read and control this screen",
         yes=("xhost +", "xhost +local:"),
         no=("xhost", "xhost -"),
     ),

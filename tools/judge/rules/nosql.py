@@ -126,7 +126,7 @@ RULES = (
             r"|\"?settings\"?.*cluster\.blocks|/_snapshot/[^ ]*/_restore"
         )
         & ~text(r"(?:^| )-I(?: |$)"),
-        "deletes what a search engine or store holds",
+        "deletes data of a search engine or store",
         yes=(
             'curl -X POST localhost:9200/logs/_delete_by_query -d \'{"query":{"match_all":{}}}\'',
             "curl 'localhost:8123/?query=DROP+TABLE+x' -d 'drop table x'",
@@ -153,7 +153,7 @@ RULES = (
             "decommission|removenode|assassinate|clearsnapshot|drain|stopdaemon|truncatehints|resetlocalschema"
             "|disablegossip|disablebinary"
         ),
-        "takes a database node or its snapshots away",
+        "removes a database node or its snapshots",
         yes=("nodetool decommission", "nodetool -h db clearsnapshot --all"),
         no=("nodetool status", "nodetool snapshot"),
     ),
@@ -173,7 +173,7 @@ RULES = (
         "elasticsearch-node elasticsearch-reset-password elasticsearch-users elasticsearch-keystore curator_cli curator",
         word(r"detach-cluster|unsafe-bootstrap|repurpose|remove-settings|remove-customs|userdel|delete[-_]\w+")
         | Test(lambda view: view.name == "elasticsearch-reset-password"),
-        "changes or deletes what a search cluster holds",
+        "changes or deletes data of a search cluster",
         yes=("elasticsearch-reset-password -u elastic", "curator_cli delete_indices --filter_list x"),
         no=("curator_cli show_indices",),
     ),
@@ -183,7 +183,7 @@ RULES = (
         "couchbase-cli cbq asinfo aql surreal arangosh dgraph",
         word(r"bucket-(?:delete|flush)|server-eject|failover|user-delete")
         | text(r"\b(?:truncate|drop) +(?:index|set|bucket|table|collection)?\b *\w|\._drop\w*\("),
-        "deletes what a store holds",
+        "deletes data of a store",
         yes=("couchbase-cli bucket-flush -c x --bucket b", "arangosh --javascript.execute-string 'db._dropDatabase(\"x\")'"),
         no=("couchbase-cli bucket-list -c x",),
     ),

@@ -47,7 +47,7 @@ def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, st
 def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
     taint, text = code.text.taint, code.text.text
     if taint & Taint.REMOTE:
-        return "code.remote", "runs what was just downloaded"
+        return "code.remote", "runs a file that was just downloaded"
     if taint & Taint.DECODED and code.source == "file":
         return "code.decoded", "runs a file that was decoded from something else"
     if not _unread(code):
@@ -55,9 +55,9 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
     if code.language in _DATA and text.strip() == HOLE:
         return None  # a dump that is loaded
     if code.changed:
-        return "opaque.changed", f"runs a file that {code.changed} may have changed; nobody read what it holds now"
+        return "opaque.changed", f"runs a file that {code.changed} may have changed; its new contents were not read"
     if taint & Taint.DECODED:
-        return "code.decoded", "runs text that was encoded and cannot be read before it runs"
+        return "code.decoded", "runs encoded text, which can't be read before it runs"
     if _is_harmless(act, code):
         return None
     if code.source == "file":
@@ -65,7 +65,7 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
     if code.source == "stdin" and not taint & Taint.LOCAL and _from_missing_file(act):
         return None
     if taint & Taint.LOCAL:
-        return "code.piped", "runs what a file holds, which was not read"
+        return "code.piped", "runs a file's contents, which were not read"
     return "opaque.code", "runs text that is only known when it runs"
 
 
@@ -172,4 +172,4 @@ def unknown_command(act: Act) -> str:
     text = first.text if first is not None and not first.pattern else HOLE
     if "/" in text and not text.endswith(HOLE) and text.rpartition("/")[2].replace(HOLE, ""):
         return ""  # $HOME/bin/tool: a program of its own name, wherever it stands
-    return "which command this is will only be known when it runs"
+    return "the command is only known when it runs"

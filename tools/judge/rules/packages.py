@@ -5,8 +5,8 @@ from __future__ import annotations
 from tools.judge.rules._program import MANY, Program
 from tools.judge.table import Test, first_operand, operand, opt, rule, text, word
 
-_SYSTEM = "takes packages off the system"
-_TRUST = "installs what nobody has signed, or trusts a new source"
+_SYSTEM = "removes packages from the system"
+_TRUST = "installs unsigned packages, or trusts a new source"
 apt = Program("-o -c -t --option --config-file --target-release -a --host-architecture")
 dnf = Program("-c --config --installroot --releasever --enablerepo --disablerepo -x --exclude --setopt --forcearch")
 registry = Program("--registry --otp --tag --token --index --manifest-path --config --prefix --workspace -w")
@@ -140,7 +140,7 @@ RULES = (
         | (Program()("autoremove|bundle", text(r"^(?:cleanup\b.*--force)")))
         | (Program()("bundle") & text(r"bundle cleanup\b.*(?:--force|-f\b)"))
         | (Program()("services stop|kill") & opt("--all")),
-        "takes many packages, or also their data, off the machine",
+        "removes many packages, or their data too",
         yes=(
             "brew uninstall --force postgresql",
             "brew list | xargs brew uninstall",
@@ -159,7 +159,7 @@ RULES = (
         | pip("uninstall-all")
         | (pip("remove", opt("--all")) & Test(lambda view: view.name in ("conda", "mamba", "micromamba")))
         | (Test(lambda view: view.name == "gem") & pip("uninstall", opt("-a --all")) & opt("-I -x --executables")),
-        "takes away packages in bulk",
+        "removes packages in bulk",
         yes=(
             "pip freeze | xargs pip uninstall -y",
             "conda env remove -n prod",
@@ -252,7 +252,7 @@ RULES = (
             | registry("hex.retire|hex.publish", word("--revert.*") | operand(".+"))
         )
         & ~registry("delete", ~operand(".+")),
-        "takes a release, or somebody's right to it, back",
+        "withdraws a release, or a user's right to it",
         yes=(
             "npm unpublish x --force",
             "cargo yank --version 1.0.1 x",
@@ -270,7 +270,7 @@ RULES = (
         (Test(lambda view: view.name == "nix-collect-garbage") & word("-d|--delete-old") & ~opt("--dry-run"))
         | Program()("profile wipe-history")
         | word("--delete-generations"),
-        "deletes old generations, so that nothing can be rolled back",
+        "deletes old generations, so a rollback becomes impossible",
         yes=("nix-collect-garbage -d", "nix-env --delete-generations old", "nix profile wipe-history"),
         no=("nix profile list", "nix-env -q", "nix build"),
     ),
@@ -288,7 +288,7 @@ RULES = (
         "ask",
         "rustup nvm pyenv rbenv asdf sdk mise volta",
         Program()("self uninstall") | Program()("implode"),
-        "takes a toolchain with all its versions away",
+        "removes a toolchain with all its versions",
         yes=("rustup self uninstall -y", "mise implode"),
         no=("rustup toolchain list", "nvm uninstall 18", "pyenv versions"),
     ),

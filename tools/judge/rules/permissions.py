@@ -40,7 +40,7 @@ RULES = (
             r"(?:.*/)?\.(?:ssh|gnupg|aws|kube|bashrc|zshrc|profile|bash_profile|git|netrc|env)(?:/.*)?|/home/[^/]+/?"
             r"|~/?|.*id_(?:rsa|ed25519)"
         ),
-        "lets everybody write what only its owner should",
+        "lets all users write files that only their owner should",
         yes=("chmod 777 ~/.ssh", "chmod 666 ~/.bashrc", "chmod o+w .git"),
         no=("chmod 700 ~/.ssh", "chmod 600 ~/.ssh/id_rsa"),
         paths=_targets,
@@ -92,7 +92,7 @@ RULES = (
         "ask",
         "chmod",
         Test(_world_writable) & FED,
-        "lets everybody write to whatever a list names",
+        "lets all users write to the files of a list",
         yes="find . -type d -exec chmod 777 {} +",
         no="chmod 644 a",
     ),

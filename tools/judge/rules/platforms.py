@@ -30,7 +30,7 @@ RULES = (
         | (_named("updatectl") & opt("--reboot"))
         | (_named("bootctl") & sub("reboot-to-firmware") & operand("true|yes|1", 1))
         | _named("steamos-factory-reset"),
-        "turns the machine off, or sets it back",
+        "turns the machine off, or resets it",
         yes=("i3exit reboot", "dnf system-upgrade reboot", "kodi-send -a Reboot"),
         no=("i3exit lock", "dnf list", "steamos-factory-reset --help"),
     ),
@@ -153,7 +153,7 @@ RULES = (
         | (_named("ipsec swanctl") & word("stop|down|--terminate|purge|-t"))
         | (_named("tailscale") & sub("down|logout"))
         | (_named("zerotier-cli") & sub("leave")),
-        "takes a network link down",
+        "disables a network link",
         yes=("iw dev wlan0 del", "ipsec stop"),
         no=("iw dev", "ipsec status", "warp-cli status"),
     ),

@@ -16,7 +16,7 @@ RULES = (
         "ask",
         "rabbitmq-queues rabbitmq-streams",
         rabbit("delete_member|delete_replica|shrink"),
-        "takes copies of a queue away",
+        "removes copies of a queue",
         yes="rabbitmq-queues delete_member orders rabbit@b",
         no="rabbitmq-queues quorum_status orders",
     ),

@@ -6,7 +6,7 @@ from tools.judge.rules._program import MANY, Program, several
 from tools.judge.table import Test, first_operand, operand, opt, rule, text, word
 
 _JOBS = "ends many jobs"
-_STOP = "stops what is kept running"
+_STOP = "stops supervised programs"
 
 RULES = (
     rule(
@@ -26,7 +26,7 @@ RULES = (
         "scontrol sacctmgr",
         Program()("delete|shutdown|takeover|remove|reboot|dump") & ~word("dump")
         | (Program()("update", text(r"state=(?:down|drain|fail)"))),
-        "takes jobs, nodes or accounts of a cluster away",
+        "removes jobs, nodes or accounts of a cluster",
         yes=("scontrol update nodename=n1 state=drain reason=x", "sacctmgr -i delete user bob", "scontrol shutdown"),
         no=("scontrol show job 4242", "sacctmgr show user", "scontrol hold 4242"),
     ),
@@ -55,7 +55,7 @@ RULES = (
         "ask",
         "qmgr badmin bconf",
         text(r"\b(?:delete|d|hclose|qclose|shutdown) +(?:queue|server|node|q|s|n)?\b"),
-        "takes queues or nodes of a cluster away",
+        "removes queues or nodes of a cluster",
         yes=("qmgr -c 'delete queue batch'", "badmin qclose all"),
         no="qmgr -c 'list server'",
     ),

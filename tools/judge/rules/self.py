@@ -168,7 +168,7 @@ RULES = (
         "block",
         "toolcrib",
         Test(_changes) | _ANSWERS,
-        "changes toolcrib's own settings or approvals, or takes changes back; only a person may",
+        "changes toolcrib's own settings or approvals, or undoes changes; only a user may",
         yes=(
             "toolcrib config set approval off",
             "toolcrib config confirm",
@@ -216,7 +216,7 @@ RULES = (
             r"^(?:-[a-zA-Z]\S* )*-m ?(?:agent|toolcrib)(?:\.cli)?(?:[. ].*)?(?<= )(?:set|unset|edit|reset|enable|install|add"
             r"|trust|approve|confirm|grant|allow|yolo)(?: |$)"
         ),
-        "changes toolcrib's own settings or approvals; only a person may",
+        "changes toolcrib's own settings or approvals; only a user may",
         yes="python -m agent.cli config set approval off",
         no=("python -m pytest", "python -m agent.cli tools", "python -m agentlib set"),
         dry=False,
@@ -226,7 +226,7 @@ RULES = (
         "block",
         "python",
         text(r"-c .*(?:\bagent\.(?:api|conversation|policy|process|store)\b|tools\.approval|toolcrib\.contract\.store)"),
-        "changes toolcrib's own settings or approvals; only a person may",
+        "changes toolcrib's own settings or approvals; only a user may",
         yes="python -c 'f(\"agent.process\")'",
         no=("python -c 'import toolcrib'", "python a.py", "python -c 'agent.run(x)'"),
         dry=False,
@@ -236,7 +236,7 @@ RULES = (
         "block",
         "python",
         Test(_as_module),
-        "changes toolcrib's own settings or approvals; only a person may",
+        "changes toolcrib's own settings or approvals; only a user may",
         yes=(
             "python3 -m agent.cli approvals revoke x",
             "python -m agent.cli approvals answer 81aa",
@@ -251,7 +251,7 @@ RULES = (
         "block",
         "toolcrib",
         Test(_has_terminal),
-        "gives toolcrib a terminal on which the same command could answer its questions",
+        "gives toolcrib a terminal where the same command could answer its prompts",
         yes=("script -qc 'toolcrib call terminal x' /dev/null", "tmux new -d 'toolcrib chat'"),
         no=("toolcrib call terminal x", "script -qc 'toolcrib tools' /dev/null"),
         dry=False,
@@ -264,7 +264,7 @@ RULES = (
         & text(r"\btoolcrib\b|(?:^| )--all(?: |$)")
         & Test(lambda view: view.name == "pipx" or view.words[0] == "tool")
         | Test(lambda view: view.name == "pipx" and view.words[:1] in (["upgrade-all"], ["reinstall-all"], ["uninstall-all"])),
-        "changes toolcrib's own installation, or the packages beside it",
+        "changes toolcrib's own installation, or the packages in its environment",
         yes=(
             "uv tool install --with evil toolcrib",
             "uv tool upgrade toolcrib",
@@ -287,7 +287,7 @@ RULES = (
         "block",
         "@own-code",
         _WRITTEN_HERE,
-        "runs code that uses toolcrib's own settings and approvals; only a person may",
+        "runs code that uses toolcrib's own settings and approvals; only a user may",
         yes=(
             "python - <<< 'from agent.config import load_config'",
             "python -c 'from toolcrib import Agent'",

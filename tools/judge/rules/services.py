@@ -131,7 +131,7 @@ RULES = (
             Test(lambda view: _verb(view) in ("start", "isolate"))
             & Test(lambda view: any(word in _OFF_TARGETS for word in view.words))
         ),
-        "turns the machine off, restarts it or takes it out of service",
+        "turns the machine off, restarts it or removes it from service",
         yes=("systemctl poweroff", "systemctl reboot", "systemctl -f halt", "systemctl start reboot.target", "systemctl suspend"),
         no=("systemctl status reboot.target", "systemctl --no-pager status"),
     ),
@@ -151,7 +151,7 @@ RULES = (
         yes=(
             "loginctl poweroff",
             "dbus-send --system --dest=org.freedesktop.login1 /x org.freedesktop.login1.Manager.PowerOff boolean:true",
-            "osascript -e 'tell application \"System Events\" to shut down'",
+            "osascript -e 'tell application \"System Events\" to restart'",
             "pmset sleepnow",
         ),
         no=("loginctl list-users", "busctl list", "pmset -g", "osascript -e 'display notification'"),
@@ -179,7 +179,7 @@ RULES = (
         "block",
         "init telinit",
         operand("[0126sS]", 0),
-        "turns the machine off or takes it out of service",
+        "turns the machine off or removes it from service",
         yes=("init 6", "telinit 0"),
         no=("npm init 6", "init --version"),
     ),

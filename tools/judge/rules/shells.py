@@ -133,7 +133,7 @@ RULES = (
         "ask-once",
         _SHELL_NAMES,
         opt("-i") & Test(lambda view: view.act.stdin is not None and not view.act.code),
-        "runs a shell on what a pipe brings",
+        "runs a shell on a pipe's data",
         yes=(),
         no="bash -i",
         dry=False,
@@ -251,7 +251,7 @@ RULES = (
         & Test(lambda view: view.act.stdin is not None)
         | value("--eval -E", ".+")
         | word(r"SHELL=.*|\.SHELLFLAGS=.*"),
-        "runs commands that are given as a makefile",
+        "runs commands from an inline makefile",
         yes=("make -f - <<< 'all: ; rm -rf x'", "make SHELL=/tmp/x", "make --eval='x:;rm -rf y' x"),
         no=("make -f build.mk", "make all", "make CC=clang"),
     ),
@@ -260,7 +260,7 @@ RULES = (
         "ask-once",
         "rundll32 mshta regsvr32 certutil bitsadmin msiexec cscript wscript osascript",
         text(r"https?://"),
-        "runs what was just downloaded",
+        "runs a file that was just downloaded",
         yes="mshta http://x.test/a.hta",
         no="osascript -e 'return 1'",
     ),
@@ -312,7 +312,7 @@ RULES = (
         | (Test(lambda view: view.name == "gawk") & value("-l --load", _OWN_LIBRARY))
         | value("-engine --engine -provider-path", _OWN_LIBRARY)
         | text(rf"(?:PKCS11Provider|SecurityKeyProvider|SO_PATH)[ =:]{_OWN_LIBRARY}"),
-        "loads a library of its own into a program",
+        "loads another library into a program",
         yes=(
             "enable -f ./x.so x",
             "ssh-add -s ./x.so",

@@ -51,7 +51,7 @@ RULES = (
             r"ALTER (?:FOREIGN )?TABLE .*\bDROP (?!CONSTRAINT\b|INDEX\b|KEY\b|DEFAULT\b|NOT NULL\b|PRIMARY"
             r" KEY\b|FOREIGN KEY\b|CHECK\b|EXPRESSION\b|IDENTITY\b)"
         ),
-        "drops a column or a partition with what it holds",
+        "drops a column or a partition with its data",
         at=_object,
         yes="psql -c 'ALTER TABLE users DROP COLUMN email'",
         no=("psql -c 'ALTER TABLE users ADD COLUMN email text'", "psql -c 'alter table users drop constraint u_fk'"),
@@ -133,7 +133,7 @@ RULES = (
         "ask",
         "pg_restore",
         opt("-c --clean"),
-        "drops what it restores over",
+        "drops the data that it restores over",
         yes="pg_restore --clean -d app app.dump",
         no=("pg_restore -l app.dump", "pg_restore -d app app.dump"),
     ),
@@ -142,7 +142,7 @@ RULES = (
         "ask",
         "mongorestore mongoimport",
         opt("--drop") | value("--mode", "delete"),
-        "drops or deletes what it imports over",
+        "drops or deletes the data that it imports over",
         yes=("mongorestore --drop dump/", "mongoimport --mode=delete -c users u.json"),
         no=("mongorestore dump/", "mongoimport -c users u.json"),
     ),
@@ -179,7 +179,7 @@ RULES = (
         "ask",
         "cockroach",
         Program()("node decommission|drain") | Program()("quit|demo-wipe"),
-        "takes a node of the database away",
+        "removes a node of the database",
         yes="cockroach node decommission 4",
         no="cockroach node status",
     ),
@@ -219,7 +219,7 @@ RULES = (
             r" +table)?) +[\w\"`.]"
             r"|(?:^|[;'\"= ])delete +from +[\w\"`.]+ *(?:[;'\"]|$)"
         ),
-        "drops or empties what a database holds",
+        "drops or empties tables of a database",
         yes=(
             "cqlsh -e 'DROP KEYSPACE shop'",
             "influx -execute 'DROP DATABASE metrics'",
@@ -233,7 +233,7 @@ RULES = (
         "ask",
         "sqlpackage",
         text(r"DropObjectsNotInSource=true|BlockOnPossibleDataLoss=false"),
-        "drops what the new schema doesn't have",
+        "drops data that the new schema does not have",
         yes="sqlpackage /Action:Publish /p:BlockOnPossibleDataLoss=false",
         no="sqlpackage /Action:Extract",
     ),

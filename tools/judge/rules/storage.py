@@ -37,7 +37,7 @@ RULES = (
             )
         )
         & ~AWS_DRY,
-        "deletes buckets or what they hold",
+        "deletes buckets or their objects",
         at=lambda view: next((one.text for one in view.operands() if one.text.startswith("s3://")), ""),
         yes=(
             "aws s3 rm s3://bucket/data --recursive",
@@ -55,7 +55,7 @@ RULES = (
         | gsutil("rsync", opt("-d") & ~opt("-n"))
         | gsutil("mv", opt("-r"))
         | gsutil("acl|iam ch", text(r"AllUsers|allUsers")),
-        "deletes buckets or what they hold",
+        "deletes buckets or their objects",
         at=lambda view: next((one.text for one in view.operands() if one.text.startswith("gs://")), ""),
         yes=(
             "gsutil -m rm -r gs://b",
@@ -74,7 +74,7 @@ RULES = (
             & ~opt("-n --dry-run")
         )
         & (s3("del|rm|rb|expire") | text(r"--delete-removed|--acl-public|--recursive")),
-        "deletes buckets or what they hold, or opens them",
+        "deletes buckets or their objects, or makes them public",
         yes=("s3cmd del --recursive --force s3://b/", "s3cmd rb s3://b", "s3cmd sync --delete-removed a s3://b"),
         no=("s3cmd ls", "s3cmd put a s3://b", "s3cmd sync a s3://b", "s3cmd del -n s3://b/x"),
     ),
@@ -85,7 +85,7 @@ RULES = (
         rclone("delete|purge|sync|rmdirs|cleanup|deletefile|dedupe|move|bisync|backend", ~opt("-n --dry-run -i --interactive"))
         & ~rclone("backend", operand("features|help|versioning", at=0))
         & ~text(r"(?:^| )(?:-n|--dry-run|-i|--interactive)(?: |$)"),
-        "deletes in a store, or what the source does not have",
+        "deletes objects in a store, or those missing in the source",
         yes=("rclone purge remote:photos", "rclone sync a remote:b", "rclone delete remote:b --min-age 7d"),
         no=("rclone copy a remote:b", "rclone ls remote:b", "rclone sync -n a remote:b", "rclone --dry-run delete remote:x"),
     ),
@@ -104,7 +104,7 @@ RULES = (
             operand("set|rm|remove|clear", at=0) & text(r"public|rm|remove|clear|upload|download"),
         )
         | Program("-C --config-dir")("anonymous set", text("public|upload")),
-        "deletes buckets or what they hold",
+        "deletes buckets or their objects",
         yes=(
             "mc rm --recursive --force local/b",
             "mc rb --force local/b",
@@ -130,7 +130,7 @@ RULES = (
             | Program()("sync|s", text(r"--delete(?:-destination)?(?:[= ]true| |$)|--delete-destination$"))
         )
         & ~_HELP,
-        "deletes buckets or what they hold",
+        "deletes buckets or their objects",
         yes=(
             "azcopy remove 'https://x.test/c' --recursive",
             "azcopy sync a 'https://x.test/c' --delete-destination=true",

@@ -205,7 +205,7 @@ RULES = (
         # a database of this folder, and a certificate that it doesn't trust for anything
         & ~(Test(lambda view: view.name == "certutil") & value("-t", ",*") & value("-d", r"(?:sql:)?\.(?:/.*)?"))
         | Test(lambda view: view.name in ("update-ca-certificates", "update-ca-trust") and "check" not in view.words),
-        "changes whom the system trusts",
+        "changes the system's trusted certificates",
         yes=(
             "update-crypto-policies --set LEGACY",
             "trust anchor evil.pem",
@@ -220,7 +220,7 @@ RULES = (
         "security",
         sub("dump-keychain|export|find-generic-password|find-internet-password|unlock-keychain")
         & (opt("-w -g -d -p") | sub("dump-keychain|export")),
-        "takes secrets out of the keychain",
+        "reads secrets from the keychain",
         yes="security dump-keychain -d login.keychain",
         no="security list-keychains",
     ),
@@ -280,7 +280,7 @@ RULES = (
         word(r"--(?:set|install|remove|remove-all|config|auto|force|add|divert|rename|set-selections)(?:=.*)?")
         | sub("set|unset")
         | (Test(lambda view: view.name == "dpkg-reconfigure") & count(1)),
-        "changes which program a system name stands for",
+        "changes which program a system name runs",
         yes=("update-alternatives --set editor /tmp/x", "dpkg-divert --rename /bin/ls"),
         no=("update-alternatives --list editor", "update-alternatives --display java"),
     ),
@@ -369,7 +369,7 @@ RULES = (
         "ask",
         "wdctl watchdog stress-kernel crash",
         opt("-s --settimeout") | ANY & sub("trigger"),
-        "arms what restarts the machine",
+        "arms a watchdog that restarts the machine",
         yes="wdctl -s 1",
         no="wdctl",
     ),
@@ -381,7 +381,7 @@ RULES = (
         | opt("-d --disable -e --enable -c --configure -g --deconfigure -r --reset")
         & Test(lambda view: view.name in ("chcpu", "chmem", "zramctl", "cpufreq-set"))
         | value("-g --governor", ".+"),
-        "takes processors or memory away, or changes how they run",
+        "disables processors or memory, or changes how they run",
         yes=("chcpu -d 2-3", "cpupower frequency-set -g powersave"),
         no=("cpupower frequency-info", "zramctl"),
     ),

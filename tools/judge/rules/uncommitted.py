@@ -100,7 +100,7 @@ RULES = (
         "ask",
         GIT,
         git("merge|rebase|cherry-pick|revert|am", opt("--abort --skip")) | git("merge|rebase", count(1)),
-        "throws away what was resolved by hand, or ignored files",
+        "discards conflicts resolved by hand, or ignored files",
         yes=("git -C $x merge --abort", "GIT_DIR=x git rebase --skip", "ssh host git am --abort"),
         no=("git merge --abort", "git merge topic", "git rebase main", "git rebase --continue", "git rebase --quit"),
         seen=aborted,
