@@ -17,7 +17,7 @@ SPILL_LIMIT = 1 << 30
 
 
 class Capture:
-    """Capture of one stream's chunks. If the file cannot be written, both ends are kept all the same."""
+    """Capture of one stream's chunks. If the file cannot be written, both ends are still kept."""
 
     def __init__(self, name: str, keep: int, spill: Path | None, limit: int = SPILL_LIMIT) -> None:
         self._name = name

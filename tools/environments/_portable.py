@@ -38,12 +38,12 @@ def check(state: PortableState) -> None:
         raise EnvironmentFailed(f"the folder {state.cwd!r} of a stored state is not an absolute path: it was not restored")
     for name, value in state.variables.items():
         if not driver.is_name(name) or "\0" in value:
-            raise EnvironmentFailed(f"the variable {name!r} of a stored state is not one that a shell can hold: leave it out")
+            raise EnvironmentFailed(f"a shell can't have the variable {name!r} of a stored state: leave it out")
 
 
 def gone(cwd: str) -> str:
     """Return the reason why a state was not restored: its folder no longer exists."""
-    return f"the working folder {cwd} no longer exists, so the stored state was not restored: make it, or choose another"
+    return f"the working folder {cwd} no longer exists, so the stored state was not restored: create it, or choose another"
 
 
 async def told_to_restore(environment: _Runs, state: PortableState) -> None:

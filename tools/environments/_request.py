@@ -26,9 +26,7 @@ def command_text(request: ExecRequest) -> str:
         raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")
     for name, value in request.env.items():
         if not driver.is_name(name) or "\0" in value:
-            raise EnvironmentFailed(
-                f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
-            )
+            raise EnvironmentFailed(f"the variable {name!r} can't be passed: a shell can't have its name or value")
     return request.command
 
 
@@ -48,7 +46,7 @@ async def folder_of(request: ExecRequest, cwd: str, resolve: Callable[[str], Awa
 def may_have_run(where: str, error: OSError) -> EnvironmentFailed:
     """Return the error for a fault of this machine, such as too many open files, that lost a command's result."""
     why = error.strerror or str(error)
-    return EnvironmentFailed(f"{where} broke ({why}); the command may have run, and may still be running; it was not tried again")
+    return EnvironmentFailed(f"{where} was lost ({why}); the command may have run, and may still be running; it was not retried")
 
 
 def never_run(cwd: str, where: str) -> ExecOutcome:

@@ -30,7 +30,7 @@ def mark(pid: int) -> None:
         pass  # it has ended
     except (OSError, ValueError) as error:
         if not is_marked(pid):
-            _log.warning("commands are not marked as a session's, which the kernel refuses: %s", error)
+            _log.warning("the kernel does not allow commands to be marked as a session's: %s", error)
 
 
 def is_self_marked() -> bool:

@@ -114,6 +114,6 @@ def client_of(host: str) -> Iterator[docker.DockerClient]:
     except docker.errors.APIError as error:
         if isinstance(error, docker.errors.NotFound):
             raise
-        raise EnvironmentFailed(f"the docker engine at {address} says: {error.explanation or error}") from error
+        raise EnvironmentFailed(f"the docker engine at {address} reports: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         raise unanswered(address, error) from error

@@ -8,20 +8,20 @@ from toolcrib.contract.errors import EnvironmentFailed
 
 _START = "start the engine (systemctl start docker)"
 _CAUSES = (
-    (("FileNotFoundError", "No such file"), "there is no such socket", f"{_START}, or set its address (host, or $DOCKER_HOST)"),
+    (("FileNotFoundError", "No such file"), "the socket does not exist", f"{_START}, or set its address (host, or $DOCKER_HOST)"),
     (("ConnectionRefused", "Connection refused"), "nothing listens there", _START),
     (
         ("PermissionError", "Permission denied"),
-        "you may not use it",
-        "join the group of its socket (usermod -aG docker {user}, then log in anew), or run one rootless",
+        "your account may not use it",
+        "join the group of its socket (usermod -aG docker {user}, then log in again), or run a rootless engine",
     ),
-    (("Name or service not known", "name resolution", "nodename nor"), "there is no host of that name", "check its address"),
-    (("No route to host", "Network is unreachable"), "there is no way to that host", "check its address, and the network"),
-    (("timed out", "Timeout", "TimeoutError"), "it took too long", "is it overloaded, or the address wrong?"),
+    (("Name or service not known", "name resolution", "nodename nor"), "there is no host with that name", "check its address"),
+    (("No route to host", "Network is unreachable"), "there is no route to that host", "check its address, and the network"),
+    (("timed out", "Timeout", "TimeoutError"), "it took too long", "is it overloaded, or is the address wrong?"),
     (
         ("RemoteDisconnected", "ConnectionReset", "BrokenPipe", "Connection broken"),
         "it closed the connection",
-        "did it just end? Where it is not started again, see its log (journalctl -u docker)",
+        "did it just stop? If it does not restart, see its log (journalctl -u docker)",
     ),
 )
 """(text in the error, its meaning, advice)"""
@@ -31,7 +31,7 @@ _FIXES = (
     (("invalid reference format",), "set image to a name such as debian:12"),
     (("memory limit",), "raise memory"),
     (("duplicate mount point",), "name each folder in mounts once"),
-    (("no space left on device",), "free space where the engine keeps its data, such as by `docker system prune`"),
+    (("no space left on device",), "free space for the engine's data, for example with `docker system prune`"),
 )
 """(words of the engine's message in lower case, advice)"""
 
@@ -39,7 +39,7 @@ _FIXES = (
 def refused(what: str, said: str) -> EnvironmentFailed:
     """Return the error for a request that the engine rejected."""
     fix = next((f": {fix}" for signs, fix in _FIXES if all(sign in said.lower() for sign in signs)), "")
-    return EnvironmentFailed(f"cannot {what} the container: the docker engine says: {said}{fix}")
+    return EnvironmentFailed(f"can't {what} the container: the docker engine reports: {said}{fix}")
 
 
 def cause(error: BaseException) -> str:

@@ -30,5 +30,5 @@ def started_again(container: Container) -> str:
         return ""
     if container.exec_run(["/bin/sh", "-c", _SEEN, "sh", state["StartedAt"]]).exit_code == 0:
         return ""
-    gone = "processes, and what was in its /tmp and /dev/shm, are gone"
-    return f"docker:{container.name} was stopped and started again since it was last used: {gone}."
+    gone = "its processes and the contents of its /tmp and /dev/shm are gone"
+    return f"docker:{container.name} was restarted since it was last used: {gone}."

@@ -71,15 +71,13 @@ class DockerLink(Link):
 
         if self._client is None:
             if self._address.startswith("ssh:"):
-                raise EnvironmentFailed(
-                    "an engine behind ssh is not reached from here: forward its socket, or use the ssh environment"
-                )
+                raise EnvironmentFailed("an engine behind ssh is not supported: forward its socket, or use the ssh environment")
             with self._explained("reach"):
                 if self.options.host:
                     self._client = docker.DockerClient(self.options.host, timeout=_TIMEOUT)
                 else:
                     self._client = docker.from_env(timeout=_TIMEOUT)
-            with self._explained("look for what was left behind in"):
+            with self._explained("clean up leftovers in"):
                 _reap(self._client)
         return self._client
 
@@ -103,7 +101,7 @@ class DockerLink(Link):
             yield
         except docker.errors.ImageNotFound as error:
             image = self.options.image
-            raise EnvironmentFailed(f"the image {image} is not there: run `docker pull {image}`, or set another") from error
+            raise EnvironmentFailed(f"the image {image} is missing: run `docker pull {image}`, or set another") from error
         except docker.errors.APIError as error:
             raise refused(what, str(error.explanation or error)) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
@@ -119,7 +117,7 @@ class DockerLink(Link):
             self._knock()
         client = self._engine()
         if self._container is not None:
-            with self._explained("look at"):
+            with self._explained("inspect"):
                 try:
                     self._container.reload()
                 except docker.errors.NotFound:
@@ -147,7 +145,7 @@ class DockerLink(Link):
         started = f"{container.id} {container.attrs['State']['StartedAt']}"
         if started != self._started:
             if self.options.keep == "reuse":
-                with self._explained("look into"):
+                with self._explained("inspect"):
                     said = kept.started_again(container)
                 self._news = self._news or ("" if self.epoch else said)  # a later start is reported through the epoch
             self.epoch += 1
@@ -172,12 +170,12 @@ class DockerLink(Link):
                 return client.containers.create(**{**wanted, "nano_cpus": 0})  # the machine has fewer CPUs
         except Exception as error:
             refused = isinstance(error, docker.errors.APIError) and error.is_client_error()
-            if not refused and self.options.keep == "remove":  # the engine may have created it all the same, or may yet do so
+            if not refused and self.options.keep == "remove":  # the engine may still have created it, or may do so later
                 removals.add(wanted["name"], self.options.host, may_come=True)
             raise
 
     def _found(self, client: docker.DockerClient) -> Container | None:
-        with self._explained("look for"):
+        with self._explained("find"):
             found = client.containers.list(all=True, filters={"label": [f"{KEY}={self.options.key}"]})
         return found[0] if found else None
 
@@ -216,7 +214,9 @@ class DockerLink(Link):
                 held = api.exec_start(made, socket=True)
         raw = getattr(held, "_sock", held)
         if not isinstance(raw, socket.socket):
-            raise EnvironmentFailed(f"this way to the engine ({type(raw).__name__}) cannot carry a shell: use its socket, or tcp")
+            raise EnvironmentFailed(
+                f"this connection to the engine ({type(raw).__name__}) can't carry a shell: use its socket, or tcp"
+            )
 
         def code() -> int | None:
             try:
@@ -251,7 +251,7 @@ class DockerLink(Link):
             with self._explained("reach"):
                 self._knock()
             client = self._engine()
-            with self._explained("look at the image of"):
+            with self._explained("inspect the image of"):
                 given = client.images.get(self.options.image).attrs["Config"].get("Env") or []
         pairs = (each.partition("=") for each in given)
         return {"PATH": _PATH, **{name: value for name, _, value in pairs}, **self.options.env}
@@ -294,7 +294,7 @@ class DockerLink(Link):
         if state.get("OOMKilled") and not state.get("Running"):
             return f"the container {container.name} ran out of memory"
         if not state.get("Running"):
-            why = f": its image {self.options.image} has no /bin/sh that works" if self._never_ran() else ""
+            why = f": its image {self.options.image} has no working /bin/sh" if self._never_ran() else ""
             return f"the container {container.name} was stopped (exit code {state.get('ExitCode')}){why}"
         return ""
 
@@ -324,7 +324,7 @@ class DockerLink(Link):
 
     def advice(self) -> str:
         if self.options.pids < _FEW:
-            return f"raise pids, of which it may have only {self.options.pids}"
+            return f"raise pids, which is only {self.options.pids}"
         return "set another image, such as debian:12" if self._never_ran() else "call again"
 
     # -- the end -------------------------------------------------------------------------------------------------

@@ -55,10 +55,10 @@ def check_mount(
     try:
         about = os.stat(source)  # noqa: PTH116 - the path is a string
     except OSError as error:
-        raise EnvironmentFailed(f"{source} cannot be mounted: {error.strerror}. Make it, or take it out of mounts") from error
+        raise EnvironmentFailed(f"{source} can't be mounted: {error.strerror}. Create it, or remove it from mounts") from error
     if stat.S_ISSOCK(about.st_mode):
         raise EnvironmentFailed(
-            f"{source} is a socket, such as the engine's own, which is root on this machine: it is never mounted"
+            f"{source} is a socket, and the engine's socket gives root on this machine: sockets are never mounted"
         )
     if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
         raise EnvironmentFailed(f"{source} is neither a folder nor a file: it is never mounted")
@@ -75,21 +75,21 @@ def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
     for path in protected:
         own = os.path.realpath(Path(path).expanduser())
         if _within(source, own) or _within(own, source):
-            return f"toolcrib's own {own} would be in reach"
+            return f"it would expose toolcrib's own {own}"
     if source == "/":
         return "it is the whole machine"
     if not _KEYS.isdisjoint(source.split("/")):
-        return "it holds keys"
+        return "it has keys"
     if source in _SHARED:
-        return "everybody's sockets and files are in it"
+        return "it has sockets and files of all programs"
     if _within(home, source):
         return "it is, or contains, your home"
     for socket in _sockets(host):
         if _within(socket, source):
-            return f"the socket {socket} of the engine, or of what holds your keys, would be in reach"
+            return f"it would expose the socket {socket} of the engine or of your keys' agent"
     if _within(source, home):
         first = os.path.relpath(source, home).split("/")[0]
-        return "it holds settings, and maybe keys" if first in _SETTINGS else ""
+        return "it has settings, and maybe keys" if first in _SETTINGS else ""
     if any(_within(source, each) for each in _SYSTEM):
         return "" if mount.read_only else "it is part of the system and can only be mounted read-only (:ro)"
     if any(_within(source, each) for each in _ALLOWED):

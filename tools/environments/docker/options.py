@@ -65,7 +65,7 @@ class Options:
         if isinstance(mounts, str):
             raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
         if project not in ("rw", "ro", "none"):
-            raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
+            raise EnvironmentFailed(f"project is {project!r}; use rw, ro or none")
         host = str(options.get("host", ""))
         read = [read_mount(text, protected, host) for text in mounts]
         start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
@@ -85,10 +85,10 @@ class Options:
         except TypeError as error:
             raise EnvironmentFailed(f"docker cannot be opened with these options: {error}") from error
         if made.keep not in _KEEP:
-            raise EnvironmentFailed(f"keep is {made.keep!r}, which is none of {', '.join(_KEEP)}")
+            raise EnvironmentFailed(f"keep is {made.keep!r}; use {', '.join(_KEEP)}")
         if made.network in ("host",) or made.network.startswith("container:"):
             raise EnvironmentFailed(
-                f"the network {made.network!r} would be another's: choose none, bridge or a network of the engine"
+                f"the network {made.network!r} would belong to another container: choose none, bridge or a network of the engine"
             )
         return made
 

@@ -38,7 +38,7 @@ class Patience:
         try:
             result: Result = future.result(limit)
         except CancelledError:
-            raise GivenUp("interrupted while the docker engine was waited for; nothing was run") from None
+            raise GivenUp("interrupted while waiting for the docker engine; nothing was run") from None
         finally:
             future.cancel()
             with self._lock:

@@ -184,7 +184,7 @@ class SandboxedEnvironment(_WithOutside):
                 continue
             if not again or self._sandbox.serves(view):
                 return found
-        raise EnvironmentFailed("the sandbox ends whenever it was started: something kills its processes")
+        raise EnvironmentFailed("the sandbox ends right after each start: something kills its processes")
 
     def _is_folder(self, path: str) -> bool:
         return self._seen(

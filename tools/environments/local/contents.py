@@ -102,7 +102,7 @@ def write_in_place(parent: int, name: str, fd: int, data: bytes, facts: Facts) -
             try:
                 _overwrite(fd, before)
             except OSError as error:
-                kept.append(f"{name} is half written, as its old content could not be put back ({error.strerror or error})")
+                kept.append(f"{name} is half written, because its old content could not be restored ({error.strerror or error})")
                 raise
             with contextlib.suppress(PermissionError):  # only the owner may
                 os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))

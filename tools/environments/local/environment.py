@@ -188,7 +188,9 @@ class LocalEnvironment:
             raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
         nearest = next((str(folder) for folder in Path(cwd).parents if self._is_folder(str(folder))), None)
         if nearest is None:
-            raise EnvironmentFailed(f"the working folder {cwd} cannot be seen, nor any above it, so the command was not run")
+            raise EnvironmentFailed(
+                f"the working folder {cwd} and all folders above it are inaccessible, so the command was not run"
+            )
         place.cwd = nearest
         raise EnvironmentFailed(
             f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {place.cwd}: "
@@ -200,7 +202,7 @@ class LocalEnvironment:
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
         if self._one is not None:
-            raise EnvironmentFailed("a process beside the session's others needs bash: install bash")
+            raise EnvironmentFailed("a separate process needs bash: install bash")
         pool = self._open()
         cwd = await folder_of(request, pool.cwd, self.resolve)
         self._require_folder(pool, cwd)
@@ -260,13 +262,13 @@ class LocalEnvironment:
         except EnvironmentFailed as error:
             return Health(str(error))
         if outcome.stdout.head != b"well\n":
-            return Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+            return Health(f"a command gave unexpected output: {outcome.stderr.head!r}")
         return Health(note=self._lack())
 
     def _lack(self) -> str:
         if self._one is None:
             return ""
-        keeps = "so each command gets a shell of its own, and variables and functions are not kept"
+        keeps = "so each command gets its own shell, and variables and functions are not kept"
         if shutil.which("bash") is None:
             return f"bash is not found on PATH, {keeps}: install bash"
         return f"shells can be kept on Linux only, {keeps}"

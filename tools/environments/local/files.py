@@ -246,7 +246,7 @@ def _stat_at(parent: int, name: str) -> os.stat_result | None:
 
 
 def _link(path: str) -> OSError:
-    return OSError(errno.ELOOP, "a symbolic link stands in the way; resolve the path again", path)
+    return OSError(errno.ELOOP, "a symbolic link is in the way; resolve the path again", path)
 
 
 def _not_regular(path: str) -> OSError:

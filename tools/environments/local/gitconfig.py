@@ -61,7 +61,7 @@ def merge(ours: bytes, base: bytes, now: bytes, place: GitPlace) -> tuple[bytes,
     """
     old, new = read(base, place.git), read(now, place.git)
     if new is None or old is None:
-        return ours, ["all of it, as git can't read it"]
+        return ours, ["all of it, because git can't read it"]
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     refused = [key for key in changed if not _is_harmless(key, new.get(key, []), place)]
     if not refused and ours == base:

@@ -296,7 +296,7 @@ def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> 
         return []
     if now == _OTHER or base == _OTHER:
         _replace(folder, name, base)
-        return ["all of it, as it is no plain file"]
+        return ["all of it, because it is not a plain file"]
     if now is None:  # the user's settings would be lost
         _replace(folder, name, base)
         return ["its removal"]
@@ -315,13 +315,15 @@ def _merge_copy(folder: int, name: str, copy: _Copy, place: GitPlace) -> list[st
         where = os.open(Path(copy.path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # a command removed it: the next check makes another
         copy.inode = 0
-        return ["all of it, as its private copy is gone"]
+        return ["all of it, because its private copy is gone"]
     try:
         now = _read(where, "config")
         if now == copy.text == ours:
             return []
         is_plain = now is not None and now != _OTHER
-        text, refused = merge(ours, copy.text, now or b"", place) if is_plain else (ours, ["all of it, as it is no plain file"])
+        text, refused = (
+            merge(ours, copy.text, now or b"", place) if is_plain else (ours, ["all of it, because it is not a plain file"])
+        )
         if text != ours:
             _overwrite(folder, name, text)
         if text != now:

@@ -81,8 +81,8 @@ class GuardedSandbox:
             reverted = self._guard.put_back(last=last) if self._is_noted else []
         if not reverted:
             return ""
-        _log.warning("git settings were put back: %s", "; ".join(reverted))
+        _log.warning("git settings were restored: %s", "; ".join(reverted))
         shown = "; ".join(reverted[:5]) + ("; ..." if len(reverted) > 5 else "")
         return (
-            f"put back, as git outside the sandbox would run programs by it: {shown}. To keep it, change it outside the sandbox"
+            f"restored, as git outside the sandbox would run programs by it: {shown}. To keep it, change it outside the sandbox"
         )

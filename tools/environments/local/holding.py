@@ -54,9 +54,9 @@ def sandbox_here(wanted: Mode) -> SandboxHolding:
     fix = how_to_get_more(why)
     if landlock.version() > 0:
         return SandboxHolding(
-            "own", f"no namespaces can be made ({why}), so toolcrib's own files are closed by Landlock alone", fix, "landlock"
+            "own", f"namespaces are unavailable ({why}), so only Landlock closes toolcrib's own files", fix, "landlock"
         )
-    return SandboxHolding("none", f"no namespaces can be made ({why}), and this kernel has no Landlock", fix)
+    return SandboxHolding("none", f"namespaces are unavailable ({why}), and this kernel has no Landlock", fix)
 
 
 @functools.cache

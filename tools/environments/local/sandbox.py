@@ -191,7 +191,7 @@ class Sandbox:
                 if done.returncode:
                     why = done.stderr.decode(errors="replace").strip()
                     raise EnvironmentFailed(
-                        f"{folder} can't be made writable in the sandbox that runs ({why}): add it to sandbox.write, and open "
+                        f"{folder} can't be made writable in the running sandbox ({why}): add it to sandbox.write, and open "
                         "another session"
                     )
             self._plan = plan
@@ -238,7 +238,7 @@ class Sandbox:
             elif self._plan.memory and memory > self._plan.memory:
                 why = f"limit of {self._plan.memory >> 20} MB of memory (sandbox.memory_mb)"
             if why and self._is_at_limit:
-                self._why_ended = f"The sandbox and all that ran in it was ended, as it had reached its {why}."
+                self._why_ended = f"The sandbox and everything in it was stopped: it reached its {why}."
                 signal.pidfd_send_signal(self._pidfds[0], signal.SIGKILL)
             self._is_at_limit = bool(why)
         finally:
@@ -289,7 +289,9 @@ class Sandbox:
             process.kill()
             why = process.stderr.read(4000).decode(errors="replace").strip() or "it did not answer"
             self._forget()
-            raise EnvironmentFailed(f"the sandbox cannot be made, and nothing runs outside of it: {why}. {how_to_get_more(why)}")
+            raise EnvironmentFailed(
+                f"the sandbox can't be created, and nothing runs outside of it: {why}. {how_to_get_more(why)}"
+            )
         pidfds: list[int] = []
         self._has_links = b"unlinked" not in said
         try:
@@ -299,7 +301,7 @@ class Sandbox:
             pidfds.append(os.pidfd_open(self._keeper))
         except (OSError, StopIteration, LookupError) as error:
             self._forget()
-            raise EnvironmentFailed("the sandbox ended while it was started: call again to start another") from error
+            raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another") from error
         finally:
             self._pidfds = tuple(pidfds)
             process.kill()
@@ -313,7 +315,7 @@ class Sandbox:
         try:
             self._reach.join(self._keeper)
             if not self._lives():  # its number may be another process's by now
-                raise EnvironmentFailed("the sandbox ended while it was started: call again to start another")
+                raise EnvironmentFailed("the sandbox ended while it was starting: call again to start another")
         except EnvironmentFailed:
             self._forget()
             raise

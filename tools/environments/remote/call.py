@@ -42,7 +42,7 @@ _FAIR, _BEGIN_MOST = 10, 20.0
 """Attempts of a script that ends a command if each takes long, and the maximum seconds for them."""
 
 
-_HALTED = "{}: this command could not be ended. What is left of it goes on with the rest, until the next command ends it."
+_HALTED = "{}: this command could not be stopped. Its processes continue until the next command stops them."
 
 
 class RemoteCommand:
@@ -235,7 +235,7 @@ class RemoteCommand:
             if await self._step(number, self._loop.time() + grace):
                 return
         if not self.exchange.done:
-            raise ChannelLost("the command could not be ended")
+            raise ChannelLost("the command could not be stopped")
 
     async def _step(self, number: int, give_up: float) -> bool:
         """Send one signal and wait. Return True if no process is left, False if repeating or waiting is of no use."""

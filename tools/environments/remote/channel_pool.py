@@ -154,7 +154,7 @@ class Keepers:
         if answer.status:
             keeper.close()
             raise EnvironmentFailed(
-                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable, or free space"
+                f"no private folder can be created in {self.link.where} (tried {_BASES}): make one writable, or free space"
             )
         first = not self.root
         self.root, self.home, others = os.fsdecode(answer.out).split("\n", 2)

@@ -29,8 +29,8 @@ from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 _NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
-_GONE = "what was only in it, such as processes and temporary files, is gone"
-_LIMITED = "This command left its shell fewer open files (ulimit -n) than it needs, and so ended it; the limit is not kept."
+_GONE = "its processes and temporary files are gone"
+_LIMITED = "This command set ulimit -n too low for its shell, which ended; the limit is not kept."
 
 
 class RemoteEnvironment(RemoteState):
@@ -139,7 +139,7 @@ class RemoteEnvironment(RemoteState):
             self._keepers.unpark(shell.keeper)
             if shell.keeper.drain():  # it may have ended just now
                 return shell
-            self._forget(shell, f"The connection to {self._link.where} had broken between two commands.")
+            self._forget(shell, f"The connection to {self._link.where} was lost between two commands.")
         elif not own:
             await self._snapshot_now()
         keeper = await self._keepers.take()
@@ -148,7 +148,7 @@ class RemoteEnvironment(RemoteState):
             if own:
                 await self._inherit()
                 ended, self._keepers.ended = self._keepers.ended, []
-                self._notice += f" Ended here, since a toolcrib that was killed had left it: {', '.join(ended)}." if ended else ""
+                self._notice += f" Stopped here, left by a killed toolcrib: {', '.join(ended)}." if ended else ""
             await new.prepare()
         except BaseException as error:
             keeper.close()
@@ -171,7 +171,7 @@ class RemoteEnvironment(RemoteState):
                 self._snapshot = lost.snapshot
             self._notice = self._notice.replace(ON, OLD if lost.stale else ON)
             living = await lost.living(self._keepers.beside)
-            self._notice += f" Still running over there from before: process {', '.join(map(str, living))}." if living else ""
+            self._notice += f" Still running there from before: process {', '.join(map(str, living))}." if living else ""
         self._lost = None
 
     async def _in_shell(
@@ -226,11 +226,11 @@ class RemoteEnvironment(RemoteState):
                 shell.ended(call)
                 await self._settle(shell, call, moves=False)
             else:
-                self._forget(shell, "The last command was given up with its shell.")
+                self._forget(shell, "The last command was abandoned with its shell.")
             raise
         except ChannelLost as error:
             self._forget(shell, "The shell of the last command was lost.")
-            known = "the command may have run, and may still be running; it was not tried again"
+            known = "the command may have run, and may still be running; it was not retried"
             raise await self._broke(error, known) from error
         except OSError as error:
             self._forget(shell, "The shell of the last command was lost.")
@@ -241,7 +241,7 @@ class RemoteEnvironment(RemoteState):
             if call.halted:
                 self._keepers.to_end(shell.keeper)
         if call.halted:
-            self._forget(shell, "The last command was given up with its shell.")
+            self._forget(shell, "The last command was abandoned with its shell.")
             return call
         shell.ended(call)
         self._status = shell.status if shell is self._shell else self._status
@@ -257,7 +257,7 @@ class RemoteEnvironment(RemoteState):
 
     async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
         why = await aside(self._link.diagnose)
-        return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
+        return EnvironmentFailed(f"{self._link.where} was lost: {why or error}; {known}")
 
     async def _not_begun(self, shell: RemoteShell, own: bool, cwd: str) -> EnvironmentFailed:
         if self._snapshot is not None and await self.is_folder(cwd):
@@ -266,7 +266,7 @@ class RemoteEnvironment(RemoteState):
         if cwd != self._cwd or not own:
             return EnvironmentFailed(_NOWHERE.format(cwd))
         shell.cwd = None
-        missing = "does not exist (make it, or set another cwd)" if cwd == self._never_in else "no longer exists"
+        missing = "does not exist (create it, or set another cwd)" if cwd == self._never_in else "no longer exists"
         with contextlib.suppress(EnvironmentFailed):  # the next call reports it
             self._cwd = await self.nearest(cwd)
         return EnvironmentFailed(
@@ -329,7 +329,7 @@ class RemoteEnvironment(RemoteState):
             await spawned.write(request.stdin)
         except ChannelLost as error:
             spawned.end()
-            raise await self._broke(error, "the command may have run; it was not tried again") from error
+            raise await self._broke(error, "the command may have run; it was not retried") from error
         except BaseException:
             spawned.end()
             raise
@@ -354,7 +354,7 @@ class RemoteEnvironment(RemoteState):
         except EnvironmentFailed as error:
             return Health(str(error))
         if outcome.stdout.head != b"well\n":
-            return Health(f"a command did not answer as it should: {outcome.notice or outcome.stderr.head!r}")
+            return Health(f"a command gave unexpected output: {outcome.notice or outcome.stderr.head!r}")
         return Health(oneshot.WHY.format(self.identity) if self._keepers.bare else "")
 
     async def _try(self, command: str) -> ExecOutcome:

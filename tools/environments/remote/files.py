@@ -26,13 +26,13 @@ from tools.environments.shell.driver import quote
 _SMALL = 1 << 15
 """Maximum bytes of a file that are sent within the script itself."""
 _SECOND = 1_000_000_000
-_UNKNOWN = "this may have run: it is not known whether the file was reached, and it was not tried again"
+_UNKNOWN = "this may have run: it is unknown whether the file was reached, and it was not retried"
 _NOTHING, _NOT_RUN = "nothing was changed", "the command was not run"
 _CODES = {
     40: (errno.ENOENT, ""),
     41: (errno.ENOTDIR, ""),
     42: (errno.EISDIR, ""),
-    43: (errno.ELOOP, "a symbolic link stands in the way; resolve the path again"),
+    43: (errno.ELOOP, "a symbolic link is in the way; resolve the path again"),
     44: (errno.EINVAL, "not a regular file (a device, FIFO or socket is not read or replaced)"),
     45: (errno.EACCES, ""),
 }
@@ -251,7 +251,7 @@ class RemoteFiles:
         answer = await self._send('umask 077; cat >"$1"', [path], data, _NOT_RUN)
         if answer.status:
             why = answer.err.decode(errors="replace").strip()
-            raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
+            raise EnvironmentFailed(f"the command's input can't be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
         """Run a script that cannot take effect after its call is cancelled, when it could overwrite a later write.
@@ -322,7 +322,7 @@ class RemoteFiles:
         if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # the host was asked just now
             return EnvironmentFailed(f"{error} ({known if known == _NOT_RUN else 'the file was not reached'})")
         why = await aside(self.__link.diagnose)
-        return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
+        return EnvironmentFailed(f"{self.__link.where} was lost: {why or error}; {known}")
 
     def _raise(self, answer: ScriptResult, path: str) -> None:
         if answer.status == 0:

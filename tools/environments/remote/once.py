@@ -44,7 +44,7 @@ def run_once(
     try:
         while True:
             if given_up():
-                raise ChannelLost("it was given up")
+                raise ChannelLost("it was abandoned")
             chunk = channel.read()
             if chunk is not None:
                 said[chunk[0]] += chunk[1]
@@ -59,7 +59,7 @@ def run_once(
                 moved = time.monotonic() if taken else moved
             if time.monotonic() - moved > _STALL:
                 kind = ChannelLost if begin in said["stdout"] else NeverBegan
-                raise kind(f"nothing came for {_STALL:g} seconds")
+                raise kind(f"nothing arrived for {_STALL:g} seconds")
             if time.monotonic() - max(moved, asked) > _UNHEARD:
                 _need_running(link)
                 asked = time.monotonic()

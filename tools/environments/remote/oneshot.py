@@ -74,7 +74,7 @@ class RemoteOneShot:
     ) -> ExecOutcome:
         """Run a command. ``interrupted`` returns True if the call was interrupted. Raises EnvironmentFailed, NotBegun."""
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
-            raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
+            raise EnvironmentFailed("the command is too long without bash: install bash there, or write it to a file")
         started = time.monotonic()
         output = Output(request)
         name = await beginning.wait_for(self._files(request.stdin))
@@ -98,7 +98,7 @@ class RemoteOneShot:
                     self._sessions |= {running.session} - {0}
             ended_in = (await self.beside(f"cat {name}.cwd; rm -f {name}.*")).out.decode("utf-8", "surrogateescape")[:-1] or cwd
         except ChannelLost as error:
-            known = "the command may have run, and may still be running; it was not tried again"
+            known = "the command may have run, and may still be running; it was not retried"
             raise EnvironmentFailed(f"{self._link.where} broke: {self._link.diagnose() or error}; {known}") from error
         finally:
             kept = output.finish()
@@ -129,18 +129,18 @@ class RemoteOneShot:
             return await self._written(data)
         except ChannelLost as error:
             why = await aside(self._link.diagnose)
-            said = f"no shell could be started in {self._link.where} ({why or error}): is there an sh?"
+            said = f"no shell could be started in {self._link.where} ({why or error}): does it have an sh?"
             raise EnvironmentFailed(f"{said} The command was not run") from error
 
     async def _written(self, data: bytes) -> str:
         if not self._root:
             self._root = (await self.beside(_ROOT.replace("NAME", f"{left.NAME}{secrets.token_hex(8)}"))).out.decode()
             if not self._root:
-                raise EnvironmentFailed(f"no private folder can be made in {self._link.where}: make /tmp writable there")
+                raise EnvironmentFailed(f"no private folder can be created in {self._link.where}: make /tmp writable there")
             self._link.leave(self._root)
         name = f"{self._root}/{secrets.token_hex(4)}"
         if data and (await self.beside(f"umask 077; cat >{quote(name)}.in", data)).status:
-            raise EnvironmentFailed(f"the command's input cannot be written to {name}, so it was not run: is the disk full?")
+            raise EnvironmentFailed(f"the command's input can't be written to {name}, so it was not run: is the disk full?")
         return name
 
     async def signal_sessions(self, number: int, sessions: set[int], *, whole: bool) -> bool:
@@ -224,7 +224,7 @@ class _Running:
                 if self.exchange.done and not lives:
                     return
         if not self.exchange.done:
-            raise ChannelLost("the command could not be ended")
+            raise ChannelLost("the command could not be stopped")
 
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""

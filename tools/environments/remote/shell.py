@@ -60,7 +60,7 @@ class RemoteShell:
         answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
         if answer.status:
             raise ChannelLost(
-                f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}"
+                f"the shell's folder can't be created in {self.folder}: {answer.err.decode(errors='replace').strip()}"
             )
 
     def start(self, state: ShellSnapshot | None, env: Mapping[str, str], cwd: str) -> None:
@@ -238,9 +238,9 @@ def what_happened(call: RemoteCommand) -> str:
             "files?); its exit code is not known."
         )
     if not call.exchange.begun:
-        return "The shell did not take this command in time and was ended; nothing of the command was run."
+        return "The shell did not accept this command in time and was stopped; the command was not run."
     if call.ended != "exited":
-        return "The shell did not end this command when it was told to and was killed with it."
+        return "The shell did not stop this command when requested and was killed with it."
     code = int(call.exchange.out.status)
     if code > 128:
         with contextlib.suppress(ValueError):

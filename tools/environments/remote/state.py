@@ -33,8 +33,8 @@ _GRACE = 0.5
 """Seconds that a shell has to end by itself."""
 _LIMIT = 20.0
 _LOOKS, _PAUSE = 5, 0.01
-ON = "A new shell goes on with the state from before: variables, functions, options."
-OLD = "A new shell goes on; variables, functions and options that commands changed lately are lost."
+ON = "A new shell continues with the earlier variables, functions and options."
+OLD = "A new shell continues; recent changes of variables, functions and options are lost."
 _DIED = "The shell had ended between two commands."
 _DAMAGED = "This command replaced files that its shell needs."
 
@@ -97,7 +97,7 @@ class RemoteState(RemoteFiles):
         if self._keepers.bare:
             return None
         if snapshot is None:
-            raise EnvironmentFailed(f"the shell in {self._link.where} does not tell its state")
+            raise EnvironmentFailed(f"the shell in {self._link.where} does not report its state")
         if self._state is None or self._state[0] is not snapshot:
             self._state = snapshot, snapshot.state()
         return self._state[1]
@@ -119,10 +119,10 @@ class RemoteState(RemoteFiles):
 
     async def _ask(self, shell: RemoteShell) -> None:
         """Make a shell print its state if it could not write it to its file. Raises Lost, EnvironmentFailed."""
-        why = f"could not tell its state: is the disk of {self._link.where} full?"
+        why = f"could not report its state: is the disk of {self._link.where} full?"
         with self._lock:
             if self._busy:
-                raise EnvironmentFailed(f"the session's shell {why} Wait for what runs in it. Nothing was run")
+                raise EnvironmentFailed(f"the session's shell {why} Wait until its processes end. Nothing was run")
             self._busy = True
         told = False
         try:

@@ -27,7 +27,7 @@ def make_root() -> str:
         return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
     except OSError as error:
         raise EnvironmentFailed(
-            f"no private folder can be made in {base}: {error.strerror}: set TMPDIR to one that is writable"
+            f"no private folder can be created in {base}: {error.strerror}: set TMPDIR to one that is writable"
         ) from error
 
 
@@ -68,7 +68,7 @@ class Folder:
             self.no_input()
         except OSError as error:
             self.close()
-            raise EnvironmentFailed(f"a shell's folder cannot be made in {root}: {error.strerror or error}") from error
+            raise EnvironmentFailed(f"a shell's folder can't be created in {root}: {error.strerror or error}") from error
 
     def _fifo(self, name: str, mode: int) -> int:
         os.mkfifo(name, 0o600, dir_fd=self._fd)

@@ -10,7 +10,7 @@ import time
 from tools.environments.shell.call import ShellCommand
 from tools.environments.shell.shell import Shell
 
-CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
+CHANGED = "An earlier command changed the shell's control folder, so that shell was lost."
 _PAUSE = 0.001
 _LOST = 1
 """The exit code of a command whose own is unknown."""
@@ -30,16 +30,16 @@ def exit_code(shell: Shell, call: ShellCommand) -> int:
 def what_happened(call: ShellCommand | None, shell: Shell) -> str:
     """Return the outcome's notice for a shell that has ended."""
     if shell.disowned:
-        return "Something wrote into what the shell says of itself, so that it had to be ended."
+        return "Another program wrote into the shell's reports, so the shell was stopped."
     if call is not None and call.lost and not shell.was_whole:
-        return "This command removed or changed the folder through which its shell is spoken to; its exit code is not known."
+        return "This command removed or changed its shell's control folder; its exit code is unknown."
     if call is not None and call.lost:
         return (
             "The shell no longer answered after this command (did it redefine or disable builtins, or lower its limit of "
             "open files?); its exit code is not known."
         )
     if call is not None and call.ended != "exited":
-        return "The shell did not end this command when it was told to and was killed with it."
+        return "The shell did not stop this command when requested and was killed with it."
     code = shell.exit_code() or 0
     if code > 128:
         with contextlib.suppress(ValueError):

@@ -226,7 +226,9 @@ class ShellPool:
                 if not shell.owes or shell.exit_code() is not None:
                     return
             if time.monotonic() > give_up:
-                raise EnvironmentFailed("the session's shell has not told its variables and functions: wait for what runs in it")
+                raise EnvironmentFailed(
+                    "the session's shell has not reported its variables and functions: wait for its processes"
+                )
             await asyncio.sleep(0.001)
 
     def _collect(self) -> None:
@@ -273,13 +275,13 @@ class ShellPool:
             kept.snapshot = shell.snapshot
         if kept.snapshot is not None and kept.snapshot.is_trapped and not shell.attached:
             kept.snapshot = kept.snapshot.untrapped()
-            why = "The shell's own DEBUG, ERR or RETURN traps kept it from beginning, and are gone."
+            why = "The shell's own DEBUG, ERR or RETURN traps blocked it and were removed."
         kept.lost()
         self._shell = None
         self.generation += 1
         live_shells().forget(self)
         if why:
-            self._notice = f"{why} A new shell goes on with the state from before: variables, functions, options."
+            self._notice = f"{why} A new shell continues with the earlier variables, functions and options."
         if shell.exit_code() is None:  # its folder was removed
             self._endings.kill(shell)
         else:

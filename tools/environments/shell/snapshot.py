@@ -13,7 +13,7 @@ from tools.environments.shell import driver
 V = TypeVar("V")
 
 SHELL_ENDED = (
-    "the shell ended before it could be given the command (if its own DEBUG, ERR or RETURN trap did that, it is gone now)"
+    "the shell ended before it received the command (if its own DEBUG, ERR or RETURN trap caused that, the trap is removed now)"
 )
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'

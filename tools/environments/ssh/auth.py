@@ -28,7 +28,7 @@ def authenticate(transport: paramiko.Transport, hop: Hop) -> None:
             try:
                 more = transport.auth_publickey(hop.user, key)
             except paramiko.BadAuthenticationType as error:
-                raise _refused(hop, f"it takes only {', '.join(error.allowed_types)}, and only keys are offered here") from error
+                raise _refused(hop, f"it accepts only {', '.join(error.allowed_types)}, but toolcrib offers only keys") from error
             except paramiko.AuthenticationException as error:
                 tried.append(label)
                 if not transport.is_active():
@@ -38,17 +38,17 @@ def authenticate(transport: paramiko.Transport, hop: Hop) -> None:
                 raise _refused(hop, _hung_up([*tried, label])) from error
             if not more:
                 return
-            raise _refused(hop, f"it takes {label}, but wants {', '.join(more)} besides, which is not offered here")
+            raise _refused(hop, f"it accepts {label}, but also needs {', '.join(more)}, which toolcrib does not offer")
     raise _refused(hop, "; ".join([_asked(transport, hop, tried), *faults]))
 
 
 def _refused(hop: Hop, why: str) -> EnvironmentFailed:
-    return EnvironmentFailed(f"{hop.where} did not let us in: {why}")
+    return EnvironmentFailed(f"{hop.where} denied the login: {why}")
 
 
 def _hung_up(tried: list[str]) -> str:
     return (
-        f"it hung up after {len(tried)} keys ({', '.join(tried)}). It may take only a few tries: name the right key "
+        f"it hung up after {len(tried)} keys ({', '.join(tried)}). It may allow only a few tries: name the right key "
         "(identity_file), and set IdentitiesOnly in ~/.ssh/config"
     )
 
@@ -61,7 +61,7 @@ def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
     try:
         transport.auth_none(hop.user)
     except paramiko.BadAuthenticationType as error:
-        allowed = f" (it takes {', '.join(error.allowed_types)})"
+        allowed = f" (it accepts {', '.join(error.allowed_types)})"
     except (paramiko.SSHException, EOFError, OSError):  # the server reports nothing more
         allowed = ""
     if tried:
@@ -110,16 +110,16 @@ def _load(path: Path, named: bool, faults: list[str]) -> paramiko.PKey | None:
 
     try:
         if path.stat().st_mode & 0o077:
-            faults.append(f"{path} can be read by others, so it was not used: chmod 600 {path}")
+            faults.append(f"{path} is readable by other users, so it was not used: chmod 600 {path}")
             return None
         return paramiko.PKey.from_path(path)
     except FileNotFoundError:
         if named:
             faults.append(f"{path} does not exist")
     except (TypeError, paramiko.PasswordRequiredException):
-        faults.append(f"{path} is encrypted, and no passphrase is asked for here: add it to the agent (ssh-add {path})")
+        faults.append(f"{path} is encrypted, and toolcrib asks for no passphrase: add it to the agent (ssh-add {path})")
     except OSError as error:
         faults.append(f"{path} cannot be read: {error.strerror}")
     except (ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
-        faults.append(f"{path} is no key that can be used here: {error}")
+        faults.append(f"{path} is not a usable key: {error}")
     return None

@@ -29,7 +29,7 @@ _SIGN_LIMIT = 3.0
 """Seconds that a guard has to show a sign of life."""
 _LATELY = 30.0
 _SMALL, _LARGE = 1 << 14, 1 << 15
-SILENT = "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
+SILENT = "the connection was lost: no data for some seconds (the link is cut, or the host is down)"
 
 
 class Connection:
@@ -197,7 +197,7 @@ def _reason(transport: Transport) -> str:
     if isinstance(error, ConnectionLost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return SILENT
     if isinstance(error, ConnectionResetError):
-        return "the connection was reset (its sshd was killed, the host was restarted, or something in between cut it)"
+        return "the connection was reset (its sshd was killed, the host was restarted, or a device in between cut it)"
     if isinstance(error, (OSError, paramiko.SSHException)):
-        return f"the connection broke: {getattr(error, 'strerror', None) or error}"
+        return f"the connection was lost: {getattr(error, 'strerror', None) or error}"
     return ""

@@ -67,8 +67,8 @@ def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport
         except _NoGreeting as error:
             if not error.dropped or time.monotonic() > give_up:
                 raise EnvironmentFailed(
-                    f"{hop.host}, port {hop.port}, takes connections but does not answer as an ssh server ({error}): is that its "
-                    "ssh port? It may also be flooded (MaxStartups in its sshd_config)"
+                    f"{hop.host}, port {hop.port}, accepts connections but does not answer as an ssh server ({error}): is that "
+                    "its ssh port? It may also be flooded (MaxStartups in its sshd_config)"
                 ) from error
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - random, so that not all retry at the same time
         pause = min(2 * pause, _LONGEST)
@@ -89,7 +89,7 @@ def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
         return Heard(reach(), lambda: ThreadKnock(reach))
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise EnvironmentFailed(
-            f"{hop.host}, port {hop.port}, cannot be reached from the jump host {before.where}: {_said(error)}. "
+            f"{hop.host}, port {hop.port}, can't be reached from the jump host {before.where}: {_said(error)}. "
             "Is the name right as seen from there, and does its sshd allow forwarding (AllowTcpForwarding)?"
         ) from error
 
@@ -130,10 +130,10 @@ def _unreachable(hop: Hop, error: OSError, waited: float) -> EnvironmentFailed:
         return EnvironmentFailed(f"{place} refuses connections: is sshd running there, and is that its port?")
     if isinstance(error, TimeoutError):
         return EnvironmentFailed(
-            f"{place} did not answer within {math.ceil(waited)} seconds: is the host up, and is no firewall in between?"
+            f"{place} did not answer within {math.ceil(waited)} seconds: is the host up, or does a firewall block it?"
         )
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
-        return EnvironmentFailed(f"{place} cannot be reached from here ({error.strerror}): is the network up, is the host?")
+        return EnvironmentFailed(f"{place} can't be reached from here ({error.strerror}): is the network up, is the host?")
     return EnvironmentFailed(f"{place} cannot be connected to: {error.strerror or error}")
 
 
@@ -161,7 +161,7 @@ def _greet(hop: Hop, carrier: object, before: Hop | None) -> Transport:
                 said = getattr(carrier, "greeting", b"")
                 dropped = time.monotonic() < begun + _SOON and (not said or said.startswith(_FULL))
                 raise _NoGreeting(_said(error), dropped=dropped) from error
-            raise EnvironmentFailed(f"{hop.where} broke off while the connection was made: {_said(error)}") from error
+            raise EnvironmentFailed(f"{hop.where} closed the connection during its setup: {_said(error)}") from error
         raise
     if isinstance(carrier, Heard):
         keep_asking(transport)

@@ -38,7 +38,7 @@ def _folder(link: SshLink, cwd: str) -> str:
         why = link.diagnose() or error
         raise EnvironmentFailed(f"no shell could be started in {link.where} ({why}); nothing was run: {link.advice()}") from error
     except ChannelLost as error:
-        raise EnvironmentFailed(f"{link.where} broke: {link.diagnose() or error}") from error
+        raise EnvironmentFailed(f"{link.where} was lost: {link.diagnose() or error}") from error
     if answer.status:
         raise EnvironmentFailed(f"the working folder {cwd} does not exist on {link.where}: create it or choose another")
     return answer.out.decode("utf-8", "surrogateescape").removesuffix("\n.\n")

@@ -37,7 +37,7 @@ declare -A ours=()
 look() {{
   local file line young try
   local -A alive
-  # sshd answers as soon as it has forked: a child may not lead its session yet. Where it never will, any session must do.
+  # sshd answers as soon as it has forked: a child may not lead its session yet. If it never does, any session counts.
   for try in {{1..{_YOUNG}}}; do
     young= alive=()
     for file in /proc/[0-9]*/stat; do
@@ -62,7 +62,7 @@ end() {{
     found+=("$1")
   done 2>/dev/null
   ((${{#found[@]}})) || return
-  # Held still first: where one ended before the shell that waits for it, that would go on to its next command.
+  # Stop all first: a shell whose child ends before it would continue with its next command.
   for line in STOP "$signal" CONT; do kill -"$line" "${{found[@]}}"; done 2>/dev/null
 }}
 folder=
@@ -74,7 +74,7 @@ echo {_OVER}
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
 [[ $folder ]] || exit
 exec 9<&-  # or it, which ends only after the next has begun, would be taken for another one's
-# What is in the folder is of use to whoever comes again soon, whose own guard is there by then.
+# Keep the folder for a connection that returns soon, whose own guard is there by then.
 {{
   for line in {{1..20}}; do
     [[ -d $folder ]] || exit

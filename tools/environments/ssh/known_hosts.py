@@ -43,7 +43,7 @@ def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
         if entry.marker == "@revoked" and entry.key == key:
             raise EnvironmentFailed(
                 f"the host key of {hop.where} is revoked ({entry.file}:{entry.line}): {shown}. Nothing was sent. "
-                "Somebody may be in between; the host needs a new key"
+                "An attacker may be in between; the host needs a new key"
             )
     known = [entry for entry in found if not entry.marker]
     if any(entry.key == key for entry in known):
@@ -52,13 +52,13 @@ def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
         listed = ", ".join(f"{entry.kind} {fingerprint(entry.key)} ({entry.file}:{entry.line})" for entry in known)
         raise EnvironmentFailed(
             f"the host key of {hop.where} has changed: it is {shown}, but known is {listed}. Nothing was sent. Somebody may "
-            "be in between. If the host was set up anew and its operator confirms this fingerprint, remove the old key: "
+            "be in between. If the host was reinstalled and its operator confirms this fingerprint, remove the old key: "
             f"ssh-keygen -R {shlex.quote(hop.listed)} -f {shlex.quote(str(known[0].file))}; then {_accept(hop, before)}"
         )
     files = " or ".join(str(file) for file in hop.known_hosts) or "any file (UserKnownHostsFile is none)"
     raise EnvironmentFailed(
-        f"the host key of {hop.where} is not known: it is {shown}, and {hop.listed} is not in {files}. Nothing was sent. "
-        f"Compare the fingerprint with what the host's operator says, then {_accept(hop, before)}"
+        f"the host key of {hop.where} is unknown: it is {shown}, and {hop.listed} is not in {files}. Nothing was sent. "
+        f"Compare the fingerprint with the one from the host's operator, then {_accept(hop, before)}"
     )
 
 

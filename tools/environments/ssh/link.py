@@ -65,7 +65,7 @@ class SshLink(Link):
             return list(self._connections)
 
     def _over(self) -> EnvironmentFailed:
-        return EnvironmentFailed(f"the way to {self.where} is closed: open another environment")
+        return EnvironmentFailed(f"the connection to {self.where} is closed: open another environment")
 
     def _try(self, connection: Connection, argv: Sequence[str]) -> Channel | None:
         """Open a channel on a connection. Return None if it allows no more, or was lost before."""
@@ -154,23 +154,23 @@ class SshLink(Link):
         if self._reason == SILENT:  # the host was just asked many times
             return self._reason
         first = self._hops[0]
-        now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
+        now = "accepts connections now" if answers(first, _PROBE) else "does not answer now"
         return f"{self._reason}; {first.host} {now}"
 
     def silence(self) -> str:
         if not any(connection.silenced() for connection in list(self._connections)):
             return ""
         return (
-            f"Nothing was heard from this machine over there for more than {guard.SILENCE} seconds (was it suspended?), so what "
-            "ran there was ended."
+            f"The host received nothing from this machine for more than {guard.SILENCE} seconds (was it suspended?), so "
+            "commands there were stopped."
         )
 
     def advice(self) -> str:
         if self._reason:
             return "call again"
         return (
-            "may this account run commands (nologin, ForceCommand), and does nothing in its login files, such as .bashrc, "
-            "end the shell or wait?"
+            "check that this account may run commands (nologin, ForceCommand), and that its login files, such as .bashrc, "
+            "neither end the shell nor wait"
         )
 
     def release_connections(self) -> None:

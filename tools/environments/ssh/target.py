@@ -87,7 +87,7 @@ def _way(wish: Wish, settings: _Settings, above: tuple[str, ...]) -> tuple[Hop, 
     if not jump:
         if found.get("proxycommand"):
             raise EnvironmentFailed(
-                f"{settings.path} has a ProxyCommand for {host}, which is not offered here: use ProxyJump, or jump in config.yaml"
+                f"{settings.path} has a ProxyCommand for {host}, which is not supported: use ProxyJump, or jump in config.yaml"
             )
         return (hop,)
     way: tuple[Hop, ...] = ()
@@ -123,13 +123,13 @@ def _hop(wish: Wish, user: str, host: str, port: int, found: Mapping[str, str], 
 def _spoken(text: str) -> tuple[str, str, int]:
     match = _SPOKEN.fullmatch(text.strip())
     if match is None or text.startswith("-"):
-        raise EnvironmentFailed(f"{text!r} is no name of a host: write HOST, USER@HOST or USER@HOST:PORT")
+        raise EnvironmentFailed(f"{text!r} is not the name of a host: write HOST, USER@HOST or USER@HOST:PORT")
     return match["user"] or "", match["v6"] or match["host"], int(match["port"] or 0)
 
 
 def _number(text: str, path: Path) -> int:
     if not text.isdigit() or not 0 < int(text) < 65536:
-        raise EnvironmentFailed(f"{path}: {text!r} is no port: write a number from 1 to 65535")
+        raise EnvironmentFailed(f"{path}: {text!r} is not a port: write a number from 1 to 65535")
     return int(text)
 
 
@@ -157,7 +157,7 @@ class _Settings:
         try:
             return dict(paramiko.SSHConfig.from_text(self._text).lookup(host))
         except (paramiko.SSHException, ImportError, KeyError, ValueError, OSError) as error:
-            raise EnvironmentFailed(f"{self.path} cannot be understood for {host}: {error}") from error
+            raise EnvironmentFailed(f"{self.path} can't be parsed for {host}: {error}") from error
 
 
 def _lines(path: Path, depth: int) -> list[str]:

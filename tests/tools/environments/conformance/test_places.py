@@ -199,7 +199,7 @@ def test_never_without_a_sandbox(boxed: Callable[..., Environment], tmp_path: Pa
     broken.write_text("#!/bin/sh\necho 'unshare: Operation not permitted' >&2; exit 125\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    with pytest.raises(EnvironmentFailed, match=r"cannot be made.*nothing runs outside.*unshare: Operation not permitted"):
+    with pytest.raises(EnvironmentFailed, match=r"can't be created.*nothing runs outside.*unshare: Operation not permitted"):
         command(env, "touch ran")
     assert "nothing runs outside" in do(env.health()).problem
     assert not (tmp_path / "home" / "work" / "ran").exists()

@@ -102,7 +102,7 @@ def test_a_file_of_somebody_else_stays_theirs(
     for one in (renamed, *found):
         assert (one.st_uid, one.st_gid, one.st_mode & 0o7777) == ((12345, 54321) if theirs else (0, 0)) + (0o4755,)
     assert [note.partition(": ")[2] for note in done.notes] == [
-        "its owner was 12345:54321 and is 0:0 now: only root there may change that"
+        "its owner changed from 12345:54321 to 0:0, as only root can keep it"
     ] * (0 if theirs else 2)
 
 

@@ -154,7 +154,7 @@ def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient)
     client.containers.get(name(env)).remove(force=True)
     outcome = run(env, "echo $x ${q-gone}")
     assert "was replaced" in outcome.notice
-    assert "changed lately are lost" in outcome.notice
+    assert "recent changes of variables, functions and options are lost" in outcome.notice
     assert outcome.stdout.head == b"1 gone\n"
 
 
@@ -172,7 +172,7 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
         engine.control("start")
     outcome = run(env, "echo $x; cat count")
     assert outcome.stdout.head == b"1\nrun\n"
-    assert "Still running over there" in outcome.notice
+    assert "Still running there" in outcome.notice
     (folder / "go").touch()
     assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
     gc.collect()  # while the filter above holds
@@ -203,7 +203,7 @@ def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
         state = asyncio.create_task(other.shell_state())
         await asyncio.to_thread(eventually, lambda: waiting(2))
         other.interrupt()
-        with pytest.raises(EnvironmentFailed, match="interrupted while the docker engine was waited for; nothing was run"):
+        with pytest.raises(EnvironmentFailed, match="interrupted while waiting for the docker engine; nothing was run"):
             await state
         started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
         await asyncio.to_thread(eventually, lambda: waiting(3))
@@ -250,7 +250,7 @@ def test_a_container_that_is_kept_was_stopped_meanwhile(
         told = []
         for step in (bool, between):
             step()
-            told.append("was stopped and started again since it was last used" in run(env, "true").notice)
+            told.append("was restarted since it was last used" in run(env, "true").notice)
         asyncio.run(env.close())
         return told
 
@@ -290,7 +290,9 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
     assert state is not None
     assert state.variables["y"] == "2"
     assert said(env, "echo $x $y; f") == "1 2\nf\n"
-    assert "that commands changed lately are lost" in run(env, "kill -9 $$").notice  # f may have changed something
+    assert (
+        "recent changes of variables, functions and options are lost" in run(env, "kill -9 $$").notice
+    )  # f may have changed something
     assert said(env, "echo $x $y; f; z=3") == "1 2\nf\n"
     asyncio.run(env.write_file("/tmp/file", b"x"))
     assert said(env, "rm /dev/shm/full; echo $z") == "3\n"
@@ -302,19 +304,19 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
     [
         ({"image": ""}, "needs an image"),
         ({"image": "nowhere/none:1"}, "docker pull nowhere/none:1"),
-        ({"host": "unix:///nowhere/docker.sock"}, r"does not answer \(there is no such socket\): start the engine"),
+        ({"host": "unix:///nowhere/docker.sock"}, r"does not answer \(the socket does not exist\): start the engine"),
         ({"host": "tcp://127.0.0.1:1"}, r"does not answer \(nothing listens there\): start the engine"),
-        ({"mounts": []}, "has no /bin/sh that works"),  # ours borrows all that it has
+        ({"mounts": []}, "has no working /bin/sh"),  # ours borrows all that it has
         ({"mounts": ["/:/host:ro"]}, "the whole machine"),
         ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
         ({"mounts": ["~"]}, "your home"),
-        ({"mounts": ["/nowhere"]}, "cannot be mounted: No such file or directory. Make it, or take it out of mounts"),
-        ({"user": "nobody-there"}, "the docker engine says: unable to find user .*: set user to UID:GID"),
-        ({"network": "nowhere"}, "the docker engine says: network nowhere not found: set network to none"),
-        ({"image": "No Image"}, "the docker engine says: invalid reference format.*: set image to a name"),
-        ({"memory": "1m"}, "the docker engine says: Minimum memory limit .*: raise memory"),
-        ({"pids": 1}, "nothing was run: raise pids, of which it may have only 1$"),
+        ({"mounts": ["/nowhere"]}, "can't be mounted: No such file or directory. Create it, or remove it from mounts"),
+        ({"user": "nobody-there"}, "the docker engine reports:  unable to find user .*: set user to UID:GID"),
+        ({"network": "nowhere"}, "the docker engine reports:  network nowhere not found: set network to none"),
+        ({"image": "No Image"}, "the docker engine reports:  invalid reference format.*: set image to a name"),
+        ({"memory": "1m"}, "the docker engine reports:  Minimum memory limit .*: raise memory"),
+        ({"pids": 1}, "nothing was run: raise pids, which is only 1$"),
         ({"mounts": "x"}, "takes a list"),
         ({"network": "host"}, "another's"),
         ({"keep": "maybe"}, "none of remove, reuse"),
@@ -335,7 +337,10 @@ def test_more_processors_than_there_are_is_no_limit(opened: Open, client: docker
 
 def test_who_may_not_use_the_engine_is_told_how_to() -> None:
     said = str(unanswered("unix:///var/run/docker.sock", PermissionError(13, "Permission denied")))
-    assert f"does not answer (you may not use it): join the group of its socket (usermod -aG docker {getpass.getuser()}," in said
+    assert (
+        f"does not answer (your account may not use it): join the group of its socket (usermod -aG docker {getpass.getuser()},"
+        in said
+    )
 
 
 def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:

@@ -103,12 +103,12 @@ HOSTILE = [
     ("cp evil.sh .git/hooks/pre-commit", ".git/hooks/pre-commit"),
     ("rm -r .git/hooks; mkdir h; cp evil.sh h/pre-commit; ln -s ../h .git/hooks", ".git/hooks"),
     ("mkdir -p .git/hooks; ln -sf ../../evil.sh .git/hooks/pre-commit", ".git/hooks/pre-commit"),
-    ("printf '[core]\\nfsmonitor=%s\\n' > c; ln -sf ../c .git/config", ".git/config: all of it, as it is no plain file"),
+    ("printf '[core]\\nfsmonitor=%s\\n' > c; ln -sf ../c .git/config", ".git/config: all of it, because it is not a plain file"),
     (
         "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor '%s'",
         ".git/config: extensions.worktreeconfig",
     ),
-    ("echo '[' >> .git/config", ".git/config: all of it, as git can't read it"),
+    ("echo '[' >> .git/config", ".git/config: all of it, because git can't read it"),
     ("rm .git/config", ".git/config: its removal"),
 ]
 
@@ -205,7 +205,7 @@ def test_without_git_a_changed_configuration_is_put_back(
     project: Path, guarded: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(project / "none"))
-    assert guarded("git config user.name me") == [".git/config: all of it, as git can't read it"]
+    assert guarded("git config user.name me") == [".git/config: all of it, because git can't read it"]
     assert b"user" not in (project / ".git" / "config").read_bytes()
 
 

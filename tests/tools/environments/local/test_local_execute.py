@@ -343,7 +343,7 @@ def test_without_bash_it_says_so_and_uses_sh(folder: Path, tmp_path: Path, monke
         health = await env.health()
         assert health.ok
         monkeypatch.setenv("PATH", str(bin_))
-        assert (await env.health()).note.startswith("bash is not found on PATH, so each command gets a shell of its own")
+        assert (await env.health()).note.startswith("bash is not found on PATH, so each command gets its own shell")
         await env.close()
 
     asyncio.run(main())

@@ -59,7 +59,7 @@ def test_reports_that_a_command_replaced_by_another_fifo_cost_the_shell(tmp_path
     assert isinstance(harmed, ExecOutcome)
     assert isinstance(after, ExecOutcome)
     assert (harmed.stdout.head, harmed.ended) == (b"done\n", "exited")
-    assert "removed or changed the folder" in harmed.notice
+    assert "removed or changed its shell's control folder" in harmed.notice
     assert (after.stdout.head, after.exit_code, after.ended) == (b"1\n", 0, "exited")
 
 

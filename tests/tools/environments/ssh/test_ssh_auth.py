@@ -86,13 +86,13 @@ def test_a_key_that_is_not_there(open_link, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_key(open_link, key: Path) -> None:
     key.write_text("not a key\n")
-    with pytest.raises(EnvironmentFailed, match=f"{key} is no key that can be used here"):
+    with pytest.raises(EnvironmentFailed, match=f"{key} is not a usable key"):
         open_link(identity_file=str(key)).open(["true"])
 
 
 def test_a_key_that_others_can_read(open_link, key: Path) -> None:
     key.chmod(0o644)
-    with pytest.raises(EnvironmentFailed, match=f"{key} can be read by others, so it was not used: chmod 600 {key}"):
+    with pytest.raises(EnvironmentFailed, match=f"{key} is readable by other users, so it was not used: chmod 600 {key}"):
         open_link(identity_file=str(key)).open(["true"])
 
 

@@ -123,7 +123,7 @@ def test_what_is_asked_for_wins(home: Path) -> None:
         ("Host far\n  ProxyCommand nc %h %p\n", "far", "ProxyCommand"),
         ("Host far\n  ProxyJump near\nHost near\n  ProxyJump far\n", "far", "circle: far -> near -> far"),
         ("Host far\n  Port many\n", "far", "'many' is no port"),
-        ("Host far\n  Nonsense\n", "far", "cannot be understood"),
+        ("Host far\n  Nonsense\n", "far", "can't be parsed"),
         ("", "-oProxyCommand=touch", "no name of a host"),
         ("", "a b@[c", "no name of a host"),
         ("", "", "no host is named: set environments"),
@@ -152,7 +152,7 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home:
         open_link(wish).open(["true"])
     both.write_text((gate.folder / "known_hosts").read_text())
     through = f"ssh -J {gate.user}@{gate.host}:{gate.port} -p {sshd.port}"
-    with pytest.raises(EnvironmentFailed, match=f"{sshd.user}@{sshd.host}:{sshd.port} is not known.* accept it: {through}"):
+    with pytest.raises(EnvironmentFailed, match=f"{sshd.user}@{sshd.host}:{sshd.port} is unknown.* accept it: {through}"):
         open_link(wish).open(["true"])
 
 
@@ -172,7 +172,7 @@ def test_through_jump_hosts_of_the_config(sshd, start_sshd: Callable, open_link,
 
 def test_a_jump_host_that_cannot_reach_the_host(sshd, open_link, free_port: int) -> None:
     jump = f"{sshd.user}@{sshd.host}:{sshd.port}"
-    with pytest.raises(EnvironmentFailed, match=f"cannot be reached from the jump host {jump}"):
+    with pytest.raises(EnvironmentFailed, match=f"can't be reached from the jump host {jump}"):
         open_link(host="127.0.0.1", port=free_port, jump=jump).open(["true"])
 
 

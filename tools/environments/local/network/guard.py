@@ -85,7 +85,7 @@ class NetworkGuard:
             network = InnerNetwork(ours, self._program.pid)
         except OSError as error:
             raise EnvironmentFailed(
-                f"the sandbox's network can't be reached, so nothing runs in it: {self._ended() or error}."
+                f"the sandbox's network is unavailable, so nothing runs in it: {self._ended() or error}."
                 " Set sandbox.network to none or on"
             ) from error
         ports = SandboxPorts(network, connections, lambda text: self.said(text))

@@ -168,9 +168,9 @@ def parse_rule(rule: str) -> tuple[str, int | None]:
     wild = host.startswith("*.")
     name = canonical(host[2:] if wild else host)
     if wild and (as_address(name) is not None or name == LOOPBACK):
-        raise ValueError(f"{rule!r} is no rule: *. stands before the name of a domain")
+        raise ValueError(f"{rule!r} is not a rule: *. must come before the name of a domain")
     if name == LOOPBACK and port is None:
-        raise ValueError(f"{rule!r} needs a port: services of this machine are allowed one by one, as {LOOPBACK}:5432")
+        raise ValueError(f"{rule!r} needs a port: services of this machine are allowed one by one, such as {LOOPBACK}:5432")
     return f"*.{name}" if wild else name, port
 
 
@@ -181,7 +181,7 @@ def askable(host: str) -> str:
     """
     name, port = parse_rule(host)
     if name.startswith("*."):
-        raise ValueError(f"{host!r} stands for many hosts: name the one that the command needs")
+        raise ValueError(f"{host!r} matches many hosts: name the one that the command needs")
     if (address := as_address(name)) is not None and is_of_the_network(address):
         raise ValueError(f"{name} is an address of the machine's own network services: only sandbox.hosts can allow it")
     return f"{name}:{port}" if name == LOOPBACK else name

@@ -78,7 +78,7 @@ def _drop_capabilities() -> None:
     library = ctypes.CDLL(None, use_errno=True)
     header, none = struct.pack("=Ii", 0x20080522, 0), bytes(24)
     if library.capset(header, none) != 0 or library.prctl(38, 1, 0, 0, 0) != 0:  # PR_SET_NO_NEW_PRIVS
-        raise OSError(ctypes.get_errno(), "can't give capabilities up")
+        raise OSError(ctypes.get_errno(), "can't drop capabilities")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,13 @@ class SandboxPorts:
         outer = listener.getsockname()[1]
         self._outside[port] = listener
         self._connections.serve(listener, lambda _client: self._inner.connect(port))
-        why = "" if outer == port else f", as {port} is taken here" if port >= _PRIVILEGED else ", as low ports are not opened"
+        why = (
+            ""
+            if outer == port
+            else f", because {port} is in use here"
+            if port >= _PRIVILEGED
+            else ", because low ports are not opened"
+        )
         self._say(f"Port {port} of this session can be reached on this machine at 127.0.0.1:{outer}{why}.")
 
     def offer(self, port: int, is_allowed: Callable[[], bool]) -> None:

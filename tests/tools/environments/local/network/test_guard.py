@@ -165,7 +165,7 @@ def test_a_process_without_a_network_of_its_own_is_not_joined(sandbox: Any) -> N
         guard.join(os.getpid())
     gone = subprocess.Popen(["true"])
     gone.wait()
-    with pytest.raises(EnvironmentFailed, match=r"the sandbox's network can't be reached, .*: FileNotFoundError"):
+    with pytest.raises(EnvironmentFailed, match=r"the sandbox's network is unavailable,  .*: FileNotFoundError"):
         guard.join(gone.pid)
 
 
