@@ -32,12 +32,12 @@ _WORK = ("terminal", "file", "todo", "memory", "session_search", "delegation")
 TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
     {
         "safe": Toolset(
-            "Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "session_search", "clarify")
+            "Reads, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "session_search", "clarify")
         ),
         "coding": Toolset("Reads, edits, runs and schedules.", includes=(*_WORK, "clarify", "cronjob")),
         "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding", "messaging")),
         "toolcrib-gateway": Toolset(
-            "Chats over a gateway, unless the platform has a preset of its own.", includes=("coding", "messaging")
+            "Chats over a gateway, unless the platform has its own preset.", includes=("coding", "messaging")
         ),
         "toolcrib-telegram": Toolset("Telegram.", includes=("toolcrib-gateway",)),
         "toolcrib-xmpp": Toolset("XMPP.", includes=("toolcrib-gateway",)),
@@ -45,8 +45,8 @@ TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
         "toolcrib-email": Toolset("E-mail.", includes=("toolcrib-gateway",)),
         "toolcrib-discord": Toolset("Discord.", includes=("toolcrib-gateway",)),
         "toolcrib-slack": Toolset("Slack.", includes=("toolcrib-gateway",)),
-        "toolcrib-api": Toolset("Programs: nobody is there to be asked.", includes=_WORK),
-        "toolcrib-cron": Toolset("Scheduled runs: nobody is there to be asked.", includes=(*_WORK, "messaging")),
+        "toolcrib-api": Toolset("Programs: no user can be asked.", includes=_WORK),
+        "toolcrib-cron": Toolset("Scheduled runs: no user can be asked.", includes=(*_WORK, "messaging")),
         "toolcrib-acp": Toolset("Editors that speak the Agent Client Protocol.", includes=_WORK),
     }
 )

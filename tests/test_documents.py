@@ -57,7 +57,7 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
     said = _run(blocks[number], tmp_path, *replies[number])
     expected = [
         "[terminal succeeded, ",
-        "rewrites history that others share",
+        "rewrites shared history",
         "Oslo True",
         "It is pushed.",
     ]

@@ -200,7 +200,7 @@ def test_one_that_fails_is_taken_back_whole(plugins: Write) -> None:
 
 def test_what_is_not_started_here_is_named(plugins: Write, caplog: pytest.LogCaptureFixture) -> None:
     assert [info.loaded for info in load_plugins(plugins("opens", "extra"))] == [True, True]
-    assert caplog.messages == ["the plugin opens has on_start, which only a Crib calls: what it opens there is missing"]
+    assert caplog.messages == ["the plugin opens has on_start, which only a Crib calls: here it is not called"]
 
 
 def test_a_built_in_tool_that_was_replaced_comes_back(plugins: Write) -> None:

@@ -35,7 +35,7 @@ def test_a_task_has_a_folder_of_its_own(tmp_path: Path) -> None:
     answer("one", "terminal", command="cd /usr")
     assert answer("one", "terminal", command="pwd")["output"] == "/usr\n"
     assert "hi" in answer("two", "read_file", path="file")
-    with pytest.raises(ToolcribError, match=r"'one' runs already and stays where it is"):
+    with pytest.raises(ToolcribError, match=r"'one' already runs in another environment"):
         set_task_environment("one", cwd="/")
     end_task("one")
     set_task_environment("one", cwd=str(tmp_path))
@@ -53,7 +53,7 @@ def test_a_hard_link_of_an_own_file_is_closed_in_a_task(tmp_path: Path) -> None:
         ("terminal", {"command": "echo x > notes"}),
     ):
         said = answer("t", name, **args)
-        assert "Refused, whatever was granted" in str(said), (name, said)
+        assert "Denied, regardless of grants" in str(said), (name, said)
     assert own.read_text() == "display: {}\n"
 
 

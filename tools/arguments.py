@@ -70,11 +70,11 @@ def _outer_reference(schema: Json) -> tuple[Sequence[str | int], str] | None:
         if _DRAFT.fullmatch(uri):
             continue
         if path[-1] == "$schema":
-            return path, f"{reference[:200]!r} is no known draft of JSON Schema; leave it out, or use {_USUAL_DRAFT}"
+            return path, f"{reference[:200]!r} is not a known draft of JSON Schema; leave it out, or use {_USUAL_DRAFT}"
         if uri not in ids:
             return path, (
-                f"{reference[:200]!r} leads out of the schema, and nothing is fetched or read for it; "
-                "put what it names into $defs, and refer to it as '#/$defs/NAME'"
+                f"{reference[:200]!r} leads out of the schema and is not fetched; "
+                "put its target into $defs and refer to it as '#/$defs/NAME'"
             )
     return None
 
@@ -107,7 +107,7 @@ def _fault(message: str, found: Json) -> str:
     if not isinstance(found, str) or "'anyOf'" not in message:  # the only place of the meta-schema that has it
         return message[:300]
     alike = near(found, _TYPES)
-    return f"{found[:80]!r} is no type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")
+    return f"{found[:80]!r} is not a type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")
 
 
 def misfit(schema: Mapping[str, Json], value: Json) -> str:
@@ -121,7 +121,7 @@ def misfit(schema: Mapping[str, Json], value: Json) -> str:
         validator = make_validator(schema)
         errors = [] if validator.is_valid(value) else list(validator.iter_errors(value))
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
-        return f"$: it can not be checked ({str(error)[:200]})"
+        return f"$: it can't be checked ({str(error)[:200]})"
     return " | ".join(f"{_json_path('$', error.instance_path)}: {error.message[:200]}" for error in errors[:_SHOWN_ERRORS])
 
 

@@ -40,7 +40,7 @@ async def keep(scope: CallScope, whole: str | bytes) -> str:
     """Store data without known secrets, and return its name. Raises StoreFailed, ValueError if it is too large."""
     data = _bare(scope, whole)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"it has {len(data):,} bytes, and an artifact has at most {MOST_BYTES:,}")
+        raise ValueError(f"it has {len(data):,} bytes; an artifact may have at most {MOST_BYTES:,}")
     assert scope.artifacts is not None  # noqa: S101 - the callers checked
     digest = await scope.artifacts.put(scope.identity.session_id, data)
     return named(digest)
@@ -59,7 +59,7 @@ async def keep_file(scope: CallScope, path: Path) -> str:
     except LeaseLost:
         raise
     except (StoreFailed, OSError) as error:
-        _log.warning("%s could not be kept for longer than the process: %s", path, error)
+        _log.warning("%s could not be stored and is lost when the process ends: %s", path, error)
         return str(path)
     return name
 
@@ -68,13 +68,13 @@ async def as_file(scope: CallScope, name: str) -> Path:
     """Return a file on this machine, in the spill folder, with an artifact's content. Raises NotFound and StoreFailed."""
     digits = name.removeprefix(PREFIX)
     if scope.artifacts is None or not digits or not digits.isalnum():
-        raise NotFound(f"{name}: this session keeps no such artifact")
+        raise NotFound(f"{name}: this session has no such artifact")
     path = scope.spill_dir / _FILE.format(digits)
     if path.exists():
         return path
     data = await scope.artifacts.get(scope.identity.session_id, digits)
     if data is None:
-        raise NotFound(f"{name}: this session keeps no such artifact (any more); call the tool again that gave it")
+        raise NotFound(f"{name}: this session has no such artifact (any more); call its tool again")
     await asyncio.to_thread(_write, path, data)
     return path
 

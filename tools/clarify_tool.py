@@ -21,9 +21,9 @@ def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     question = args["question"].strip()
     choices = [choice.strip() for choice in args.get("choices") or ()]
     if not question:
-        raise InvalidArguments("question: empty; say what you need to know")
+        raise InvalidArguments("question: empty; write the question")
     if not all(choices) or len(set(choices)) < len(choices) or len(choices) > MOST_CHOICES:
-        raise InvalidArguments(f"choices: give at most {MOST_CHOICES}, each different and none empty, or leave them out")
+        raise InvalidArguments(f"choices: at most {MOST_CHOICES}, all different and none empty, or leave them out")
     ticket = SuspendTicket(
         action="clarify",
         message=question,
@@ -39,7 +39,7 @@ registry.register(
     name="clarify",
     toolset="clarify",
     schema={
-        "description": "Ask the person a question when the task cannot go on without the answer.",
+        "description": "Ask the user a question if the task can't continue without the answer.",
         "parameters": {
             "type": "object",
             "properties": {
@@ -48,7 +48,7 @@ registry.register(
                     "type": "array",
                     "items": {"type": "string", "minLength": 1, "maxLength": 500},
                     "maxItems": MOST_CHOICES,
-                    "description": "Answers to offer; the person may give another.",
+                    "description": "Suggested answers; the user may give another.",
                 },
             },
             "required": ["question"],

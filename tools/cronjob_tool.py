@@ -43,12 +43,12 @@ def planned_by(args: Mapping[str, Any], settings: Mapping[str, Any], platform: s
     if args["action"] == CHANGES and not args.get("job"):
         missing.append("job")
     if missing:
-        raise InvalidArguments(f"{args['action']} needs {' and '.join(missing)}; a change gives the job whole, as it is to be")
+        raise InvalidArguments(f"{args['action']} needs {' and '.join(missing)}; a change replaces the whole job")
     schedule = read(args["schedule"], args.get("zone") or "", now=now, usual=str(settings.get("cron.zone") or ""))
     least = float(settings.get("cron.shortest_interval", 0.0))
     if (shortest := schedule.begun(now).shortest(now)) < least:
-        words = f"it comes every {lasting(shortest)}, and a job may come every {lasting(least)} (cron.shortest_interval)"
-        raise InvalidArguments(f"schedule: {words}; choose a longer distance")
+        words = f"it runs every {lasting(shortest)}, but the shortest interval is {lasting(least)} (cron.shortest_interval)"
+        raise InvalidArguments(f"schedule: {words}; choose a longer interval")
     return SchedulesJob(
         task=args["task"].strip(),
         schedule=json.dumps(schedule.to_json(), sort_keys=True),
@@ -64,7 +64,7 @@ def _to_words(to: str, platform: str) -> str:
     if to != HERE:
         return f"the chat {to}"
     if platform in LOCAL_PLATFORMS or not platform:
-        return "a session of its own, which `toolcrib cron history` names"
+        return "its own session, listed by `toolcrib cron history`"
     return "this chat"
 
 
@@ -72,9 +72,9 @@ def _schema() -> dict[str, Json]:
     text: dict[str, Json] = {"type": "string"}
     return {
         "description": (
-            "Have a task done later or again and again, by itself, and the answer told in this chat: reminders, reports, checks."
-            " A person agrees to each job. Write the task for somebody who knows nothing of this conversation. list shows the"
-            " jobs of this person; change gives a job anew, whole; stop ends a run that is under way."
+            "Schedule a task to run later or repeatedly, with the result sent to this chat: reminders, reports, checks."
+            " The user approves each job. Write a task that needs no knowledge of this conversation. list shows the user's"
+            " jobs; change replaces a whole job; stop ends its current run."
         ),
         "parameters": {
             "type": "object",
@@ -87,15 +87,15 @@ def _schema() -> dict[str, Json]:
                     " every 2 hours; every day at 9 and 17:30; every weekday at 9; every monday and thursday at 18:30; every 3"
                     " days at 8; on the 1st of each month at 07:30; 0 9 * * 1-5 (cron).",
                 },
-                "task": {**text, "maxLength": 8000, "description": "What to do then, and what to answer."},
+                "task": {**text, "maxLength": 8000, "description": "What to do and what to answer."},
                 "name": {**text, "maxLength": 60},
-                "zone": {**text, "maxLength": 60, "description": "IANA name, such as Europe/Berlin; the person's by default."},
+                "zone": {**text, "maxLength": 60, "description": "IANA name, such as Europe/Berlin; the user's by default."},
                 "job": {**text, "maxLength": 32, "description": "Id, for all but add and list."},
-                "to": {**text, "maxLength": 500, "description": "Another chat of theirs, as PLATFORM:CHAT."},
+                "to": {**text, "maxLength": 500, "description": "Another chat of the user, as PLATFORM:CHAT."},
                 "unattended": {
                     **text,
                     "maxLength": 60,
-                    "description": "What becomes of calls that need approval: deny, park (they wait), or a configured rule set.",
+                    "description": "For calls that need approval: deny, park (they wait), or a configured rule set.",
                 },
                 "missed": {"enum": list(MISSED)},
             },

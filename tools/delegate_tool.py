@@ -39,7 +39,7 @@ def _lines(data: Mapping[str, Any]) -> list[ShownLine]:
     if "ended" not in data:
         return []
     if data["ended"] == "works on":
-        return [ShownLine(f"{str(data.get('delegate', ''))[:_ID_CHARS]}: /delegates shows what it does")]
+        return [ShownLine(f"{str(data.get('delegate', ''))[:_ID_CHARS]}: /delegates shows its work")]
     usage = data.get("usage")
     tokens = sum(int(usage.get(key, 0)) for key in ("input", "output")) if isinstance(usage, Mapping) else 0
     problem = " ".join(str(data.get("problem") or "").split())
@@ -55,11 +55,11 @@ registry.register(
     toolset="delegation",
     schema={
         "description": (
-            "Hand a task to a delegate: another agent with your tools and a conversation of its own, of which you read only the"
-            " last answer. Use it for work of many steps that you need not see (searching a large tree, reading long files, a"
-            " review, one of several independent parts), not for a single call or what needs this conversation. It knows only"
-            " what you write: name files, limits and the form of the answer. Several calls in one turn work side by side on the"
-            " same files, so give them different ones to change. Check what it says it did; its answer is data."
+            "Give a task to a delegate: another agent with your tools and its own conversation. You read only its last answer."
+            " Use it for work of many steps that you need not see (searching a large tree, reading long files, a review, one of"
+            " several independent parts), not for a single call or work that needs this conversation. It knows only what you"
+            " write: name files, limits and the form of the answer. Several calls in one turn run in parallel on the same files,"
+            " so let each change different ones. Verify its work; its answer is data."
         ),
         "parameters": {
             "type": "object",
@@ -68,27 +68,27 @@ registry.register(
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 20_000,
-                    "description": "What to do and what to answer, complete by itself.",
+                    "description": "What to do and what to answer, complete without context.",
                 },
                 "context": {
                     "type": "string",
                     "maxLength": 100_000,
                     "description": "What you know already: findings, paths, decisions, what was tried.",
                 },
-                "name": {"type": "string", "maxLength": 40, "description": "A few words for the person to know it by."},
+                "name": {"type": "string", "maxLength": 40, "description": "A few words for the user."},
                 "tools": {
                     "type": "array",
                     "items": {"type": "string"},
                     "minItems": 1,
                     "maxItems": 100,
-                    "description": "Names of the tools that it needs, of those that you have; all of them by default.",
+                    "description": "Names of your tools that it needs; all by default.",
                 },
-                "max_turns": {"type": "integer", "minimum": 1, "description": "Turns that it has, at most what is configured."},
-                "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Time that it has, likewise."},
+                "max_turns": {"type": "integer", "minimum": 1, "description": "Most turns, up to the configured limit."},
+                "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Most time, likewise."},
                 "background": {
                     "type": "boolean",
                     "default": False,
-                    "description": "Go on at once; its answer comes as a message when it has ended.",
+                    "description": "Continue at once; its answer arrives as a message.",
                 },
             },
             "required": ["task"],

@@ -100,7 +100,7 @@ registry.register(
     name="write_file",
     toolset="file",
     schema=_schema(
-        "Create a file or replace all of it; missing folders are made. Use patch to change a part.",
+        "Create or replace a whole file, with missing folders. Use patch to change a part.",
         ["path", "content"],
         path=_text(),
         content=_text("The whole content."),
@@ -120,14 +120,14 @@ registry.register(
     toolset="file",
     schema=_schema(
         "Change files: path, old and new replace exact text; or diff applies a unified diff to one or several files "
-        "(create, delete and rename too). If any part does not fit, nothing is written.",
+        "(create, delete and rename too). If any part does not match, nothing is written.",
         [],
         path=_text("With old and new."),
         old=_text("Text as in the file, with enough lines around it to be unique."),
-        new=_text("What takes its place; may be empty."),
+        new=_text("Replacement; may be empty."),
         replace_all={"type": "boolean", "default": False, "description": "Replace every occurrence of old."},
         diff=_text(
-            "Unified diff with '--- a/PATH' and '+++ b/PATH' (/dev/null: create, delete) and context lines; give it alone."
+            "Unified diff with '--- a/PATH' and '+++ b/PATH' (/dev/null: create, delete) and context lines; send it alone."
         ),
     ),
     handler=late("patching", "handle"),
@@ -149,12 +149,12 @@ registry.register(
     name="search_files",
     toolset="file",
     schema=_schema(
-        "Search file contents by regular expression, or file names by glob. Respects .gitignore where ripgrep is present.",
+        "Search file contents by regular expression, or file names by glob. Respects .gitignore if ripgrep is installed.",
         ["pattern"],
         pattern=_text("Regular expression; for target files a glob such as '*.py'."),
         path=_text("Folder or file.", default="."),
         target=_text(enum=["content", "files"], default="content"),
-        glob=_text("Only files that fit, such as '*.py', 'src/**' or '!*.min.js'."),
+        glob=_text("Only matching files, such as '*.py', 'src/**' or '!*.min.js'."),
         limit=_number(100, 1000),
         context=_number(0, 20, 0, "Lines around each match."),
         ignore_case={"type": "boolean", "default": False},

@@ -12,12 +12,12 @@ from tools.registry import registry
 TOOLSET = "filepair"
 
 _CREATE: dict[str, Json] = {
-    "description": "Write the whole file, in place of what there was. Later changes: edit_file.",
+    "description": "Write the whole file, replacing any before. Later changes: edit_file.",
     "parameters": {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Such as index.html."},
-            "content": {"type": "string", "description": "All of the file."},
+            "path": {"type": "string", "minLength": 1, "maxLength": 500, "description": "For example index.html."},
+            "content": {"type": "string", "description": "The whole file."},
         },
         "required": ["path", "content"],
         "additionalProperties": False,
@@ -43,7 +43,7 @@ _EDIT: dict[str, Json] = {
                             "type": "integer",
                             "minimum": -1,
                             "default": 1,
-                            "description": "How many places to replace, from the first on; -1 for all.",
+                            "description": "Matches to replace, from the first; -1 for all.",
                         },
                     },
                     "required": ["old_text", "new_text"],

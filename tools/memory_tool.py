@@ -12,9 +12,9 @@ registry.register(
     toolset="memory",
     schema={
         "description": (
-            "Keep short notes that later sessions with this person begin with. Note what will matter again and can't be looked"
-            " up: corrections, preferences, how things are done here. No progress of a task (todo), secrets or text of others."
-            " This session's prompt stays as it is; the notes are kept at once."
+            "Keep short notes for later sessions with this user. Note what will matter again and can't be looked up:"
+            " corrections, preferences, how things are done here. No task progress (use todo), secrets or text of others. Notes"
+            " are stored at once; this session's prompt does not change."
         ),
         "parameters": {
             "type": "object",
@@ -23,13 +23,13 @@ registry.register(
                 "target": {
                     "type": "string",
                     "enum": list(TARGETS),
-                    "description": "memory: your own notes. user: who the person is and what they prefer. project: what holds in"
+                    "description": "memory: your own notes. user: who the user is and what they prefer. project: facts about"
                     " this project only.",
                 },
                 "content": {
                     "type": "string",
                     "maxLength": 1000,
-                    "description": "For add and replace: the note, as short as can be understood without this conversation.",
+                    "description": "For add and replace: the note, short but clear without this conversation.",
                 },
                 "old_text": {
                     "type": "string",
@@ -43,7 +43,7 @@ registry.register(
     },
     handler=None,
     kind="other",
-    lasting="changes what later sessions are told",
+    lasting="changes what later sessions read",
     needs="memory",
     emoji="🧠",
     display=ToolDisplay(verb="notes", subject=("content", "old_text")),

@@ -224,5 +224,5 @@ class RedactingSink:
                 self._failed = True
                 name, said = type(error).__name__, Private(self._redactor.text(str(error)[:500]))
                 _log.error(
-                    "a report of the call %s could not be told (later ones are not logged): %s: %s", event.message_id, name, said
+                    "a progress report of the call %s failed (later ones are not logged): %s: %s", event.message_id, name, said
                 )

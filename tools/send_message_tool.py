@@ -12,8 +12,8 @@ registry.register(
     toolset="messaging",
     schema={
         "description": (
-            "Send a message to another chat of this person, or to one that they allowed; for any other a person is asked first."
-            " It is shown as an agent's. What you say here needs no tool."
+            "Send a message to another chat of this user, or to an allowed chat; other chats need approval. It is marked as an"
+            " agent's message. Not for answers in this chat."
         ),
         "parameters": {
             "type": "object",
@@ -22,7 +22,7 @@ registry.register(
                 "to": {
                     "type": "string",
                     "maxLength": 300,
-                    "description": "PLATFORM/CHAT, as list has it; PLATFORM alone where they have one chat there.",
+                    "description": "PLATFORM/CHAT from list, or PLATFORM if the user has one chat there.",
                 },
                 "text": {"type": "string", "maxLength": MOST_TEXT, "description": "Markdown."},
                 "file": {"type": "string", "description": "Path of a file to send with it."},

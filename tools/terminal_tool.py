@@ -39,7 +39,7 @@ TIMED_OUT = 124
 
 SCHEMA: Mapping[str, Any] = {
     "description": (
-        "Run a bash command. The shell stays: variables, functions, folder carry over from call to call. There is no "
+        "Run a bash command. Variables, functions and folder of the shell carry over from call to call. There is no "
         "terminal and no input: use non-interactive flags. Start a server with `command >log 2>&1 &`."
     ),
     "parameters": {
@@ -50,7 +50,7 @@ SCHEMA: Mapping[str, Any] = {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_TIMEOUT,
-                "description": f"Seconds until it is ended, usually {DEFAULT_TIMEOUT}.",
+                "description": f"Seconds until it is stopped, usually {DEFAULT_TIMEOUT}.",
             },
             "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
             "outside": {
@@ -60,7 +60,7 @@ SCHEMA: Mapping[str, Any] = {
             "hosts": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Refused hosts it needs; the user is asked.",
+                "description": "Denied hosts it needs; the user is asked.",
             },
         },
         "required": ["command"],
@@ -103,12 +103,12 @@ async def _require_unchanged(judged: RunsCommand, environment: Environment, own_
     """Raise ExecutionFailed if the folder or the shell differs from when the command was judged."""
     if own_folder and environment.cwd != judged.cwd:
         raise ExecutionFailed(
-            f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
+            f"the command was not run: it was judged in {judged.cwd}, but the working folder is now {environment.cwd}; call again"
         )
     if not own_folder and await environment.resolve(judged.cwd) != judged.cwd:  # the user may have taken a while to answer
-        raise ExecutionFailed(f"the command was not run: {judged.cwd}, where it was judged, leads elsewhere now; call again")
+        raise ExecutionFailed(f"the command was not run: its folder {judged.cwd} now leads elsewhere; call again")
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
-        raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
+        raise ExecutionFailed("the command was not run: another command changed the shell; call again")
 
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
@@ -117,7 +117,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
     judged = ctx.effects[0] if ctx.effects else None
     if not isinstance(judged, RunsCommand) or judged.command != args["command"]:
-        raise ExecutionFailed("the command was not run: it is not the one that was judged")
+        raise ExecutionFailed("the command was not run: it differs from the judged command")
     environment = judged_in(ctx)
     own_folder = not args.get("cwd") and not judged.outside
     await _require_unchanged(judged, environment, own_folder, ctx)
@@ -132,7 +132,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             outcome = await environment.execute(request)
     except asyncio.CancelledError as cancelled:
         if told := str(printed):
-            cancelled.add_note(f"It had printed:\n{told}")
+            cancelled.add_note(f"Its output:\n{told}")
         raise
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
@@ -212,13 +212,13 @@ def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, An
     data |= {"exit_code": outcome.exit_code, "where": outcome.where}
     if outcome.ended == "timeout":
         data["exit_code"] = TIMED_OUT
-        data["meaning"] = f"time limit of {timeout:g} s reached; ended. " + (
+        data["meaning"] = f"time limit of {timeout:g} s reached; stopped. " + (
             f"For longer work pass a larger timeout (at most {MAX_TIMEOUT}) or run it in the background"
             if timeout < MAX_TIMEOUT
             else "Run longer work in the background: command >log 2>&1 &"
         )
     elif outcome.ended == "interrupted":
-        data["meaning"] = "interrupted; ended before it finished"
+        data["meaning"] = "interrupted; stopped before it finished"
     elif outcome.exit_code and (meaning := meaning_of(outcome.exit_code, command)):
         data["meaning"] = meaning
     clipped = {
@@ -290,7 +290,7 @@ def readable(captured: Captured) -> str:
     if _is_binary(sample):
         return (
             f"[binary output, {captured.total:,} bytes, not shown; it begins with {sample[:16].hex(' ')}. "
-            "Write it to a file, or look at it with: | xxd | head]"
+            "Write it to a file, or view it with: | xxd | head]"
         )
     if not captured.omitted:
         return _plain(sample.decode(errors="replace"))
@@ -322,7 +322,7 @@ def _escaped(match: re.Match[str]) -> str:
 # -- exit codes ----------------------------------------------------------------------------------------------------
 
 _MEANINGS: Mapping[int, str] = {
-    126: "found, but it cannot be executed: a folder, or no execute permission, or the wrong format",
+    126: "found, but not executable: a folder, no execute permission, or the wrong format",
     127: "command not found: check its name and PATH, or install it",
 }
 _SIGNALS: Mapping[int, str] = {
@@ -331,7 +331,7 @@ _SIGNALS: Mapping[int, str] = {
     signal.SIGABRT: "it aborted",
     signal.SIGPIPE: "the reader of its output has ended",
     signal.SIGINT: "interrupted",
-    signal.SIGTERM: "asked to end",
+    signal.SIGTERM: "terminated",
 }
 _OF_PROGRAMS: Mapping[tuple[str, int], str] = {
     **{(name, 1): "no lines matched" for name in ("grep", "egrep", "fgrep", "rg")},

@@ -62,7 +62,7 @@ registry.register(
                 "merge": {
                     "type": "boolean",
                     "default": False,
-                    "description": "Change the items with these ids and add the others, instead of replacing the list.",
+                    "description": "Change items with these ids and add the others instead of replacing the list.",
                 },
             },
             "additionalProperties": False,

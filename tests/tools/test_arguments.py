@@ -171,7 +171,7 @@ def test_a_bad_schema_is_named_by_its_path(parameters: dict[str, Any], path: str
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("strnig", "'strnig' is no type; did you mean 'string'?"), ("x", "'x' is no type: use array, boolean, integer, null")],
+    [("strnig", "'strnig' is not a type; did you mean 'string'?"), ("x", "'x' is not a type: use array, boolean, integer, null")],
 )
 def test_a_mistyped_type_is_named_with_those_that_there_are(kind: str, said: str) -> None:
     fault = check_schema({"type": "object", "properties": {"a": {"type": kind}}})

@@ -101,7 +101,7 @@ def test_a_name_that_the_session_does_not_know_is_not_found(tmp_path: Path) -> N
             result = theirs.call("read_file", {"path": path}).result
             assert result.failure is not None
             assert result.failure.kind == "NotFound"
-            assert "this session keeps no such artifact" in str(result.message)
+            assert "this session has no such artifact" in str(result.message)
         mine.close_sync()
         theirs.close_sync()
 
@@ -130,7 +130,7 @@ def test_a_store_that_cannot_take_it_loses_the_whole_and_not_the_result(
     from agent.store._artifacts import SqliteArtifacts
 
     async def full(*given: Any) -> str:
-        raise StoreFailed("store.db-artifacts cannot grow: the disk is full; make room and try again")
+        raise StoreFailed("store.db-artifacts can't grow: the disk is full; free space and try again")
 
     with assemble(project_dir=tmp_path) as crib:
         session = opened(crib)
@@ -139,7 +139,7 @@ def test_a_store_that_cannot_take_it_loses_the_whole_and_not_the_result(
             result = session.call("big", {}).result
             output = session.call("terminal", {"command": "yes | head -c 100000"}).result.data
         assert result.is_success
-        assert "the full text could not be kept: store.db-artifacts cannot grow: the disk is full" in result.data
+        assert "the full text could not be kept: store.db-artifacts can't grow: the disk is full" in result.data
         assert "could not be kept" in caplog.text
         assert Path(output["truncated"]["output"]["full_output"]).stat().st_size == 100_000, "as long as the process"
         session.close_sync()

@@ -241,7 +241,7 @@ def test_local_references_and_data_are_good(schema: dict[str, Any]) -> None:
     """What points at an address is no reference, unless a keyword makes it one."""
     assert check_schema(schema) is None
     ArgumentCheck(schema)
-    assert not misfit(schema, {}).startswith("$: it can not be checked")
+    assert not misfit(schema, {}).startswith("$: it can't be checked")
 
 
 def test_a_local_reference_checks_what_it_names() -> None:
@@ -307,7 +307,7 @@ def test_a_schema_that_is_made_later_leaves_its_tool_out(outside: Outside, regis
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_answers_schema_is_a_fault_of_the_configuration(outside: Outside, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"the schema of the answer is no JSON Schema: \$\.[$a-z.]+: '(http|file):"):
+    with pytest.raises(ConfigError, match=r"the schema of the answer is not a JSON Schema: \$\.[$a-z.]+: '(http|file):"):
         AnswerCheck(outside.fill(text))
     assert outside.is_untouched
 

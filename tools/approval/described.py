@@ -46,8 +46,8 @@ def pattern_grant(description: str, root: str) -> Grant:
     """
     if description in _FIRST and description not in _KINDS:
         raise ConfigError(
-            f"command_allowlist: {description!r} is asked about every time, refused, or never in a project; no entry allows it:"
-            " remove it"
+            f"command_allowlist: {description!r} is always asked about, denied, or outside of projects, so no entry can allow"
+            " it: remove the entry"
         )
     key, below = f"{PREFIX}{description}", f"{root.rstrip('/')}/"
     name = hashlib.sha256(json.dumps([key, below]).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -213,7 +213,7 @@ class ApprovalGate:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":
                 await self._note(policy, call, ctx, "blocked", f"rule:{rule.tool}", findings)
-                return Block(f"Refused by the operator's rule for {rule.tool!r}: {rule.why or 'no reason is given'}.")
+                return Block(f"Denied by the operator's rule for {rule.tool!r}: {rule.why or 'no reason given'}.")
         if refused := [finding for finding in findings if finding.level == "block"]:
             await self._note(policy, call, ctx, "blocked", "rule", refused)
             return Block(_refusal(refused))
@@ -239,8 +239,8 @@ class ApprovalGate:
                 return Suspend(ticket_of(ACTION, asked, policy.delegate, call, ctx, binds, changed, unheld))
             if not _approves(answer):
                 return Block(
-                    f"Denied by the person: {_reason(answer)} Do not try it another way;"
-                    " ask what to do instead, or go on without it."
+                    f"Denied by the user: {_reason(answer)} Do not try it another way;"
+                    " ask what to do instead, or continue without it."
                 )
         await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
@@ -364,7 +364,10 @@ def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
     if rule.decision == "allow":
         return [finding for finding in findings if finding.level != "ask"]
     if rule.decision == "ask":
-        return [*findings, Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "an operator's rule asks about it", rule.tool)]
+        return [
+            *findings,
+            Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "a rule of the operator asks about it", rule.tool),
+        ]
     return findings
 
 
@@ -380,13 +383,13 @@ def _granted_scope(ticket: SuspendTicket, answer: Answer) -> str:
 
 def _reason(answer: Answer) -> str:
     given = answer.payload.get("reason") if isinstance(answer.payload, Mapping) else None
-    text = str(given or answer.reason or "no reason was given").strip()
+    text = str(given or answer.reason or "no reason given").strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _refusal(findings: Sequence[Finding]) -> str:
     parts = [f"{finding.why} (rule {finding.key}: {visible(finding.text, 120)})" for finding in findings]
     return (
-        f"Refused, whatever was granted: {'; '.join(dict.fromkeys(parts))}."
-        " Nobody can approve this here. Work on paths inside the project, or tell the person what to run themselves."
+        f"Denied, regardless of grants: {'; '.join(dict.fromkeys(parts))}."
+        " No user can approve this here. Work on paths inside the project, or name the command for the user to run."
     )

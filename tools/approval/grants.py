@@ -195,7 +195,7 @@ def to_allowlist(grant: Grant) -> dict[str, Json]:
     Raises ValueError for any other grant.
     """
     if grant.scope != "always" or not grant.argv or grant.principal:
-        raise ValueError("only the local person's grants of the scope always are kept in the configuration")
+        raise ValueError("only the local user's grants of the scope always are kept in the configuration")
     entry: dict[str, Json] = {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
     return entry | {"links": [word for pair in grant.links for word in pair]} if grant.links else entry
 
@@ -228,7 +228,7 @@ def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
 
 
 _LINKS = (
-    "command_allowlist: links must be a list of absolute paths, each followed by where it leads, such as"
+    "command_allowlist: links must be a list of absolute paths, each followed by its target, such as"
     " [/home/me/project/build, /data/build]; got {given!r}"
 )
 
@@ -243,7 +243,7 @@ def _linked(given: Json) -> Mapping[str, str]:
 
 def _from_text(text: str, root: str, example: str) -> Grant:
     if not root.startswith("/") or "\x00" in root:
-        raise ConfigError(f"command_allowlist: {text!r} names no folder, and there is no project here; write it as {example}")
+        raise ConfigError(f"command_allowlist: {text!r} has no folder, and there is no project here; write it as {example}")
     if (description := described(text.strip())) is not None:
         return pattern_grant(description, root)
     if (argv := simple_argv(text)) is None:

@@ -23,10 +23,10 @@ PLAN: Mode = "plan"
 
 MODES: Mapping[Mode, str] = MappingProxyType(
     {
-        DEFAULT: "what the rules find is asked or refused, all else runs",
-        CAUTIOUS: "as the default, and also what the sandbox stops or an undo takes back is asked about",
-        CONFIRM: "every edit, and every command that may write, is asked about each time",
-        PLAN: "only reading runs: edits, and commands that may write, are refused",
+        DEFAULT: "calls that match a rule are asked about or denied, all others run",
+        CAUTIOUS: "like default, and also asks about calls that the sandbox stops or an undo reverts",
+        CONFIRM: "every edit and every command that may write is asked about each time",
+        PLAN: "only reading runs: edits and commands that may write are denied",
     }
 )
 """Modes from the loosest to the strictest, each with its explanation for users."""
@@ -77,8 +77,8 @@ def acts(
 def refusal(why: str) -> str:
     """Return the message for the model about a call that plan mode refuses."""
     return (
-        f"Refused: the session is in plan mode, in which nothing is changed. {visible(why, 200)}. Go on with reading tools and"
-        " commands that only read, and tell the person what you would change; only they can switch the mode."
+        f"Denied: the session is in plan mode, so it changes nothing. {visible(why, 200)}. Continue with reading tools and"
+        " commands that only read, and propose your changes to the user; only the user can switch the mode."
     )
 
 

@@ -34,7 +34,7 @@ class Asked:
 
 def offers(asked: Asked) -> dict[str, str]:
     """Return scope -> text of its coverage. A scope that would not cover the same call again is not offered."""
-    found = {"once": "this call only, exactly as it is shown"}
+    found = {"once": "this call only, exactly as shown"}
     if any(finding.level == "ask-once" for finding in asked.findings):
         return found
     if _holds(asked, "session", {}):
@@ -46,10 +46,10 @@ def offers(asked: Asked) -> dict[str, str]:
             found["path"] = f"{kinds}, of {paths} only, in this session, also when it is resumed, until you revoke it"
         if asked.task_id:
             found["task"] = f"{below}, until this task ends"
-        found["uses"] = f"{below}, for {DEFAULT_USES} calls (or as many as you say)"
-        found["until"] = f"{below}, for {DEFAULT_MINUTES} minutes (or as many as you say)"
+        found["uses"] = f"{below}, for {DEFAULT_USES} calls (or another number)"
+        found["until"] = f"{below}, for {DEFAULT_MINUTES} minutes (or another number)"
     if asked.command is not None and asked.cwd and (argv := simple_argv(asked.command)) is not None and _lasts(asked, argv):
-        found["always"] = f"`{visible(asked.command.strip())}` in {visible(asked.cwd)}, from now on, in every session"
+        found["always"] = f"`{visible(asked.command.strip())}` in {visible(asked.cwd)}, permanently, in every session"
     return found
 
 

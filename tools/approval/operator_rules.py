@@ -63,22 +63,22 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     where = f"{where} ({key})"
     level = _text(entry, "level", where, f"one of {', '.join(_LEVELS)}", _LEVELS.__contains__)
     names = _text(entry, "command", where, "one or more names of commands, without a path", _plain_names)
-    why = _text(entry, "why", where, "a few words for the person who is asked", bool)
-    options = _text(entry, "options", where, "options separated by blanks, such as '-f --force'", _are_options, default="")
+    why = _text(entry, "why", where, "a few words for the user who is asked", bool)
+    options = _text(entry, "options", where, "options separated by spaces, such as '-f --force'", _are_options, default="")
     pattern = _regex(_text(entry, "operands", where, "a regular expression", _always, default=""), f"{where}: operands")
-    words = _text(entry, "sub", where, "subcommands separated by blanks", _always, default="")
+    words = _text(entry, "sub", where, "subcommands separated by spaces", _always, default="")
     touches = _touches(words, options, pattern, unknown=level != "block")
     parts = _covers(words, options, pattern) if level == "allow" else touches
-    examples = _list(entry, "example", where, "one command at least that the rule is about", least=1)
-    counters = _list(entry, "counter", where, "a list of commands that the rule is not about")
+    examples = _list(entry, "example", where, "at least one command that the rule matches", least=1)
+    counters = _list(entry, "counter", where, "a list of commands that the rule does not match")
     files_under = tuple(names.split())
     row = Rule(key, cast(Level, level), files_under, parts, why, examples, counters, effect="outside")  # no layer contains it
     for text in examples:
         if not _matches(row, text):
-            raise ConfigError(f"{where}: example: expected a command that the rule matches, and it does not match {text!r}")
+            raise ConfigError(f"{where}: example: the rule must match this command, but does not:  {text!r}")
     for text in counters:
         if _matches(row, text):
-            raise ConfigError(f"{where}: counter: expected a command that the rule does not match, and it matches {text!r}")
+            raise ConfigError(f"{where}: counter: the rule must not match this command, but does: {text!r}")
     return row
 
 
@@ -260,7 +260,7 @@ def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
     tool = _text(entry, "tool", where, "the name of a tool, or a glob such as mcp_*", bool)
     where = f"{where} ({tool})"
     decision = _text(entry, "decision", where, "one of allow, ask, deny", _DECISIONS.__contains__)
-    why = _text(entry, "why", where, "a few words for the person who is asked", bool)
+    why = _text(entry, "why", where, "a few words for the user who is asked", bool)
     args = entry.get("args") or {}
     if not isinstance(args, Mapping) or not all(isinstance(part, str) and part for pair in args.items() for part in pair):
         raise ConfigError(f"{where}: args: expected names of arguments, each with a glob, or with re: and a regular expression")

@@ -98,7 +98,7 @@ class _Unspent:
     kept: GrantStore
 
     async def add(self, grant: Grant) -> None:
-        raise PermissionError("nothing is granted while somebody only asks")
+        raise PermissionError("an explanation grants nothing")
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         return await self.kept.all(session_id, principal)

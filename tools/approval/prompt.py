@@ -26,7 +26,7 @@ CONTINUED = "  ↳"
 """Prefix of the continuation of toolcrib's own lines, which may contain foreign text that must not begin a row either."""
 MOST_PLAIN = 20_000
 """Maximum characters of a call in its ticket's text. The text reports how many were left out."""
-_DIFF_HEAD = "  so:"
+_DIFF_HEAD = "  as follows:"
 _WARNS = "  ! "
 _LEAST_CELLS = 16
 _NARROW = frozenset({"H", "N", "Na"})
@@ -92,7 +92,7 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
     command = str(given.get("command", ""))
     parts, left = _cut(list(_parts(name, args, given)), most)
     about = (
-        [PromptLine(f"  ! {left:,} more characters, which a yes covers: `toolcrib approvals show TICKET` shows all")]
+        [PromptLine(f"  ! {left:,} more characters, covered by an approval: `toolcrib approvals show TICKET` shows all")]
         if left
         else []
     )
@@ -104,11 +104,11 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
         for line in dict.fromkeys(line for one in found for line in _reason(one, command))
     ]
     if not found:
-        about += [PromptLine("  asked, in these words:"), *quoted(message), *notes(message)]
+        about += [PromptLine("  with this request:"), *quoted(message), *notes(message)]
     if unheld := given.get("unheld"):
-        about.append(PromptLine(f"  The sandbox can't hold this: {spelled('; '.join(map(str, unheld)))}"))
+        about.append(PromptLine(f"  The sandbox can't contain this: {spelled('; '.join(map(str, unheld)))}"))
     if any(one.get("level") == "ask-once" for one in found):
-        about.append(PromptLine("  This is asked every time."))
+        about.append(PromptLine("  You are asked about this every time."))
     call: list[PromptLine] = []
     for head, text in parts:
         call += [*([PromptLine(head, style="" if head.startswith(" ") else "head")] if head else []), *_quoted_part(head, text)]
@@ -132,8 +132,8 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
         yield from _sent(spelled(name), given["sends"])
         return
     if isinstance(job := given.get("job"), Mapping):
-        yield f"{spelled(name)} wants to have done by itself:", str(job.get("task", ""))
-        yield "  with the rights of whoever asks for it, so:", str(job.get("facts", ""))
+        yield f"{spelled(name)} wants to schedule:", str(job.get("task", ""))
+        yield "  with its creator's rights:", str(job.get("facts", ""))
         return
     paths = [given["path"]] if "path" in given else list(given.get("paths") or ())
     for number, path in enumerate(paths):
@@ -196,15 +196,15 @@ def _quoted_part(head: str, text: str) -> Iterator[PromptLine]:
 def notes(text: str) -> Iterator[PromptLine]:
     """Yield warnings about misleading characters in a quoted text."""
     if any(char not in "\n\t" and is_hidden(char) for char in set(text)):
-        yield PromptLine("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
+        yield PromptLine("  ! invisible characters are escaped as ^X, \\xNN or \\uNNNN")
     if alike := sorted(look_alikes(text)):
         names = list(dict.fromkeys(_named(text[at]) for at in alike))
         shown = "; ".join(names[:_NAMED]) + ("; ..." if len(names) > _NAMED else "")
-        yield PromptLine(f"  ! characters that look like others are written out: {shown}")
+        yield PromptLine(f"  ! look-alike characters are escaped: {shown}")
     if stacked(text):
-        yield PromptLine("  ! combining marks that would reach into other text are written out")
+        yield PromptLine("  ! combining marks that would overlap other text are escaped")
     if runs_backwards(text):
-        yield PromptLine("  ! parts of it run from right to left: a screen may show its words in another order")
+        yield PromptLine("  ! parts run from right to left: a screen may show the words in another order")
 
 
 def _named(char: str) -> str:
@@ -311,7 +311,7 @@ class PromptPages:
         """Return the next page, or the rest. At the end it says that all was shown, and repeats it on request."""
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
-        return [*(self._lines if whole else ()), *self._note(f"that was all of it; {self._everything} shows it again")]
+        return [*(self._lines if whole else ()), *self._note(f"this is the end; {self._everything} shows all of it again")]
 
     def _take(self, count: int) -> list[PromptRow]:
         end = min(self._at + count, len(self._lines))
@@ -333,4 +333,4 @@ class PromptPages:
 _FOR_ANSWERS = 4
 """Rows below a page: the rest to see, the choices, and the line below them."""
 _LEAST_ROWS = 3
-_END = "that was all of it"
+_END = "this is the end"

@@ -69,11 +69,11 @@ export GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
 cd -- "$top" || exit 1
 git ls-files -v >"$own/marks" && git ls-files -s >"$own/kinds" || exit 1
 ! grep -qv '^[HM] ' "$own/marks" && ! grep -q '^160000 ' "$own/kinds" || exit 1
-git status --porcelain -z --no-renames --ignored --untracked-files=normal --ignore-submodules=all >"$own/told" || exit 1
-[ "$(wc -c <"$own/told")" -lt 100000 ] || exit 1
+git status --porcelain -z --no-renames --ignored --untracked-files=normal --ignore-submodules=all >"$own/status" || exit 1
+[ "$(wc -c <"$own/status")" -lt 100000 ] || exit 1
 hand=
 git ls-files --resolve-undo >"$own/undo" || exit 1
-tr '\0' '\n' <"$own/told" | sed -n -e 's/^UU //p' -e 's/^AA //p' >"$own/both"
+tr '\0' '\n' <"$own/status" | sed -n -e 's/^UU //p' -e 's/^AA //p' >"$own/both"
 while IFS= read -r file; do { [ -f "$file" ] && grep -q '^<<<<<<< ' <"$file"; } || hand=1; done <"$own/both"
 if [ -n "$other" ]; then
   GIT_INDEX_FILE=$own/index git read-tree "$other" || exit 1
@@ -87,7 +87,7 @@ fi
 printf 'work tree\0'
 [ -z "$hand" ] && [ ! -s "$own/undo" ] || printf 'hand\0'
 [ -z "$other" ] || { printf 'other\0'; cat "$own/over"; }
-cat "$own/told"; printf '\0end\n'
+cat "$own/status"; printf '\0end\n'
 """
 
 

@@ -46,7 +46,7 @@ async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[s
         return ()
     given = args.get("hosts") or ()
     if len(given) > MOST:
-        raise InvalidArguments(f"hosts: at most {MOST} can be asked for at once")
+        raise InvalidArguments(f"hosts: at most {MOST} at once")
     try:
         found = list(await environment.unknown_hosts(given))
     except ValueError as error:

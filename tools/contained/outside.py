@@ -20,7 +20,7 @@ from tools.environments.rows import HERE
 
 SETTING = "sandbox.outside"
 """The operator's setting: ``ask``, or ``never``."""
-NOTICE = "ran outside the sandbox, in a shell of its own: changes of variables and of the folder are not carried over"
+NOTICE = "ran outside the sandbox in another shell: changes of variables and folder do not carry over"
 _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside is never); leave it out"
 
 
@@ -70,7 +70,7 @@ async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsC
     outside = environment.outside()
     cwd = await outside.resolve(given if given.startswith("~") else posixpath.join(environment.cwd, given))
     if innermost(holds, cwd) == "ephemeral":
-        raise InvalidArguments(f"cwd: {cwd} exists only in the sandbox; name a folder of the project to run outside of it")
+        raise InvalidArguments(f"cwd: {cwd} exists only in the sandbox; use a folder of the project to run outside of it")
     return RunsCommand(command, cwd, await outside.shell_state(), outside=True)
 
 
@@ -171,7 +171,7 @@ def offer(found: Sequence[Denial], *, ask: bool, hosts: Sequence[str] = ()) -> s
         fix += f" To reach it, call again with hosts: {json.dumps(hosts)}; the user is asked unless they agreed in this session."
     if ask:
         fix += " To run this one command outside, call again with outside: true; the user is asked."
-    return f"The sandbox stopped this: {said}.{fix or ' Find another way, or tell the user what to run.'}"
+    return f"The sandbox stopped this: {said}.{fix or ' Find another way, or name the command for the user to run.'}"
 
 
 def offer_after(

@@ -41,7 +41,7 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
         if stopped is not None:
             return stopped
         result = await run_handler(current)
-    raise Internal(f"{current.call.name} suspended again and again")
+    raise Internal(f"{current.call.name} suspended too often")
 
 
 def run_handler(current: CallInProgress) -> Coroutine[Any, Any, ToolResult]:
@@ -72,7 +72,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     if entry.handler is None:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
-        return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
+        return failed(name, Internal(f"{name} is run by the agent loop, but this call has none"), inside=False)
     if current.plan.registry.get(name) is not entry:  # it was removed while the call waited for an answer
         why = current.plan.registry.why_gone(name) or "it was removed or replaced while the call waited"
         return failed(name, NotFound(f"the tool {name!r} is unavailable: {why}"), inside=False)
@@ -95,7 +95,7 @@ async def _handled(current: CallInProgress) -> ToolResult:
     except TimeoutError as error:
         if error.args != (LIMIT,):
             return failed(name, error, inside=True)
-        late = Timeout(f"no answer within {seconds:g} s; it was stopped, and may have done part of its work")
+        late = Timeout(f"no result within {seconds:g} s; it was stopped and may have done part of its work")
         return failed(name, late, inside=True)
     except BaseException as error:  # 003-19: whatever it raises becomes its result
         current.let_pass(error)
@@ -133,6 +133,6 @@ def _result(current: CallInProgress, value: Any) -> ToolResult:
     """Turn a handler's return value into a result. Whether it is JSON is checked when the result is encoded."""
     if isinstance(value, ToolResult):
         if value.suspension is not None and not isinstance(value.suspension, SuspendTicket):
-            raise TypeError(f"suspension holds {type(value.suspension).__name__}; make a SuspendTicket")
+            raise TypeError(f"suspension holds {type(value.suspension).__name__}; it must be a SuspendTicket")
         return value if value.tool_name == current.call.name else replace(value, tool_name=current.call.name)
     return ToolResult(current.call.name, SUCCESS, value)

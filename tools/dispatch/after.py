@@ -38,7 +38,7 @@ async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> N
             raise
         except BaseException as error:
             current.let_pass(error)
-            current.log_failure(error, "what post_tool_call of %r answered on %s is left out", plugin, current.call.name)
+            current.log_failure(error, "the result of post_tool_call of %r on %s is ignored", plugin, current.call.name)
             continue
         set_by |= dict.fromkeys(map(_place, dict(state)), plugin)
         events += [(plugin, event) for event in after.events]
@@ -60,7 +60,7 @@ async def run_later(calls: Sequence[CallInProgress]) -> None:
         interrupted = asyncio.current_task()
         if interrupted is not None and interrupted.cancelling():
             raise
-        _log.error("interrupted: not all that plugins scheduled for the end of the turn was done")
+        _log.error("interrupted: some work that plugins scheduled for the end of the turn was not done")
     finally:
         scope.running.discard(task)
 
@@ -73,7 +73,9 @@ async def _run_each(calls: Sequence[CallInProgress]) -> None:
                 await limited(_done(action), current.scope.limits.gate_seconds)
             except BaseException as error:
                 current.let_pass(error)
-                current.log_failure(error, "what %r scheduled after %s failed; the result stands", plugin, current.call.name)
+                current.log_failure(
+                    error, "work that %r scheduled after %s failed; the result is unchanged", plugin, current.call.name
+                )
 
 
 async def _done(action: Callable[[], object]) -> None:
@@ -89,7 +91,7 @@ def _first(
     for key in state:
         if first := set_by.get(_place(key)):
             name = current.scope.redactor.text(key if isinstance(key, str) else key.name)
-            _log.error("plugins %r and %r both set the state %r; the first stands", first, plugin, name)
+            _log.error("plugins %r and %r both set the state %r; the first value is kept", first, plugin, name)
     return [(key, value) for key, value in state.items() if _place(key) not in set_by]
 
 
@@ -107,10 +109,10 @@ def _checked(answer: object) -> After:
             raise TypeError(f"state has {type(name).__name__} as a name; names are str or StateKey")
     for event in events:
         if not isinstance(event, ActivityEvent):
-            raise TypeError(f"events has {type(event).__name__}; make an ActivityEvent of it")
+            raise TypeError(f"events has {type(event).__name__}; it must be an ActivityEvent")
     for action in later:
         if not callable(action):
-            raise TypeError(f"later has {type(action).__name__}; give functions without arguments, not what they return")
+            raise TypeError(f"later has {type(action).__name__}; it must be a function without arguments")
     return After(state, events, later)
 
 
@@ -123,4 +125,4 @@ def _emit(current: CallInProgress, events: Iterable[tuple[str, ActivityEvent]]) 
             sink.emit(event)
         except BaseException as error:
             current.let_pass(error)
-            current.log_failure(error, "an event of %r after %s could not be told", plugin, current.call.name)
+            current.log_failure(error, "an event of %r after %s could not be emitted", plugin, current.call.name)

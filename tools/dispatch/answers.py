@@ -26,13 +26,13 @@ def misfit(ticket: SuspendTicket, answer: Answer) -> str:
 def why_not(record: TicketRecord | None) -> str:
     """Return the reason why an answer does not count."""
     if record is None:
-        return "the question is not known any more"
+        return "the request does not exist any more"
     if record.state == "expired":
-        return "the answer came too late: the question had expired"
+        return "the answer came too late: the request had expired"
     if record.state == "pending":
-        return "this decision was made on another question before, and counts for that one; this question still waits"
+        return "this decision id was already used for another request; this request still waits"
     by = f", by {record.answer.by}" if record.answer is not None and record.answer.by else ""
-    return f"the question was settled before ({record.state}{by})"
+    return f"the request was already decided ({record.state}{by})"
 
 
 def _same(one: Answer, other: Answer) -> bool:
@@ -56,11 +56,11 @@ async def settle_answer(
     """
     record = None if tickets is None else await tickets.get(answer.ticket_id)
     if tickets is None or record is None or record.ticket.call is None:
-        raise NotFound(f"no ticket {answer.ticket_id!r} is known here")
+        raise NotFound(f"there is no ticket {answer.ticket_id!r} here")
     if session_id is not None and record.session_id != session_id:
         raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
     if wrong := misfit(record.ticket, answer):
-        raise InvalidArguments(f"the answer does not fit what was asked for: {wrong}")
+        raise InvalidArguments(f"the answer does not match the request: {wrong}")
     settled = await tickets.decide_ticket(answer, "denied" if is_refusal(answer) else "approved")
     record = await tickets.get(answer.ticket_id) or record
     if settled == "repeated" and record.answer is not None and not _same(answer, record.answer):

@@ -30,7 +30,7 @@ OnStart = Callable[[ToolCall], None]
 OnDone = Callable[[ExecutedCall], None]
 INTERRUPTED = "interrupted before it began"
 ENDED = "not run: an earlier call ended the run"
-LATE = "nobody answered in time, so it was not run; ask for it again if it is still needed"
+LATE = "not answered in time, so it was not run; call it again if still needed"
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ async def run_calls(
 async def _pending(item: BatchCall, scope: CallScope) -> ExecutedCall:
     record = None if not item.tickets or scope.tickets is None else await scope.tickets.get(item.tickets[-1])
     if record is None:
-        why = "not run: an earlier call of this turn waits for an answer; ask for it again afterwards"
+        why = "not run: an earlier call of this turn waits for an answer; call it again afterwards"
         return _not_run(item.call, Denied(why))
     pending = ToolResult.suspended_with(item.call.name, record.ticket.message, record.ticket)
     return ExecutedCall(item.call, pending, ToolCallStatus.SUSPENDED)
@@ -265,7 +265,7 @@ class _Batch:
         current.opened = current.parked = known is None or not known.status.is_terminal
         current.own = {} if known is None else known.state
         if record is None or (record.state == "expired" and record.answer is None):
-            why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
+            why = LATE if record is not None else "its approval request does not exist any more; call it again"
             self.on_start(call)
             denied = failed(call.name, Denied(why), inside=False)
             return self._after_gate(item, current, await self.dispatcher.end(current, denied))
@@ -294,7 +294,7 @@ class _Batch:
                 item.executed = _not_run(item.call, error)
         if self.scope.tickets is not None:
             for ticket in item.tickets:
-                answer = Answer(ticket, action="cancel", reason=f"{why}, and nobody had answered", by=NOBODY, at=time.time())
+                answer = Answer(ticket, action="cancel", reason=f"{why}, before an answer", by=NOBODY, at=time.time())
                 await self.scope.tickets.decide_ticket(answer, "expired")
         item.tickets = ()
 

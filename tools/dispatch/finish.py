@@ -62,7 +62,7 @@ async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) 
                     said.append((hook.plugin, seen))
         except BaseException as error:
             current.let_pass(error)
-            current.log_failure(error, "the hook of %r failed on %s; the call goes on", hook.plugin, current.call.name)
+            current.log_failure(error, "the hook of %r failed on %s; the call continues", hook.plugin, current.call.name)
     return said
 
 
@@ -73,13 +73,13 @@ async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) 
             changed = await current.await_value(changed, current.scope.limits.gate_seconds)
     except BaseException as error:
         current.let_pass(error)
-        current.log_failure(error, "the transform of %r failed on %s; the result stands", hook.plugin, current.call.name)
+        current.log_failure(error, "the transform of %r failed on %s; the result is unchanged", hook.plugin, current.call.name)
         return result
     if changed is None:
         return result
     if isinstance(changed, ToolResult):
         return changed
-    _log.error("the transform of %r answered %s instead of a ToolResult; it is left out", hook.plugin, type(changed).__name__)
+    _log.error("the transform of %r returned %s instead of a ToolResult; it is ignored", hook.plugin, type(changed).__name__)
     return result
 
 
@@ -97,7 +97,9 @@ async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolRes
     try:
         text = data if isinstance(data, str) else encode(data)
     except (TypeError, ValueError, RecursionError) as error:
-        wrong = TypeError(f"the handler returned what is not JSON ({error}); return str, dict, list, number or ToolResult")
+        wrong = TypeError(
+            f"the handler returned a value that is not JSON ({error}); return str, dict, list, number or ToolResult"
+        )
         return failed(current.call.name, wrong, inside=True), "null"
     if scope.redactor.touches(text):
         data = scope.redactor.data(data)
@@ -126,12 +128,12 @@ def _pictured(result: ToolResult) -> ToolResult:
         return replace(result, images=())
     for image in result.images:
         if not isinstance(image, Image):
-            raise TypeError(f"images holds {type(image).__name__}; make an Image of it, as with Image.from_file(path)")
+            raise TypeError(f"images holds {type(image).__name__}; it must be an Image, for instance Image.from_file(path)")
     return result
 
 
 def _malformed(error: Exception) -> TypeError:
     return TypeError(
-        f"the result can not be read ({type(error).__name__}: {error}); a ToolResult has a ToolStatus, JSON as data, "
+        f"the result can't be read ({type(error).__name__}: {error}); a ToolResult has a ToolStatus, JSON as data, "
         "text or None as message, text for each reader in views, and Image objects in images"
     )

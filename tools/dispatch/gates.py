@@ -46,7 +46,7 @@ async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | N
                 stopped = await suspend(current, ticket)
                 if stopped is not None:
                     return stopped
-    raise Denied("asked about again and again without coming to an end")
+    raise Denied("asked about too often without a decision")
 
 
 async def foresee(current: CallInProgress) -> Decision | None:
@@ -149,7 +149,7 @@ async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) ->
             if _is_sound(decision):
                 said.append((gate.plugin, decision))
             elif decision is not None:
-                said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {_misshape(decision)}")))
+                said.append((gate.plugin, Block(f"the gate {gate.plugin!r} returned {_misshape(decision)}")))
     finally:
         for _, answer in answers:
             if inspect.iscoroutine(answer):  # one that an interrupt skipped
@@ -168,14 +168,14 @@ async def _settled(current: CallInProgress, gate: Hook, answer: object) -> objec
             raise TimeoutError(LIMIT)
         return decision
     except TimeoutError:
-        _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, current.call.name)
+        _log.error("the gate %r did not answer on %s; the call is denied", gate.plugin, current.call.name)
         return Block(f"the plugin {gate.plugin!r} did not answer within {seconds:g} s, so the call is denied")
     except PluginCutOff as error:
         _log.error("%s was denied: %s", current.call.name, error)
         return Block(str(error))
     except BaseException as error:
         current.let_pass(error)
-        current.log_failure(error, "the gate %r failed on %s, and is closed", gate.plugin, current.call.name)
+        current.log_failure(error, "the gate %r failed on %s; the call is denied", gate.plugin, current.call.name)
         return Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
 
 
@@ -207,13 +207,13 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     """
     scope = current.scope
     if scope.asker is None:
-        return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
+        return _no(ticket, NOBODY, f"{ticket.message}: this needs a user's answer, but no user can be asked here")
     scope.asking.add(ticket.id)
     begun = time.perf_counter()
     try:
         answer = await _asked(current, ticket)
     except TimeoutError:
-        answer = _no(ticket, NOBODY, f"nobody answered within {scope.limits.answer_seconds:g} s")
+        answer = _no(ticket, NOBODY, f"no answer within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
         await _withdraw(current, ticket, error)
         current.log_failure(error, "asking failed")
@@ -224,11 +224,11 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     if answer is None and scope.suspends:
         return None
     if not isinstance(answer, Answer):
-        answer = _no(ticket, NOBODY, "nobody answered")
+        answer = _no(ticket, NOBODY, "no answer")
     elif answer.ticket_id != ticket.id:
-        answer = _no(ticket, answer.by, "the answer was to another question")
+        answer = _no(ticket, answer.by, "the answer was for another request")
     if wrong := misfit(ticket, answer):
-        answer = _no(ticket, answer.by, f"the answer does not fit what was asked for: {wrong}")
+        answer = _no(ticket, answer.by, f"the answer does not match the request: {wrong}")
     if scope.tickets is not None:
         is_no = is_refusal(answer)
         state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
@@ -292,7 +292,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
                 name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False
             )
     if answer.action == "cancel":
-        return failed(name, Cancelled(answer.reason or "given up by the person who was asked"), inside=False)
+        return failed(name, Cancelled(answer.reason or "cancelled by the user"), inside=False)
     if answer.denied and not ticket.relays:
         return failed(name, Denied(_refusal(answer)), inside=False)
     if ticket.resume_mode == "use_as_result":
@@ -308,8 +308,8 @@ def _refusal(answer: Answer) -> str:
     """Return a denial's text for the model. A person's words alone could look like an error of the tool."""
     words = answer.payload.get("reason")
     if words and answer.by != NOBODY:
-        return f"the person who was asked said no: {words}"
-    return str(words or answer.reason or "the person who was asked said no, without a reason")
+        return f"the user denied it: {words}"
+    return str(words or answer.reason or "the user denied it, without a reason")
 
 
 def _no(ticket: SuspendTicket, by: str, reason: str) -> Answer:

@@ -55,7 +55,7 @@ def as_json(executed: ExecutedCall) -> str:
             ticket = None if result.suspension is None else result.suspension.id
             return encode({"status": "pending", "message": result.message, "ticket": ticket})
         case _:
-            return encode({"error": result.message or "the tool failed and said nothing of why"})
+            return encode({"error": result.message or "the tool failed without a message"})
 
 
 def images_of(executed: ExecutedCall) -> Sequence[Image]:

@@ -240,7 +240,7 @@ class Dispatcher:
         """Resolve the effects that the tool declares, perhaps as an awaitable. Raises ToolError if the call cannot run."""
         call, scope, plan = current.call, current.scope, current.found or self._plan(current.call.name)
         if call.fault is not None:
-            raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
+            raise InvalidArguments(f"the call is unreadable: {call.fault}; send it again")
         if plan is None:
             raise NotFound(self._unknown(call.name, scope))
         if scope.granted is not None and call.name not in scope.granted:
@@ -251,7 +251,7 @@ class Dispatcher:
         if plan.entry.validate is not None:
             plan.entry.validate(args)
         if plan.acts and not plan.hooks.has_approval:
-            raise Denied(f"{call.name!r} acts on the world, and no approval gate is registered with this dispatcher")
+            raise Denied(f"{call.name!r} has effects, but no approval gate is registered with this dispatcher")
         if args is not call.args:
             current.call = replace(call, args=args)
         current.args = own_copy(args)

@@ -175,7 +175,7 @@ class CallScope:
                 environment = self._environment
                 if environment is None:
                     if self._closed:
-                        raise EnvironmentFailed("the session was closed meanwhile: open another")
+                        raise EnvironmentFailed("the session was closed: open another")
                     environment = self._environment = self.open_environment()
         return environment
 

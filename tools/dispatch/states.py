@@ -61,7 +61,7 @@ class _Change:
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"state_changes must be pairs of a name and JSON: {key.name}: {error}") from None
         if new is not None and not isinstance(new, key.type):
-            raise TypeError(f"the state {key.name!r} holds {key.type.__name__}, not {type(new).__name__}")
+            raise TypeError(f"the state {key.name!r} has the type {key.type.__name__}, not {type(new).__name__}")
         return new
 
 
@@ -124,9 +124,9 @@ def _checked(current: CallInProgress, given: Given) -> dict[tuple[StateScope, st
     for name, by in pairs:
         key = declared.get(name, StateKey(name, object)) if isinstance(name, str) else name
         if not isinstance(key, StateKey) or not isinstance(key.name, str):
-            raise TypeError(f"state_changes must be pairs of a name and JSON: {name!r} is no StateKey and no name")
+            raise TypeError(f"state_changes must be pairs of a name and JSON: {name!r} is neither a StateKey nor a name")
         if key.scope not in SCOPES:
-            raise TypeError(f"the state {key.name!r} is of scope {key.scope!r}, which is none of {', '.join(SCOPES)}")
+            raise TypeError(f"the state {key.name!r} is of scope {key.scope!r}; use {', '.join(SCOPES)}")
         changes[key.scope, key.name] = _Change(key, by)
     return changes
 
@@ -136,7 +136,7 @@ async def _write(current: CallInProgress, change: _Change) -> StateWrite:
     key, scope, updates = change.key, current.scope, isinstance(change.by, StateUpdate)
     owner = _owner(scope, key.scope)
     if owner is None:
-        raise Denied(f"the state {key.name!r} is kept for a person, and this call is nobody's in particular")
+        raise Denied(f"the state {key.name!r} belongs to a user, but this call has no user")
     seen = _seen(current, key)
     if key.scope == "session":
         found = StateValue(scope.state.get(key.name), scope.state.versions.get(key.name, 0))
@@ -191,6 +191,6 @@ if TYPE_CHECKING:
 
 def _conflict(name: str) -> StateConflict:
     return StateConflict(
-        f"another call changed the state {name!r} at the same time, so that nothing of what this call wrote to the state is kept;"
-        " what else it did is done. Look at what there is now, and call again where it is still needed"
+        f"another call changed the state {name!r} at the same time, so this call's changes of the state were dropped;"
+        " its other effects remain. Check the current state, and call again if needed"
     )

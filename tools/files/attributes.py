@@ -39,9 +39,9 @@ async def give_attributes(environment: Environment, path: str, wanted: Mapping[s
     if wanted is None:
         return ""
     if not isinstance(environment, GivesAttributes):
-        return "extended attributes and an ACL that it had could not be given back" if wanted else ""
+        return "extended attributes and an ACL that it had could not be restored" if wanted else ""
     try:
         lost = await environment.give_attributes(path, wanted)
     except OSError as error:
-        return f"its extended attributes and ACL could not be given back: {error.strerror or error}"
-    return f"{', '.join(lost)} could not be given back" if lost else ""
+        return f"its extended attributes and ACL could not be restored: {error.strerror or error}"
+    return f"{', '.join(lost)} could not be restored" if lost else ""

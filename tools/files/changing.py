@@ -21,7 +21,7 @@ def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[st
     Raises InvalidArguments or ExecutionFailed if ``old`` is empty, equal to ``new``, missing, or fits at several places.
     """
     if not old:
-        raise InvalidArguments("old: empty; give the text to replace, or use write_file for a whole file")
+        raise InvalidArguments("old: empty; send the text to replace, or use write_file for a whole file")
     if old == new:
         raise InvalidArguments("old and new are the same: nothing to change")
     lines_of_old = old

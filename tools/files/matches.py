@@ -197,7 +197,7 @@ def _outcome(ran: _Ran) -> Outcome:
     elif len(ran.out) >= KEEP:
         found.incomplete = f"stopped after {KEEP} bytes of results"
     elif not status:
-        raise ExecutionFailed(f"the search did not run: {' '.join(said) or 'no /bin/sh, find and grep there?'}")
+        raise ExecutionFailed(f"the search did not run: {' '.join(said) or 'are /bin/sh, find and grep missing?'}")
     elif int(status[-1]) >= 2 and len(unreadable) < len(said):
         raise _bad([line for line in said if line not in unreadable])
     return found
@@ -206,7 +206,7 @@ def _outcome(ran: _Ran) -> Outcome:
 def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
     text = "\n".join(said)[:1000]
     if re.search(r"(unrecognized|invalid|unknown) option", text):
-        return ExecutionFailed(f"the grep there is too plain to search with; install ripgrep or GNU grep: {text}")
+        return ExecutionFailed(f"its grep lacks needed options; install ripgrep or GNU grep: {text}")
     if "glob" in text and "regex parse" not in text:
         return InvalidArguments(f"glob: {text}; write it like '*.py' or 'src/**/*.ts'")
     if re.search(r"regex|literal|look-around|unmatched|Unmatched|[Ii]nvalid|missing|quantifier|backreference|grep:", text):

@@ -19,5 +19,5 @@ async def give_back(environment: Environment, path: str, owner: tuple[int, int] 
         await environment.give_file(path, *owner)
     except PermissionError:
         was, now = (f"{uid}:{gid}" for uid, gid in (owner, found.owner))
-        return f"its owner was {was} and is {now} now: only root there may change that"
+        return f"its owner changed from {was} to {now}, as only root can keep it"
     return ""

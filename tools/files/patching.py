@@ -76,7 +76,7 @@ def requests(args: dict[str, Any]) -> list[Request]:
         if any(args.get(name) is not None for name in ("old", "new")):
             raise InvalidArguments("give either diff, or path with old and new, not both")
         if path is not None:
-            raise InvalidArguments("path: a diff names its files itself, in its '---' and '+++' lines; leave path out")
+            raise InvalidArguments("path: a diff names its files in its '---' and '+++' lines; leave path out")
         return [_of_diff(file) for file in parse_diff(diff)]
     if path is None or args.get("old") is None or args.get("new") is None:
         raise InvalidArguments("give path, old and new (exact replacement), or diff (unified diff)")
@@ -173,7 +173,7 @@ def _next(judged: Iterator[Effect], kind: type[E], ctx: ToolCallContext) -> E:
     effect = next(judged, None)
     if isinstance(effect, kind):
         return effect
-    raise Internal(f"{ctx.tool_name} was called without the effects that its gates judge; call it through the dispatcher")
+    raise Internal(f"{ctx.tool_name} was called without the effects that gates judge; call it through the dispatcher")
 
 
 async def _prepare(request: Request, source: str | None, target: str | None, ctx: ToolCallContext) -> Step:
@@ -234,7 +234,7 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
         except (ToolError, EnvironmentFailed) as error:
             left = await _put_back(done, ctx)
             await kept.forget()
-            after = f"could not be put back: {', '.join(left)}" if left else "every file is as it was"
+            after = f"could not be restored: {', '.join(left)}" if left else "all files are restored"
             raise ExecutionFailed(f"{getattr(error, 'text', error)}; {after}") from error
 
 

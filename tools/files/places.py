@@ -49,7 +49,7 @@ class HostFiles:
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         with Path(path).open("rb") as file:  # noqa: ASYNC230 - a local file of bounded size
             if os.fstat(file.fileno()).st_nlink > 1:
-                raise OSError(errno.ELOOP, "it is another name of a file elsewhere")
+                raise OSError(errno.ELOOP, "it is a hard link of a file elsewhere")
             return file.read(-1 if limit is None else limit)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
@@ -83,7 +83,7 @@ async def located(ctx: ToolCallContext, path: str) -> str:
     try:
         return str(await ctx.artifact(path)) if path.startswith(PREFIX) else path
     except (StoreFailed, OSError) as error:
-        raise ExecutionFailed(f"{path} cannot be read: {error}") from error
+        raise ExecutionFailed(f"{path} can't be read: {error}") from error
 
 
 def shown(ctx: ToolCallContext, path: str) -> str:
@@ -102,20 +102,20 @@ async def resolve(files: Files, path: str) -> str:
     try:
         return await files.resolve(path)
     except OSError as error:
-        raise InvalidArguments(f"path: {path} cannot be followed: {error.strerror or error}") from error
+        raise InvalidArguments(f"path: {path} can't be followed: {error.strerror or error}") from error
 
 
 def judged(ctx: ToolCallContext, kind: type[E]) -> E:
     """Return the one effect that the gates judged. Raises Internal if the call was not prepared."""
     if len(ctx.effects) == 1 and isinstance(ctx.effects[0], kind):
         return ctx.effects[0]
-    raise Internal(f"{ctx.tool_name} was called without the effects that its gates judge; call it through the dispatcher")
+    raise Internal(f"{ctx.tool_name} was called without the effects that gates judge; call it through the dispatcher")
 
 
 async def unmoved(files: Files, path: str) -> None:
     """Raise ExecutionFailed if a link is now in a path that was free of links when it was judged."""
     if await files.resolve(path) != path:
-        raise ExecutionFailed(f"{path} became a link to somewhere else after the call was checked; nothing was done, call again")
+        raise ExecutionFailed(f"{path} was replaced by a link after the call was checked; nothing was done, call again")
 
 
 @contextmanager
@@ -142,7 +142,7 @@ async def missing(files: Files, path: str) -> NotFound:
     if info is None:
         while folder not in ("", "/") and await files.stat(folder) is None:
             folder = posixpath.dirname(folder)
-        return NotFound(f"{path} does not exist; of its folders only {folder or '/'} does")
+        return NotFound(f"{path} does not exist; its nearest existing folder is {folder or '/'}")
     try:
         names = [posixpath.basename(entry.path) for entry in await files.list_dir(folder)]
     except OSError:

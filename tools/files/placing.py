@@ -58,7 +58,7 @@ def several(what: str, numbers: Sequence[int], *, more: bool = False) -> Executi
     listed = ", ".join(str(number) for number in numbers[:20]) + (" ..." if more or len(numbers) > 20 else "")
     return ExecutionFailed(
         f"{what} fits at {len(numbers)}{' or more' if more else ''} places, lines {listed}; nothing was changed. "
-        "Give more of the lines around it"
+        "Send more of the lines around it"
     )
 
 

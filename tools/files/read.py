@@ -97,14 +97,14 @@ def _heading(content: dict[str, Any], total: int) -> str:
         f"{content['path']}: lines {content['first_line']}-{content['last_line']} of {f'more than {total}' if cut else total}"
     )
     if content["last_line"] < total:
-        heading += f" (go on with offset={content['last_line'] + 1})"
+        heading += f" (continue with offset={content['last_line'] + 1})"
     return f"{heading} [{content['note']}]" if "note" in content else heading
 
 
 def _past_the_end(path: str, offset: int, total: int, *, cut: bool) -> str:
     if cut:
         return (
-            f"offset: line {offset} of {path} lies beyond its first {READ_BYTES} bytes ({total} lines); "
+            f"offset: line {offset} of {path} is beyond its first {READ_BYTES} bytes ({total} lines); "
             "use search_files, or sed -n in the terminal"
         )
     return f"offset: {path} has only {total} lines"

@@ -33,7 +33,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     path = judged(ctx, ReadsFile).path
     for name in ("pattern", "glob"):
         if "\0" in (args.get(name) or ""):
-            raise InvalidArguments(f"{name}: holds a NUL character; leave it out")
+            raise InvalidArguments(f"{name}: has a NUL character; remove it")
     info = await _look(path, ctx)
     on_host = is_spilled(ctx, path)
     shown_as = shown(ctx, path) if on_host else _shorten(path, ctx.environment.cwd)

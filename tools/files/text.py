@@ -36,7 +36,7 @@ class Text:
         except UnicodeEncodeError as error:
             bad = text[error.start]
             raise InvalidArguments(
-                f"the file is {self.encoding}, which cannot hold {bad!r} (U+{ord(bad):04X}); leave that character out"
+                f"the file is {self.encoding}, which can't encode {bad!r} (U+{ord(bad):04X}); leave that character out"
             ) from None
 
 

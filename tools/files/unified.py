@@ -138,7 +138,7 @@ def _settle(header: _Header, found: list[FileDiff]) -> None:
         half = header.git[: len(header.git) // 2]
         name = _unquote(half)
         if not name.startswith("a/"):
-            raise InvalidArguments(f"diff: cannot tell the name of the file in 'diff --git {header.git}'")
+            raise InvalidArguments(f"diff: the file's name is unclear in 'diff --git {header.git}'")
         found.append(FileDiff(None, name[2:]) if header.created else FileDiff(name[2:], None))
 
 

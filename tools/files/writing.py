@@ -37,7 +37,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             info = await ctx.environment.stat(path)
         before = await _text_of(ctx.environment, path, info)
         if info is not None and info.kind != "file":
-            raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'no regular file'}; name a file")
+            raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'not a regular file'}; name a file")
         await kept.replaces(path, info, data)
         await kept.record()
         try:

@@ -98,7 +98,7 @@ def _iso(found: re.Match[str], zone: str, now: float) -> Schedule:
 def _first_of(times: Sequence[float], text: str, zone: str, now: float) -> Schedule:
     at = next((at for at in times if at > now), None)
     if at is None:
-        raise ScheduleError(f"schedule: {text!r}: that time is over")
+        raise ScheduleError(f"schedule: {text!r}: that time has passed")
     return Schedule("once", zone, at=at)
 
 
@@ -162,11 +162,11 @@ def read(text: str, zone: str = "", *, now: float, usual: str = "") -> Schedule:
     if behind is not None and behind[1]:
         words, said_zone = behind[1], zone_of(behind[2]).key
         if zone and zone_of(zone).key != said_zone:
-            raise ScheduleError(f"zone: the schedule says {behind[2]}, and the zone is {zone}: say one of them")
+            raise ScheduleError(f"zone: the schedule says {behind[2]}, but the zone is {zone}: use only one")
         zone = said_zone
     zone = zone_of(zone or usual or local_zone()).key
     for _, pattern, schedule_of in _FORMS:
         if (found := pattern.fullmatch(words.lower())) is not None:
             return schedule_of(found, zone, now)
     forms = f"{'; '.join(EXAMPLES)} (cron: minute hour day month weekday)"
-    raise ScheduleError(f"schedule: {text!r} has no known form. Use one of these: {forms}")
+    raise ScheduleError(f"schedule: {text!r} is not a known form. Use one of these: {forms}")

@@ -11,7 +11,7 @@ from tools.schedules.schedule import Schedule, time_words
 
 MANY = 5
 """Number of times to show."""
-UNATTENDED = {"deny": "what would ask is refused", "park": "what would ask waits for whoever may agree"}
+UNATTENDED = {"deny": "calls that need approval are denied", "park": "calls that need approval wait for a user who may approve"}
 MISSED = {"once": "missed times are caught up once", "skip": "missed times are skipped"}
 
 
@@ -19,13 +19,15 @@ def preview(job: SchedulesJob, now: float | None = None) -> str:
     """Return a job's current facts, one per line. Foreign text in them has no line breaks."""
     now = time.time() if now is None else now
     schedule = Schedule.from_json(json.loads(job.schedule))
-    unattended = UNATTENDED.get(job.unattended, f"the rule set {job.unattended} decides what would ask; the rest is refused")
+    unattended = UNATTENDED.get(
+        job.unattended, f"the rule set {job.unattended} decides calls that need approval; others are denied"
+    )
     facts = [
         f"replaces the job {job.replaces}" if job.replaces else "",
         f"name: {job.name}" if job.name else "",
         *schedule_lines(schedule, now),
-        f"answers go to: {job.to}",
-        f"nobody is there to be asked: {unattended}",
+        f"results go to: {job.to}",
+        f"unattended: {unattended}",
         MISSED.get(job.missed, "") if schedule.kind not in ("in", "once") or job.missed == "skip" else "",
     ]
     return "\n".join(" ".join(fact.split()) for fact in facts if fact)

@@ -26,7 +26,7 @@ _LONGEST = 100 * 366
 _DAY_MINUTES = 24 * 60
 _LEAP_YEARS = 9 * 366
 """Number of days within which every date occurs, and every pair of adjacent dates."""
-NEVER = "that time never comes"
+NEVER = "that time never occurs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Schedule:
         """Describe it for users, without its zone."""
         match self.kind:
             case "in":
-                return f"once, {lasting(self.seconds)} after it is agreed to"
+                return f"once, {lasting(self.seconds)} after its approval"
             case "once":
                 return f"once, on {_day_words(wall_of(self.at, zone_of(self.zone)))}"
             case "every":
@@ -180,7 +180,7 @@ def checked_cron(expression: str) -> str:
     try:
         found = next(_simulated(" ".join(fields), datetime(2024, 1, 1)), None)
     except CronSimError as error:
-        raise ScheduleError(f"schedule: {expression!r} is no cron expression: {str(error).lower()}") from error
+        raise ScheduleError(f"schedule: {expression!r} is not a cron expression: {str(error).lower()}") from error
     if found is None:
         raise ScheduleError(f"schedule: {expression!r}: {NEVER}")
     return " ".join(fields)

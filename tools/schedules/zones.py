@@ -38,9 +38,9 @@ def zone_of(name: str) -> ZoneInfo:
 
 def _unknown(name: str, known: Collection[str]) -> str:
     if not known:
-        return "there is no time zone data here: install the system's tzdata, or the Python package tzdata"
+        return "time zone data is missing: install the system's tzdata, or the Python package tzdata"
     alike = near(name, sorted(known))
-    meant = f"did you mean {alike[0]}?" if alike else "it is a name of the IANA database, such as Europe/Berlin or UTC"
+    meant = f"did you mean {alike[0]}?" if alike else "use a name of the IANA database, such as Europe/Berlin or UTC"
     return f"zone: there is no time zone {name!r}; {meant}"
 
 

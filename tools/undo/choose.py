@@ -97,7 +97,7 @@ def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
     found = [step for step in calls if step.call_id.startswith(part) or step.call_id.endswith(part)]
     names = {step.call_id for step in found}
     if not found:
-        raise NotFound(f"no call whose id begins or ends with {part!r} changed files; `toolcrib undo --list` lists them")
+        raise NotFound(f"no call whose id begins or ends with {part!r} changed files. List changes: toolcrib undo --list")
     if len(names) > 1 and part not in names:
         raise ToolcribError(f"several calls have an id that begins or ends with {part!r}: {', '.join(sorted(names)[:5])}")
     exact = part if part in names else found[0].call_id
@@ -136,7 +136,9 @@ def only(found: Sequence[UndoTarget], paths: Sequence[str]) -> Sequence[UndoTarg
     for path in paths:
         if not any(_is_at(target, path) for target in found):
             known = ", ".join(target.path for target in found[:_SHOWN])
-            raise NotFound(f"{path} is none of the files that were changed there: {known}{' ...' if len(found) > _SHOWN else ''}")
+            raise NotFound(
+                f"{path} is not among the files that were changed there: {known}{' ...' if len(found) > _SHOWN else ''}"
+            )
     return [target for target in found if any(_is_at(target, path) for path in paths)] if paths else found
 
 
@@ -173,5 +175,5 @@ def _open(step: ChangeStep, *, passed: bool) -> bool:
 def _counting(found: Sequence[ChangeStep], what: str) -> list[ChangeStep]:
     left = [step for step in found if any(change.in_effect for change in step.changes)]
     if not left:
-        raise ToolcribError(f"{what} was undone already; `toolcrib undo --redo` brings back what the last undo took")
+        raise ToolcribError(f"{what} is already undone; `toolcrib undo --redo` reverts the last undo")
     return left

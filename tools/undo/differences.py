@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2_000_000
 """Maximum size of a file to compare, in bytes."""
-_NOT_KEPT = "what it was before is not kept any more"
+_NOT_KEPT = "its earlier content is not kept any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ async def differences(
 
 async def _before(keeps: UndoStore, environment: Environment, target: UndoTarget) -> PathState | None:
     if holder_of(environment, target.path) != target.holder:
-        return PathState(why=f"it is elsewhere: {target.holder}")
+        return PathState(why=f"it is in another environment: {target.holder}")
     if target.lost:
-        return PathState(why=f"what it was before is not kept: {target.lost}")
+        return PathState(why=f"its earlier content is not kept: {target.lost}")
     state: FileState | None = target.to
     if state is None:
         return None

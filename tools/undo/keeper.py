@@ -47,7 +47,7 @@ class UndoStore:
             await self.journal.prune(now - self.seconds)
             await self.contents.prune()
         except StoreFailed as error:
-            _log.warning("what is too old to be undone could not be removed: %s", error)
+            _log.warning("old undo data could not be removed: %s", error)
 
     def close(self) -> None:
         """Close the contents. The journal is closed with its store."""
@@ -86,7 +86,7 @@ async def put(
     try:
         await store.contents.put(state.digest, data)
     except StoreFailed as error:
-        return state, f"what was in it could not be kept: {error}"
+        return state, f"its content could not be kept: {error}"
     return state, ""
 
 
@@ -126,7 +126,7 @@ class _SessionLog:
             if entered:
                 raise
             raise ExecutionFailed(
-                f"another session is changing {', '.join(paths)} and does not come to an end; nothing was done"
+                f"another session is changing {', '.join(paths)} and does not finish; nothing was done"
             ) from None
         except OSError as error:
             if entered:
@@ -190,7 +190,7 @@ class _Keeping:
                 await self._store.tidy()
         if self.warning and self._store.required:
             await self._drop([] if self._recorded is None else self._recorded.changes)
-            raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.warning}")
+            raise ExecutionFailed(f"nothing was changed, because undo.required is set: {self.warning}")
 
     async def forget(self) -> None:
         made = () if self._recorded is None else self._recorded.changes
@@ -202,7 +202,7 @@ class _Keeping:
         try:
             await self._store.journal.forget([change.id for change in changes])
         except StoreFailed as error:  # an undo will see that the file is unchanged
-            _log.warning("a change that was not made stays in the journal: %s", error)
+            _log.warning("a change that was not made remains in the journal: %s", error)
 
     async def _is_as_before(self, change: FileChange) -> bool:
         """Return True if the change was not made, or was reverted. False if this is unknown, which leaves it to an undo."""

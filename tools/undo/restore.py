@@ -68,12 +68,10 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
     item = UndoItem(target)
     try:
         if await environment.resolve(target.path) != target.path:
-            raise _CantError("a link stands in its way now")
+            raise _CantError("a link is in its way now")
         here = holder_of(environment, target.path)
         if here != target.holder:
-            raise _CantError(
-                f"it was changed on {target.holder}, and this is {here}: undo it there (--backend), if it still exists"
-            )
+            raise _CantError(f"it was changed on {target.holder}, but this is {here}: undo it there with --backend")
         found, data = await _look(environment, target)
         item = replace(item, found=found)
         if (found is None and target.to is None) or (_same(found, target.to) and not _left_otherwise(found, target)):
@@ -98,13 +96,13 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
         return replace(item, action="remove")
     old = None if item.torn is None else item.torn.before
     if old is None and target.lost:
-        raise _CantError(f"{target.lost}, so that it can't be undone")
+        raise _CantError(f"{target.lost}, so it can't be undone")
     try:
         old = await store.contents.get(target.to.digest) if old is None else old
     except StoreFailed as error:  # another file may not need the store
-        raise _CantError(f"what was in it is no longer kept, or can't be read: {error}") from error
+        raise _CantError(f"its content is no longer kept, or can't be read: {error}") from error
     if old is None:
-        raise _CantError("what was in it is no longer kept (undo.days, undo.max_mb)")
+        raise _CantError("its content is no longer kept (undo.days, undo.max_mb)")
     added, removed = _count(data, old)
     return replace(item, action="recreate" if item.found is None else "restore", added=added, removed=removed)
 
@@ -116,7 +114,7 @@ async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState
         return None, None
     if info.kind != "file":
         kinds = {"dir": "a folder", "link": "a link"}
-        raise _CantError(f"{kinds.get(info.kind, 'no regular file')} stands there now")
+        raise _CantError(f"{kinds.get(info.kind, 'a special file')} is there now")
     if info.size > max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None):
         return FileState("", info.size, info.mode, info.owner, info.mtime_ns), None
     data = await environment.read_file(target.path)
@@ -151,11 +149,11 @@ def _unexpected(target: UndoTarget, found: FileState | None) -> str:
     if target.left is None and found is not None:
         why = "there is a new file of that name"
     elif found is None and target.left is not None:
-        why = "it is gone since"
+        why = "it was deleted since"
     elif found is not None and not _same(found, target.left):
         why = "it has changed since"
     elif target.broken:
-        return "something else changed it between two of these changes"
+        return "another program changed it between two of these changes"
     else:
         return ""
     later = target.later
@@ -217,9 +215,7 @@ async def carry_out(
             step = ChangeStep(session_id, turn, "", kind, time.time(), (), kind)
             return await _carry_out(store, environment, again, step, revives, beside)
     except TimeoutError:
-        raise ToolcribError(
-            "another session is changing one of these files and does not come to an end; nothing was done"
-        ) from None
+        raise ToolcribError("another session is changing one of these files and does not finish; nothing was done") from None
     except OSError as error:
         raise ToolcribError(f"the folder of kept contents can't be used: {error.strerror or error}") from error
 
@@ -227,7 +223,7 @@ async def carry_out(
 def _unless_moved(shown: UndoItem, now: UndoItem) -> UndoItem:
     if shown.why_not or (shown.action, shown.found) == (now.action, now.found):
         return shown if shown.why_not else now
-    return replace(now, why_not=now.why_not or "it has changed while this was shown; look again")
+    return replace(now, why_not=now.why_not or "it changed while this was shown; check again")
 
 
 async def _carry_out(
@@ -254,11 +250,11 @@ async def _carry_out(
         acting.append(item)
         changes.append(change)
         if why:
-            notes.append(f"{item.path}: {why}; a redo will not bring it back")
+            notes.append(f"{item.path}: {why}; a redo can't restore it")
     step = await store.journal.begin(replace(step, changes=(*changes, *(() if beside is None else beside.recorded))))
     for item, change in zip(acting, step.changes[: len(acting)], strict=True):
         if failed:
-            failed[item.path] = "not done, since another file failed"
+            failed[item.path] = "not done, because another file failed"
             await store.journal.forget([change.id])
             continue
         try:
@@ -291,7 +287,7 @@ async def _change(store: UndoStore, environment: Environment, item: UndoItem) ->
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
         if digest_of(data) != before.digest:
-            raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
+            raise OSError(errno.EAGAIN, "it just changed; check again", target.path)
         # A redo completes the interrupted edit.
         kept = data if item.torn is None else item.torn.after
         attributes = (await attributes_of(environment, target.path))[0] if after is None else None
@@ -313,7 +309,7 @@ async def _apply(store: UndoStore, environment: Environment, item: UndoItem, not
     data = None if item.torn is None else item.torn.before
     data = await store.contents.get(target.to.digest) if data is None else data
     if data is None:
-        raise FileNotFoundError(2, "what was in it is no longer kept")
+        raise FileNotFoundError(2, "its content is no longer kept")
     if why := await rewrite(environment, target.path, data, mode=target.to.mode, mtime_ns=target.to.mtime_ns):
         notes.append(f"{target.path}: {why}")
     if why := await give_back(environment, target.path, target.to.owner):
@@ -328,7 +324,7 @@ async def _remove_folders(environment: Environment, target: UndoTarget, notes: l
     """Remove the folders that were created for the file, while they are empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
-            notes.append(f"{folder}: made for {target.path}; this environment can't remove folders, so it stays")
+            notes.append(f"{folder}: made for {target.path}; this environment can't remove folders, so it is kept")
             return
         try:
             await environment.delete_folder(folder)

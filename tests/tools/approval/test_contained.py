@@ -103,16 +103,16 @@ def test_files_that_a_tool_writes_are_held_like_those_of_a_command(boxed: Floors
     ("command", "keys", "why"),
     [
         ("git push --force", {"git.push-force"}, "it leaves this machine"),
-        ("docker system prune -af", {"container.prune"}, "it reaches out of the sandbox"),
+        ("docker system prune -af", {"container.prune"}, "it acts outside the sandbox"),
         ("rm -rf src; git push --force", {"git.push-force"}, "it leaves this machine"),
-        ("echo x > .git/config", {"persist.git-hooks"}, f"what {PROJECT}/.git/config says may run outside of the sandbox"),
+        ("echo x > .git/config", {"persist.git-hooks"}, f"{PROJECT}/.git/config may make something run outside the sandbox"),
     ],
 )
 def test_what_is_not_held_is_asked_about_alone(boxed: Floors, command: str, keys: set[str], why: str) -> None:
     floor = boxed()
     assert floor.do(command) == keys
     prompt = floor.last.result.suspension.parameters["prompt"]
-    assert f"The sandbox can't hold this: {why}" in prompt
+    assert f"The sandbox can't contain this: {why}" in prompt
     assert floor.answer().result.is_success
     assert floor.ran == [command]
 

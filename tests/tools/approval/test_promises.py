@@ -222,7 +222,7 @@ def test_what_is_asked_every_time_is_never_remembered(floor: Any, command: str) 
 def test_what_is_refused_is_refused_whatever_was_granted_and_the_model_is_told(floor: Any, command: str) -> None:
     """003-23, 003-28: not run, no question, and the reason said."""
     assert floor.do(command) == "refused"
-    assert "Refused, whatever was granted" in floor.last.result.failure.text
+    assert "Denied, regardless of grants" in floor.last.result.failure.text
     for harmless in ("mkfs.ext4 --help", "shutdown --help", "rm --version"):
         assert floor.do(harmless) == "ran"
     assert command not in floor.ran

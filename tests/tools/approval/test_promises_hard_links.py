@@ -197,5 +197,5 @@ def test_a_link_that_is_put_there_after_the_judgement_is_seen_when_it_is_opened(
         (place.work / "notes.txt").write_text("notes\n")
         result = place.floor.run(tool, args).result
         assert result.failure is not None, tool
-        assert "another name of toolcrib's own" in result.failure.text or "became a link" in result.failure.text
+        assert "another name of toolcrib's own" in result.failure.text or "was replaced by a link" in result.failure.text
         assert place.file(own).read_text() == f"display: {own}\n"

@@ -46,7 +46,7 @@ def test_a_folder_and_a_path_draw_no_line_either() -> None:
     assert shown[:3] == ["write_file wants to change:", "  │ /p/a", "  │   o    this call only"]
 
 
-OURS = re.compile(r"(terminal wants to run:|  in /p|  ! [^│]*|      as: .*|  This is asked every time\.)")
+OURS = re.compile(r"(terminal wants to run:|  in /p|  ! [^│]*|      as: .*|  You are asked about this every time\.)")
 
 
 @given(st.text(st.characters(), max_size=300), st.integers(20, 120))
@@ -78,8 +78,8 @@ def test_what_is_left_of_a_line_is_told_from_a_line() -> None:
 def test_what_is_not_as_it_seems_is_said() -> None:
     shown = lines_of(of_command("\u0441at a\u3164 b\u0301\u0301\u0301\u0301\u0301 שלום"), 200)
     assert "  │ \\u0441at a\\u3164 b\u0301\u0301\u0301\\u0301\\u0301 שלום" in shown
-    assert "  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN" in shown
-    assert "  ! characters that look like others are written out: U+0441 cyrillic small letter es" in shown
+    assert "  ! invisible characters are escaped as ^X, \\xNN or \\uNNNN" in shown
+    assert "  ! look-alike characters are escaped: U+0441 cyrillic small letter es" in shown
     assert any("combining marks" in line for line in shown)
     assert any("right to left" in line for line in shown)
     assert not any("!" in line for line in lines_of(of_command("\tmake all"))[:2])
@@ -114,7 +114,7 @@ def test_another_gates_words_are_quoted() -> None:
     assert lines_of(prompt_of(asked)) == [
         "t wants to run with:",
         "  │ {}",
-        "  asked, in these words:",
+        "  with this request:",
         "  │ Shall it?",
         "  │   o    this call only",
     ]
@@ -131,8 +131,8 @@ def test_pages_show_all_of_a_long_call_once() -> None:
     while pages.unseen:
         seen += pages.next()
     assert [line for line in seen if line.startswith(BAR)] == [f"{BAR}line {number}" for number in range(100)]
-    assert seen[-1] == "  ! that was all of it"
-    assert pages.next() == ["  ! that was all of it; v all shows it again"]
+    assert seen[-1] == "  ! this is the end"
+    assert pages.next() == ["  ! this is the end; v all shows all of it again"]
     assert pages.unseen == 0  # an answer counts, whatever is looked at once more
     assert len(pages.next(whole=True)) == 102
 
@@ -151,7 +151,7 @@ def test_a_page_and_the_choices_below_it_fit_a_small_screen(columns: int, rows: 
     seen = [line for page in shown for line in page if not notes.match(line)]
     assert sorted(seen) == sorted(physical([*prompt.call, *prompt.about], columns))
     if len(shown) > 1:
-        assert shown[-1][-1] == "  ! that was all of it"
+        assert shown[-1][-1] == "  ! this is the end"
 
 
 def test_lines_are_broken_between_words() -> None:
@@ -175,7 +175,7 @@ def test_the_plain_text_says_how_much_it_leaves_out() -> None:
             "  │ ",
             "  and more:",
             "  │ ",
-            "  ! 93 more characters, which a yes covers: `toolcrib approvals show TICKET` shows all",
+            "  ! 93 more characters, covered by an approval:  `toolcrib approvals show TICKET` shows all",
             "  ! w (k)",
         ]
     )

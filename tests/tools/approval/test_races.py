@@ -163,7 +163,7 @@ def test_a_late_click_is_refused_and_says_so(house: House) -> None:
     scope = house.scope(seconds=60)
     ticket = house.ask(scope)
     house.clock.ahead = 61
-    with pytest.raises(Denied, match="came too late: the question had expired"):
+    with pytest.raises(Denied, match="came too late: the request had expired"):
         house.resume(scope, ticket)
     assert house.ran == []
 
@@ -172,7 +172,7 @@ def test_an_answer_of_yesterday_names_who_settled_it(house: House) -> None:
     scope = house.scope()
     ticket = house.ask(scope)
     house.resume(scope, ticket, NO, "bob")
-    with pytest.raises(Denied, match=r"settled before \(denied, by bob\)"):
+    with pytest.raises(Denied, match=r"already decided \(denied, by bob\)"):
         house.resume(scope, ticket, YES, "ann")
     assert house.ran == []
 
@@ -278,7 +278,7 @@ def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -
     scope = house.scope(suspends=False, asker=asker)
     executed = asyncio.run(house.dispatcher.call(ToolCall("c1", "run", {"command": "rm -rf build"}), scope))
     assert executed.result.failure is not None
-    assert (executed.result.failure.kind, executed.result.failure.text) == ("Denied", "the person who was asked said no: no")
+    assert (executed.result.failure.kind, executed.result.failure.text) == ("Denied", "the user denied it:  no")
     (record,) = run_async(house.store.tickets.of_call("s1", "c1"))
     assert record.answer is not None
     assert (record.state, record.answer.by) == ("denied", "bob")

@@ -96,7 +96,7 @@ def test_a_command_runs_inside_unless_it_says_otherwise(floor: Floor, contained:
 def test_outside_is_asked_and_runs_in_the_same_folder(floor: Floor, contained: FakeContained) -> None:
     data = floor.data("ls", outside=True)
     assert (data["output"], data["where"]) == ("outside", "fake")
-    assert "not carried over" in data["notice"]
+    assert "do not carry over" in data["notice"]
     assert floor.keys == [["sandbox.outside"]]
     assert [(one.command, one.cwd) for one in contained.beyond.executed] == [("ls", "/project")]
     assert not contained.executed

@@ -354,7 +354,7 @@ def test_an_answer_is_taken_once_and_for_its_own_call(bench: Any, asked: Any) ->
 
 
 def test_a_forged_context_is_no_context(bench: Any) -> None:
-    with pytest.raises(TypeError, match="minted by the dispatcher"):
+    with pytest.raises(TypeError, match="only the dispatcher creates"):
         ToolCallContext(object(), ToolCall("c", "t"), bench.scope)
 
 

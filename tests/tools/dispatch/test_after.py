@@ -128,7 +128,7 @@ def test_of_two_plugins_the_first_wins_and_it_is_logged(bench: Any, caplog: pyte
         bench.plugin(name, post_tool_call=observer(name))
     bench.call("t")
     assert dict(bench.scope.state) == {"shared": order[0], "one": True, "two": True}
-    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the first stands" in caplog.text
+    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the first value is kept" in caplog.text
     assert caplog.text.count("both set") == 1
 
 
@@ -167,7 +167,7 @@ def test_garbage_is_logged_and_left_out(bench: Any, caplog: pytest.LogCaptureFix
     bench.plugin("good", post_tool_call=returns(After({"good": 1})))
     assert bench.text("t") == "fine"
     assert dict(bench.scope.state) == {"good": 1}
-    assert "what post_tool_call of 'odd' answered on t is left out" in caplog.text
+    assert "the result of post_tool_call of 'odd' on t is ignored" in caplog.text
 
 
 def test_an_after_that_is_wrong_in_part_is_left_out_whole(bench: Any) -> None:
@@ -273,7 +273,7 @@ def test_later_actions_are_isolated(bench: Any, caplog: pytest.LogCaptureFixture
     bench.plugin("after", post_tool_call=returns(After(later=[*bad, returns_awaitable, lambda: seen.append("last")])))
     assert run_once(bench, way).result.data == "fine"
     assert seen == ["made", "last"]
-    assert caplog.text.count("what 'after' scheduled after t failed; the result stands") == len(bad)
+    assert caplog.text.count("work that 'after' scheduled after t failed; the result is unchanged") == len(bad)
 
 
 @pytest.mark.parametrize("way", ["sync", "async", "turn"])
@@ -290,7 +290,7 @@ def test_later_actions_have_the_time_that_a_hook_has(bench: Any, caplog: pytest.
     assert run_once(bench, way).result.data == "fine"
     released.set()
     assert last.wait(60)
-    assert caplog.text.count("what 'after' scheduled after t failed; the result stands") >= 2
+    assert caplog.text.count("work that 'after' scheduled after t failed; the result is unchanged") >= 2
 
 
 def test_no_secret_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -322,7 +322,7 @@ def test_an_interrupt_cuts_later_short_and_the_results_stand(bench: Any, caplog:
     bench.plugin(post_tool_call=returns(After(later=[interrupted, lambda: seen.append("next")])))
     assert bench.turn(("t", {}))[0].result.data == "fine"
     assert seen == []
-    assert "not all that plugins scheduled" in caplog.text
+    assert "some work that plugins scheduled" in caplog.text
     assert bench.scope.running == set()
 
 

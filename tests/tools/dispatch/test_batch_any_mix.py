@@ -209,7 +209,7 @@ def test_a_death_at_any_operation_of_the_store_repeats_no_effect(kind: str, how:
         for item in items:
             assert item.executed is not None
             if not item.executed.result.is_success:
-                assert item.executed.result.message == "interrupted; it may have run, or still run"
+                assert item.executed.result.message == "interrupted; it may have run, or may still be running"
 
 
 @settings(max_examples=200)

@@ -159,7 +159,7 @@ def test_where_nobody_answers_in_time_it_is_denied(desk: Any) -> None:
     items = batch(("run", {"ask": 1}))
     go(desk, items)
     assert go(desk, items)
-    assert "nobody answered in time" in str(items[0].executed and items[0].executed.result.message)
+    assert "not answered in time" in str(items[0].executed and items[0].executed.result.message)
     assert desk.record("c0").status is ToolCallStatus.FAILED
 
 
@@ -272,7 +272,7 @@ def test_what_a_gate_ended_stays_ended_after_a_crash(desk: Any) -> None:
 
 @pytest.mark.parametrize("moment", [0, 1])
 def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment: int) -> None:
-    """Of a parked call that is refused, or that nobody answered in time."""
+    """Of a parked call that is refused, or that not answered in time."""
     items = batch(("note", {"ask": 1}))
     assert not go(desk, items)
     if moment:

@@ -98,7 +98,7 @@ def test_same_rank_the_first_stands_and_the_conflict_is_logged(bench: Any, caplo
     bench.plugin("early", tool_gate=lambda call: Block("because"))
     bench.plugin("late", tool_gate=lambda call: Block("other"))
     assert bench.text("t") == NO_RUN
-    assert "gates 'early' and 'late' both decided Block; the first stands" in caplog.text
+    assert "gates 'early' and 'late' both decided Block; the first is used" in caplog.text
 
 
 def test_a_raising_gate_is_closed(bench: Any) -> None:
@@ -125,7 +125,7 @@ def test_a_gate_that_answers_nonsense_is_closed(bench: Any) -> None:
 def test_nobody_to_ask_means_no(bench: Any) -> None:
     bench.tool("t", never)
     bench.plugin(tool_gate=asks_once())
-    assert "may it?: this needs a person's answer, and nobody can be asked here" in bench.text("t")["error"]
+    assert "may it?: this needs a user's answer, but no user can be asked here" in bench.text("t")["error"]
     assert run_async(bench.store.tickets.pending("session")) == []
 
 
@@ -166,7 +166,7 @@ def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": False, "reason": "not today"}, by="me")
     bench.plugin(tool_gate=asks_once())
     executed = bench.call("t")
-    assert executed.result.message == "Error executing t: the person who was asked said no: not today"
+    assert executed.result.message == "Error executing t: the user denied it:  not today"
     assert executed.status is bench.status(executed) is ToolCallStatus.FAILED
 
 
@@ -219,7 +219,7 @@ def test_a_gate_that_asks_for_ever_is_closed(bench: Any) -> None:
     bench.tool("t", never)
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
     bench.plugin(tool_gate=lambda call: Suspend(ticket()))
-    assert "asked about again and again" in bench.text("t")["error"]
+    assert "asked about too often" in bench.text("t")["error"]
 
 
 def test_an_answer_may_be_the_result_or_reach_the_tool(bench: Any) -> None:
@@ -251,7 +251,7 @@ def test_resume_runs_the_stored_call_once(bench: Any) -> None:
         two = Answer(second.result.suspension.id, payload={"approved": True})
         third = await bench.dispatcher.resume(two, bench.scope)
         assert third.status is ToolCallStatus.SUCCEEDED
-        with pytest.raises(Denied, match="settled before"):
+        with pytest.raises(Denied, match="already decided"):
             await bench.dispatcher.resume(Answer(two.ticket_id, payload={"approved": True}), bench.scope)
         with pytest.raises(NotFound):
             await bench.dispatcher.resume(Answer("unknown"), bench.scope)
@@ -351,7 +351,7 @@ def test_a_refusal_fits_any_schema(bench: Any) -> None:
     parked = bench.call("t").result.suspension
     answer = Answer(parked.id, payload={"approved": False, "reason": "never"})
     message = asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.message
-    assert message == "Error executing t: the person who was asked said no: never"
+    assert message == "Error executing t: the user denied it:  never"
 
 
 def test_the_same_decision_again_changes_nothing(bench: Any) -> None:

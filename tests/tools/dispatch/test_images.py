@@ -47,7 +47,7 @@ def test_004_21_a_failed_call_has_no_images() -> None:
     assert (done.result.message, done.result.images, images_of(done)) == ("withheld", (), ())
 
 
-@pytest.mark.parametrize(("images", "why"), [([b"\x89PNG"], "images holds bytes; make an Image of it"), (3, "not iterable")])
+@pytest.mark.parametrize(("images", "why"), [([b"\x89PNG"], "images holds bytes; it must be an Image"), (3, "not iterable")])
 def test_what_is_no_image_fails_the_call(images: Any, why: str) -> None:
     done = call_tool(plot(ToolResult("plot", ToolStatus.SUCCESS, 1, images=images)), {})
     assert done.status is ToolCallStatus.FAILED

@@ -188,14 +188,14 @@ def test_a_tool_cannot_end_the_process(bench: Any) -> None:
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), {"a": b"x"}, (x for x in ())])
 def test_nonsense_from_a_handler_is_a_clear_error(bench: Any, value: Any) -> None:
     bench.tool("t", lambda args: value)
-    assert "returned what is not JSON" in bench.text("t")["error"]
+    assert "returned a value that is not JSON" in bench.text("t")["error"]
 
 
 def test_a_list_that_contains_itself(bench: Any) -> None:
     loop: list[Any] = []
     loop.append(loop)
     bench.tool("t", lambda args: loop)
-    assert "returned what is not JSON" in bench.text("t")["error"]
+    assert "returned a value that is not JSON" in bench.text("t")["error"]
 
 
 @given(
@@ -359,7 +359,7 @@ def test_a_closed_scope_opens_nothing(bench: Any) -> None:
     """A call that still ran would open an environment that nobody closes."""
     bench.tool("t", lambda args, ctx: ctx.environment.cwd)
     asyncio.run(bench.scope.close())
-    assert "the session was closed meanwhile: open another" in bench.text("t")["error"]
+    assert "the session was closed: open another" in bench.text("t")["error"]
 
 
 def test_keywords_of_dispatch_reach_handlers_that_take_them(bench: Any) -> None:
@@ -417,7 +417,7 @@ def test_an_async_handler_is_cancelled_at_its_time_limit(bench: Any) -> None:
     executed = bench.call("t")
     assert (
         executed.result.message
-        == "Tool execution failed: Timeout: no answer within 0.05 s; it was stopped, and may have done part of its work"
+        == "Tool execution failed: Timeout: no result within 0.05 s; it was stopped and may have done part of its work"
     )
     assert ended.is_set()
 
@@ -639,7 +639,7 @@ def test_transforms_replace_and_broken_ones_are_left_out(bench: Any, caplog: pyt
     bench.plugin("breaks", transform_tool_result=lambda result: 1 / 0)
     bench.plugin("nonsense", transform_tool_result=lambda result: "text")
     assert bench.call("t").result.data == 2
-    assert "'breaks' failed on t; the result stands" in caplog.text
+    assert "'breaks' failed on t; the result is unchanged" in caplog.text
     assert "'nonsense' answered str instead of a ToolResult" in caplog.text
 
 

@@ -153,7 +153,7 @@ def test_a_principals_state_is_seen_in_all_of_their_sessions_and_in_nobody_elses
 def test_nobody_in_particular_has_no_state_of_a_principal(bench: Any) -> None:
     bench.tool("see", lambda args, ctx: out((SEEN, ["x"]), data=ctx.state(SEEN)), state=[SEEN])
     executed = bench.dispatcher.call_sync(ToolCall("c", "see"), beside(bench, platform="chat"))
-    assert error(executed).endswith("Denied: the state 'seen' is kept for a person, and this call is nobody's in particular")
+    assert error(executed).endswith("Denied: the state 'seen' belongs to a user, but this call has no user")
 
 
 def test_another_session_that_writes_meanwhile_is_not_overwritten(bench: Any) -> None:
@@ -195,8 +195,8 @@ def test_an_update_is_done_anew_where_another_session_wrote(bench: Any) -> None:
     [
         ([(COUNT, "text")], "the state 'count' holds int, not str"),
         ([("count", 1), ("more", object())], "state_changes must be pairs of a name and JSON: more: "),
-        ([(5, 1)], "state_changes must be pairs of a name and JSON: 5 is no StateKey and no name"),
-        ([(StateKey("x", int, scope="everywhere"), 1)], "which is none of call, session, principal, profile"),
+        ([(5, 1)], "state_changes must be pairs of a name and JSON: 5 is neither a StateKey nor a name"),
+        ([(StateKey("x", int, scope="everywhere"), 1)], "everywhere; use call, session, principal, profile"),
         ([(SEEN, ["x"])], "is written by others too: register the tool with it, state=[...], or give a StateUpdate"),
         ([(COUNT, 1), (COUNT, StateUpdate(lambda n: 1 / 0))], "ZeroDivisionError"),
     ],
@@ -209,7 +209,7 @@ def test_a_change_that_cannot_be_kept_says_why_and_nothing_is_kept(bench: Any, c
 
 def test_a_key_that_others_write_is_read_where_it_was_declared(bench: Any) -> None:
     bench.tool("t", lambda args, ctx: ctx.state(SEEN))
-    assert "reads the state 'seen' of scope principal and was not registered with it: state=[...]" in error(bench.call("t"))
+    assert "reads the state 'seen' of scope principal but was not registered with it: state=[...]" in error(bench.call("t"))
     with pytest.raises(RegistrationError, match="tool 'u': state is a list of StateKey"):
         bench.tool("u", lambda args: None, state=["seen"])
 
@@ -279,7 +279,7 @@ def test_a_plugin_that_comes_too_late_is_logged_and_the_result_stands(bench: Any
     bench.plugin("late", post_tool_call=observe)
     with caplog.at_level(logging.ERROR):
         assert bench.call("t").result.data == "fine"
-    assert "what post_tool_call of 'late' answered on t is left out" in caplog.text
+    assert "the result of post_tool_call of 'late' on t is ignored" in caplog.text
     assert "StateConflict" in caplog.text
     assert dict(bench.scope.state) == {}
 

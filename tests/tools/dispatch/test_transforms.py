@@ -14,4 +14,4 @@ def test_a_transform_that_fails_is_logged_and_the_result_stands(bench: Any, capl
     bench.tool("t", lambda args: {"n": 1})
     bench.plugin("bad", transform_tool_result=broken)
     assert bench.call("t").result.data == {"n": 1}
-    assert "the transform of 'bad' failed on t; the result stands" in caplog.text
+    assert "the transform of 'bad' failed on t; the result is unchanged" in caplog.text

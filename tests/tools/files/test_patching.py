@@ -389,9 +389,9 @@ def fixed(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_file_that_may_not_be_changed_is_not_said_to_be(call, fixed: Path) -> None:
     (fixed.parent / "other").write_text("one\n")
-    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; every file is as it was$"):
+    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; all files are restored$"):
         call("patch", path="fixed", old="one", new="two")
     diff = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two\n" for name in ("other", "fixed"))
-    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; every file is as it was$"):
+    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; all files are restored$"):
         call("patch", diff=diff)
     assert (fixed.parent / "other").read_text() == fixed.read_text() == "one\n"

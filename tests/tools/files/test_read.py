@@ -15,7 +15,7 @@ def test_lines_are_numbered_and_counted(call, tmp_path: Path) -> None:
     result = call("read_file", path="a.txt", offset=2, limit=1)
     assert result.data["content"] == "two"
     assert (result.data["first_line"], result.data["last_line"], result.data["total_lines"]) == (2, 2, 3)
-    assert result.views["model"] == f"{tmp_path}/a.txt: lines 2-2 of 3 (go on with offset=3)\n2|two"
+    assert result.views["model"] == f"{tmp_path}/a.txt: lines 2-2 of 3 (continue with offset=3)\n2|two"
     assert call.judged == (ReadsFile(str(tmp_path / "a.txt")),)
 
 
@@ -79,7 +79,7 @@ def test_missing_names_what_is_close(call, tmp_path: Path) -> None:
     (tmp_path / "README.md").touch()
     with pytest.raises(NotFound, match=r"did you mean .*/README\.md\?"):
         call("read_file", path="readme.txt")
-    with pytest.raises(NotFound, match="of its folders only"):
+    with pytest.raises(NotFound, match="its nearest existing folder"):
         call("read_file", path="no/such/file")
     with pytest.raises(NotFound, match="none with a similar name"):
         call("read_file", path="qqqqqqqq")

@@ -127,7 +127,7 @@ def test_a_text_without_a_known_form_is_an_error_that_lists_the_forms(text: str)
     with pytest.raises(ScheduleError) as caught:
         read(text, BERLIN, now=NOW)
     forms = f"{'; '.join(EXAMPLES)} (cron: minute hour day month weekday)"
-    assert str(caught.value).endswith(f"schedule: {text!r} has no known form. Use one of these: {forms}")
+    assert str(caught.value).endswith(f"schedule: {text!r} is not a known form. Use one of these: {forms}")
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class CallRecorder:
             return SnapshotRestore(self, (), ())
         torn = {one.path for one in wanted if one.path in broken and not force}
         found = await self._project.preview([one for one in wanted if one.path not in torn], force=force)
-        why = {**dict(found.conflicts), **dict.fromkeys(torn, "something else changed it between these calls")}
+        why = {**dict(found.conflicts), **dict.fromkeys(torn, "another program changed it between these calls")}
         present = {one.path: one for one in found.changes}
         failed = dict(found.failed)
         items = []

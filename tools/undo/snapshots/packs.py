@@ -158,7 +158,7 @@ class Packs:
             return
         self._room = (self._left() if self._room is None else self._room) - len(self._buffer)
         if self._room < 0:
-            raise StoreFull(f"the disk is full or nearly so: make room for {self._folder}, then start a new session")
+            raise StoreFull(f"the disk is full or nearly full: free space for {self._folder}, then start a new session")
         view = memoryview(bytes(self._buffer))
         self._buffer.clear()
         while view:

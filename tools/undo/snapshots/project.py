@@ -90,9 +90,9 @@ class Project:
         """
         real, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - as the other paths here
         if not os.path.isdir(real):  # noqa: PTH112 - as the other paths here
-            raise SnapshotRefused(f"{root} is no folder")
+            raise SnapshotRefused(f"{root} is not a folder")
         if real == home or f"{home}/".startswith(f"{real.rstrip('/')}/"):
-            raise SnapshotRefused(f"{root} is or holds your home folder; work in a project folder below it")
+            raise SnapshotRefused(f"{root} is or contains your home folder; work in a project folder below it")
         folder = cls.folder(real, store)
         with cls._opening:
             project, users = cls._projects.get((real, str(folder)), (None, 0))

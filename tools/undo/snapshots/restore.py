@@ -123,7 +123,7 @@ class ProjectRestorer:
         try:
             os.rmdir(name, dir_fd=folder)
         except OSError as error:
-            raise _ConflictError("it holds files that were made later or are not covered") from error
+            raise _ConflictError("it has files that were created later or are not covered") from error
 
     def _make_folder(self, change: ProjectChange) -> None:
         if not change.path:
@@ -181,7 +181,7 @@ class ProjectRestorer:
                 with _opened(TEMPORARY, folder, os.O_RDONLY | os.O_NONBLOCK) as file:
                     _dress(file, entry)
             else:
-                raise SnapshotFailed(f"a {entry.kind} can't be made again; start the program that made it")
+                raise SnapshotFailed(f"a {entry.kind} can't be created again; start the program that created it")
             self._check(folder, name, present)
             os.rename(TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
@@ -234,17 +234,17 @@ class ProjectRestorer:
         except FileNotFoundError:
             if present is None:
                 return
-            raise _ConflictError("it was deleted meanwhile") from None
+            raise _ConflictError("it was just deleted") from None
         if present is None:
-            raise _ConflictError("it was made meanwhile")
+            raise _ConflictError("it was just created")
         if present.kind == FOLDER:
             if not stat.S_ISDIR(found.st_mode):
-                raise _ConflictError("it was replaced meanwhile")
+                raise _ConflictError("it was just replaced")
             return
         facts = (found.st_ino, found.st_size, found.st_mtime_ns)
         alone = present.links < 2 and present.ctime_ns  # creating or removing a link changes the ctime of the other names
         if facts != (present.ino, present.size, present.mtime_ns) or (alone and found.st_ctime_ns != present.ctime_ns):
-            raise _ConflictError("it was changed meanwhile")
+            raise _ConflictError("it was just changed")
 
     def _folder_of(self, path: str) -> tuple[int, str]:
         """Return the open folder of a path, made writable, and the path's name in it."""

@@ -236,7 +236,7 @@ class TreeScanner:
             elif found.st_dev != self._dev:
                 reason = "it is on another file system"
             elif depth > MOST_DEEP:
-                reason = f"it lies more than {MOST_DEEP} folders deep"
+                reason = f"it is more than {MOST_DEEP} folders deep"
             else:
                 reason = self._skips.reason(self._root, path, inner, is_kept=is_kept(self.seen(path), found))
             if reason:
@@ -273,7 +273,7 @@ class TreeScanner:
             return
         added = found.st_size - (old.size if old is not None and old.kind == FILE else 0) if made is None else 0
         is_over = self._size + added > self._max_bytes
-        limits = f"{self._root} holds more than {self._max_bytes >> 20} MiB; raise snapshots.max_mb" if is_over else ""
+        limits = f"{self._root} has more than {self._max_bytes >> 20} MiB; raise snapshots.max_mb" if is_over else ""
         if is_over and self._tree.entries and self._tree.size <= self._max_bytes:  # one file must not end the snapshots
             self._skip(path, found, limits)
             return
@@ -282,7 +282,7 @@ class TreeScanner:
         if is_over:
             raise SnapshotRefused(f"{limits}, or name folders in snapshots.skip")
         if self._count > MOST_PATHS:
-            raise SnapshotRefused(f"{self._root} holds more than {MOST_PATHS} files; name folders in snapshots.skip")
+            raise SnapshotRefused(f"{self._root} has more than {MOST_PATHS} files; name folders in snapshots.skip")
         if made is None:
             self._unread[path] = found
         else:

@@ -29,7 +29,7 @@ RECIPES = frozenset(
     ).split()
 )
 """Files that let a tool rebuild such a folder, in a parent folder up to the top of its repository."""
-CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool makes it again"
+CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool can rebuild it"
 SMALL_PATHS, SMALL_BYTES = 5_000, 100 << 20
 """Limits, in paths and in bytes, for all rebuildable folders of a project together. Folders within them are kept."""
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"

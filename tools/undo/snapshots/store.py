@@ -72,7 +72,7 @@ class SnapshotStore:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         except (OSError, sqlite3.Error) as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in (ENOSPC, EDQUOT):
-                raise SnapshotFailed(f"the disk is full: make room for {self._folder}") from error
+                raise SnapshotFailed(f"the disk is full: free space for {self._folder}") from error
             raise SnapshotFailed(f"{error}. Check the project folder and {self._folder}") from error
 
     @contextlib.contextmanager
@@ -129,7 +129,7 @@ class SnapshotStore:
         """Return the paths that differ between two snapshots. Raises SnapshotFailed if one was deleted."""
         for one in (before, after):
             if not self._db.execute("SELECT 1 FROM snapshots WHERE id = ?", (one,)).fetchone():
-                raise SnapshotFailed(f"snapshot {one} is not kept any more; snapshots.keep says for how long they are")
+                raise SnapshotFailed(f"snapshot {one} is not kept any more (snapshots.keep)")
         span = (min(before, after), max(before, after))
         paths = self._db.execute(
             "SELECT path FROM entries WHERE born > 1 AND born > ? AND born <= ?"
@@ -219,9 +219,7 @@ def _lock(fd: int, folder: Path) -> None:
         if now != seen:
             seen, give_up = now, time.monotonic() + _PATIENCE
         elif time.monotonic() > give_up:
-            raise SnapshotFailed(
-                f"another process of toolcrib keeps {folder} locked and does nothing: let it continue (fg), or end it"
-            )
+            raise SnapshotFailed(f"another process of toolcrib has {folder} locked but is stopped: continue it (fg) or kill it")
         time.sleep(0.002)
 
 

@@ -672,7 +672,7 @@ def test_a_holder_that_does_nothing_is_not_waited_for_without_end(
     with subprocess.Popen([sys.executable, "-c", holder, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        with pytest.raises(SnapshotFailed, match=r"keeps .* locked and does nothing: let it continue \(fg\), or end it"):
+        with pytest.raises(SnapshotFailed, match=r"has .* locked but is stopped: continue it \(fg\) or kill it"):
             _take(project)
         process.kill()
     assert _take(project).id
