@@ -28,7 +28,7 @@ def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False
     except ValueError:
         found = -1.0
     if not (0 < found <= _MOST or (may_be_zero and found == 0)):
-        expected = "a number that is not below 0" if may_be_zero else "a number above 0"
+        expected = "a number of at least 0" if may_be_zero else "a number above 0"
         raise ConfigError(f"{host.names_setting(key)}: expected {expected}, got {str(given)[:60]!r}")
     return found
 
@@ -146,7 +146,7 @@ class IntakePlatform(BotPlatform[Client], ABC):
         try:
             return await (self._edit(out, out.edits) if out.edits else self._show(out))
         except StoreFailed as error:
-            raise NotSent(f"it can't be kept that it is sent: {error}") from error
+            raise NotSent(f"the state of sending can't be stored:  {error}") from error
         except self.cannot_be_sent as error:
             raise NotSent(str(error), for_good=True) from error
         except self._lost as error:

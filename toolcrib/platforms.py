@@ -158,7 +158,9 @@ async def keep_receiving(
         except Exception as error:  # noqa: BLE001 - receiving must continue, whatever a library raises
             told = wait_of(error)
             pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE) if told is None else told
-            _log.warning("%s: receiving goes on in %.1f s: %s", name, pause, error, exc_info=not isinstance(error, expected))
+            _log.warning(
+                "%s: receiving failed, retrying in %.1f s: %s", name, pause, error, exc_info=not isinstance(error, expected)
+            )
             await asyncio.sleep(pause)
 
 

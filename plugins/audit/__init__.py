@@ -35,7 +35,7 @@ class Audit:
         self._chain: Chain | None = None
         self._redact: Callable[[str], str] = str
         self._required = self._results = False
-        self._problem = "it was not set up"
+        self._problem = "it was not configured"
         self._is_told = False
         self._lock = threading.Lock()
         self._begun: dict[tuple[str, str], float] = {}
@@ -51,7 +51,7 @@ class Audit:
             self._problem = str(error)
             if not self._required:
                 raise
-            _log.error("audit: %s; calls that edit or run something are refused until that is mended", error)
+            _log.error("audit: %s; calls that edit or run something are denied until that is fixed", error)
             self._is_told = True
             return
         self._problem = ""
@@ -70,7 +70,7 @@ class Audit:
             return None
         if self._write("wanted", ctx.run_identity, **self._of(call)):
             return None
-        return Block(f"The audit log is required and can't be written ({self._problem}); nothing that acts runs until it can.")
+        return Block(f"The audit log is required but can't be written ({self._problem}); no call that acts runs until it can.")
 
     @_hookimpl
     def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
@@ -144,11 +144,11 @@ class Audit:
             self._problem = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
             if not self._is_told:
                 self._is_told = True
-                follows = "calls that act are refused" if self._required else "what happens meanwhile is not in it"
+                follows = "calls that act are denied" if self._required else "events are missing until it can"
                 _log.warning("the audit log can't be written: %s; %s", self._problem, follows)
             return False
         if self._is_told:
-            _log.warning("the audit log is written again")
+            _log.warning("the audit log can be written again")
         self._is_told, self._problem = False, ""
         return True
 

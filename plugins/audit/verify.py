@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .chain import START, TORN, digest_of, files_of, head_of, number_of, read_head
 
-HELP = "tell whether an audit log is whole"
+HELP = "check whether an audit log is complete"
 
 
 class ChainReport(NamedTuple):
@@ -23,7 +23,7 @@ class ChainReport(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser, usual: Path | None = None) -> None:
     """Add the arguments. ``usual`` is the default file."""
-    words = "the file that is written now; older ones beside it are read too"
+    words = "the current file; older ones beside it are read too"
     if usual is None:
         parser.add_argument("file", type=Path, help=words)
     else:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     for problem in found.problems:
         print(f"BROKEN: {problem}")  # noqa: T201 - a command's output
     if not found.problems:
-        print(f"whole: {found.lines} lines; the last one is {found.head}")  # noqa: T201 - a command's output
+        print(f"complete: {found.lines} lines; the last one is {found.head}")  # noqa: T201 - a command's output
     return 1 if found.problems else 0
 
 
@@ -48,12 +48,12 @@ def verify(path: Path, wanted: str = "") -> ChainReport:
     checked = _Reader()
     files = files_of(path)
     if not files:
-        return ChainReport(0, START, [f"{path}: there is no such log"], [])
+        return ChainReport(0, START, [f"{path}: no such log exists"], [])
     for file in files:
         checked.read(file)
     head = read_head(head_of(path).read_bytes()) if head_of(path).exists() else None
     if head is None:
-        checked.problems.append(f"{head_of(path)} is missing: whether the end was cut off is not known")
+        checked.problems.append(f"{head_of(path)} is missing: it is unknown whether the end was cut off")
     elif head[0] > checked.number or (head[1] not in checked.digests):
         checked.problems.append(f"the end is cut off or changed: line {head[0]} was written, the last one is {checked.number}")
     if wanted and wanted not in checked.digests:
@@ -78,23 +78,21 @@ class _Reader:
                     self.before = digest_of(line)
                     return
         if self._torn is not None:
-            self.notes.append(f"{file.name}: the last line is unfinished, and does not count; the next writer closes it")
+            self.notes.append(f"{file.name}: the last line is unfinished and ignored; the next writer closes it")
             self._torn = None
 
     def _line(self, line: bytes) -> str | None:
         number = number_of(line) if line.endswith(b"\n") else None
         if number is None:
             if self._torn is not None:
-                return "no line of a log"
+                return "not a line of a log"
             self._torn = line.removesuffix(b"\n")
             return None
         entry: dict[str, Any] = json.loads(line)
         if self._torn is not None and (entry.get("event") != TORN or entry.get("torn") != digest_of(self._torn)):
-            return "the line before it is no line of a log, and nothing says that it was left unfinished"
+            return "the line before it is not a line of a log, and there is no record that it was left unfinished"
         if self._torn is not None:
-            self.notes.append(
-                f"line {number}: {entry.get('bytes')} bytes of an unfinished line stand before it, and do not count"
-            )
+            self.notes.append(f"line {number}: {entry.get('bytes')} bytes of an unfinished line before it are ignored")
             self._torn = None
         if not self.lines and number != 1:
             self.notes.append(f"it begins with line {number}: older files were removed")

@@ -24,13 +24,13 @@ from toolcrib.contract.regex import Regex
 if TYPE_CHECKING:
     import socket
 
-HELP = "Chat with a running gateway from this terminal, as a person in a chat would."
+HELP = "Chat with a running gateway from this terminal, like a user of a chat platform."
 _EPILOG = """\
 examples:
   toolcrib console                 the chat `main`; as many terminals as you like, each with a name
   toolcrib console --chat second
   toolcrib console --socket PATH   if platforms.console.settings.socket names another
-  toolcrib gateway passphrase      set the passphrase that deciding takes
+  toolcrib gateway passphrase      set the passphrase for decisions
 
 Lines are messages. `:1` presses the first button of the last message that has some, `:reply TEXT` answers that message,
 `:unlock` asks for your passphrase, after which this terminal can decide, `:quit` or Ctrl-D leaves.
@@ -71,7 +71,9 @@ async def _talk(args: argparse.Namespace) -> int:
     writer.write(packed({"hello": args.chat}))
     screen = _Screen()
     if not _is_outside(writer):
-        screen.line(f"(what listens at {path} may be a session's command: it is not proven to run outside of all sessions)")
+        screen.line(
+            f"(the program that listens at {path} may be a session's command: it is not proven to run outside all sessions)"
+        )
     shown = asyncio.create_task(_show(reader, screen))
     typed = asyncio.create_task(_type(writer, screen))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
@@ -189,7 +191,7 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
             screen.answered(str(told.get("refused")))
     screen.line("(the connection to the gateway has ended)")
     for text in screen.sent.values():
-        screen.line(f"(it did not take: {_tame(text)})")
+        screen.line(f"(not accepted:  {_tame(text)})")
 
 
 async def _standard_input() -> asyncio.StreamReader:
@@ -225,10 +227,10 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
         if text[:1] == ":" and text[1:].isdecimal():
             number = int(text[1:])
             if not 0 < number <= len(buttons):
-                screen.line("(no such button is open here; /approvals lists the questions that wait)")
+                screen.line("(no such button is open here; /approvals lists open requests)")
                 continue
             if screen.is_taken_over:
-                screen.line("(another question has just come: its buttons are the ones above; press once more if you mean it)")
+                screen.line("(another question has just arrived, with the buttons above; press again to answer it)")
                 continue
             writer.write(packed({"press": [message, buttons[number - 1][0]]}))
         elif text.startswith(":reply "):
@@ -243,9 +245,9 @@ async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, scr
     if text != ":unlock":
         screen.line("(not sent: type :unlock alone; it asks for the passphrase and does not show it)")
     elif not sys.stdin.isatty():
-        screen.line("(:unlock is for a person at a terminal)")
+        screen.line("(:unlock needs a terminal)")
     elif not _is_outside(writer):
-        screen.line("(not asked: the gateway is not proven to run outside of all sessions, so the passphrase stays here)")
+        screen.line("(not asked: the gateway is not proven to run outside all sessions, so the passphrase is not sent)")
     else:
         screen.end_line()
         with _without_echo():

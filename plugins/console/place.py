@@ -37,9 +37,7 @@ def private_folder(path: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
-        raise ToolcribError(
-            f"{folder} is not a folder of this account alone: remove it, or set platforms.console.settings.socket"
-        )
+        raise ToolcribError(f"{folder} is not private to this account: remove it, or set platforms.console.settings.socket")
 
 
 def bound(path: Path) -> socket.socket:
@@ -49,10 +47,10 @@ def bound(path: Path) -> socket.socket:
     with _alone(path):
         if os.path.lexists(path):
             if not stat.S_ISSOCK(path.lstat().st_mode):
-                raise ConfigError(f"{path} is no socket: remove it, or set platforms.console.settings.socket")
+                raise ConfigError(f"{path} is not a socket: remove it, or set platforms.console.settings.socket")
             if _answers(path):
                 raise ConfigError(
-                    f"another gateway of this account listens at {path}: end that one, or set platforms.console.settings.socket"
+                    f"another gateway of this account listens at {path}: stop that one, or set platforms.console.settings.socket"
                 )
             path.unlink()
         listening = socket.socket(socket.AF_UNIX)
@@ -83,7 +81,7 @@ def _alone(path: Path) -> Iterator[None]:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise ConfigError(f"another gateway of this account is about to listen at {path}: end one of them") from error
+        raise ConfigError(f"another gateway of this account is about to listen at {path}: stop one of them") from error
     finally:
         os.close(folder)
 

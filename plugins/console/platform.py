@@ -26,10 +26,10 @@ _ID_CHARS = 64
 _MOST_TRIES = 3
 """Number of wrong passphrases that closes a connection."""
 _INSIDE = (
-    "this terminal shows the chat and takes nothing: it is not proven to run outside of all sessions. Use a terminal that no"
+    "this terminal only shows the chat: it is not proven to run outside all sessions. Use a terminal that no"
     " session's command opened"
 )
-_LOCKED = "To decide here, type :unlock and your passphrase, then answer again. Saying no and /stop need no passphrase."
+_LOCKED = "To decide here, type :unlock and your passphrase, then answer again. Denials and /stop need no passphrase."
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
@@ -121,7 +121,7 @@ class ConsolePlatform:
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         if "/" not in out.chat.id:
-            raise NotSent("no terminal's chat has such a name: they are ACCOUNT/NAME", for_good=True)
+            raise NotSent("not the name of a terminal's chat: use ACCOUNT/NAME", for_good=True)
         terminal = self._terminals.get(out.chat.id)
         if terminal is None or terminal.writer.is_closing():
             raise NotSent(f"no terminal has the chat {out.chat.id!r} open", retry_after=2.0)
@@ -157,11 +157,11 @@ class ConsolePlatform:
         try:
             while (line := await next_line(reader)) != b"":
                 if line is None:
-                    terminal.write_line(problem=f"a line of more than {LINE_BYTES // 2**20} MiB is not taken")
+                    terminal.write_line(problem=f"a line of more than {LINE_BYTES // 2**20} MiB is not accepted")
                 elif not await self._heard(terminal, json.loads(line)):
                     break
         except (ValueError, KeyError, TypeError, RecursionError, ConnectionError) as error:
-            terminal.write_line(problem=f"that was not understood: {error}")
+            terminal.write_line(problem=f"invalid input: {error}")
         finally:
             self._leave(terminal)
             peer.close()
@@ -170,7 +170,7 @@ class ConsolePlatform:
     async def _heard(self, terminal: ConsoleConnection, said: Any) -> bool:
         """Act on a line, and return whether to continue reading."""
         if not isinstance(said, dict):
-            raise TypeError("a line is a JSON object")
+            raise TypeError("a line must be a JSON object")
         if "hello" in said:
             self._leave(terminal)  # the terminal switches to another chat
             terminal.chat = f"{terminal.user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
@@ -183,7 +183,7 @@ class ConsolePlatform:
         elif not terminal.chat:
             return True
         elif terminal in self._looking:
-            terminal.write_line(problem="not taken: this terminal only looks", refused=said.get("id", ""))
+            terminal.write_line(problem="not accepted: this terminal is read-only", refused=said.get("id", ""))
         elif "unlock" in said:
             await self._unlock(terminal, str(said["unlock"]))
         else:
@@ -200,12 +200,10 @@ class ConsolePlatform:
             terminal.write_line(problem=_unset())
         elif await self._guard.accepts(given) and terminal.is_persons:
             terminal.is_unlocked, terminal.wrong = True, 0
-            terminal.write_line(notice="unlocked: this terminal can decide until it leaves")
+            terminal.write_line(notice="unlocked: this terminal can decide until it disconnects")
         else:
             terminal.wrong += 1
-            left = (
-                "the next one is checked later" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to try once more"
-            )
+            left = "the next one is checked later" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to retry"
             terminal.write_line(problem=f"that is not the passphrase; {left}")
 
     async def _said(self, terminal: ConsoleConnection, said: Any) -> None:
@@ -222,8 +220,8 @@ class ConsolePlatform:
         reply_to, number = str(said.get("reply_to", "")), given or self._next()
         message = Inbound(chat, user, number, str(said["text"]), user, reply_to=reply_to, locked=terminal.locked)
         if await self._until_taken(message, terminal) == "refused":
-            hint = "" if message.locked else ". Let yourself in: toolcrib gateway pair console --role owner"
-            terminal.write_line(notice=f"not taken: {user} may not chat here, or said nothing{hint}")
+            hint = "" if message.locked else ". To get access: toolcrib gateway pair console --role owner"
+            terminal.write_line(notice=f"not accepted: {user} may not chat here, or the message is empty{hint}")
         if given:
             terminal.write_line(taken=given)
 
@@ -235,7 +233,7 @@ class ConsolePlatform:
                 return await self._host.receive(message)
             except StoreFailed as error:
                 if not pause:
-                    terminal.write_line(problem=f"{error}: it is tried again")
+                    terminal.write_line(problem=f"{error}: retrying")
                 pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE)
                 await asyncio.sleep(pause)
 
@@ -247,7 +245,7 @@ class ConsolePlatform:
 def _unset() -> str:
     """Return what to do if no passphrase is set."""
     return (
-        f"To decide here takes a passphrase, and none is set for this gateway (state folder {state_dir()}). "
+        f"Decisions here need a passphrase, but none is set for this gateway (state folder {state_dir()}). "
         "Set one with the same configuration and state folder: toolcrib gateway passphrase"
     )
 

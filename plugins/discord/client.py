@@ -96,7 +96,7 @@ class DiscordClient(discord.Client):
             except (*LOST, ReconnectWebSocket):
                 raise
             except Exception as error:  # noqa: BLE001 - one unreadable event must not block the others
-                _log.warning("an event could not be read, and is passed over: %s", type(error).__name__)
+                _log.warning("an event could not be read and is skipped: %s", type(error).__name__)
 
     async def close(self) -> None:
         """Free everything."""
@@ -110,7 +110,7 @@ class DiscordClient(discord.Client):
 def wait_of(error: Exception) -> float | None:
     """Return the seconds to wait, or None if Discord does not say."""
     if isinstance(error, discord.ConnectionClosed) and error.code in _CLOSED_FOR_GOOD:
-        _log.error("Discord closed the connection (%s): look at the bot's token and its Message Content Intent", str(error.code))
+        _log.error("Discord closed the connection (%s): check the bot's token and its Message Content Intent", str(error.code))
         return _LONG_PAUSE
     if isinstance(error, discord.RateLimited):
         return error.retry_after

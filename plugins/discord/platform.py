@@ -66,12 +66,14 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         try:
             await client.login(token)
         except discord.LoginFailure:
-            raise ConfigError(f"Discord does not know the token in {TOKEN}: make a new one on your application's page") from None
+            raise ConfigError(
+                f"Discord does not know the token in {TOKEN}: create a new one on your application's page"
+            ) from None
         except LOST as error:
             raise ToolcribError(f"Discord can't be reached: {error}") from error
         flags = client.application.flags if client.application is not None else discord.ApplicationFlags()
         if not (flags.gateway_message_content or flags.gateway_message_content_limited):
-            raise ConfigError("the bot may not read messages: switch on Message Content Intent on your application's page")
+            raise ConfigError("the bot may not read messages: enable Message Content Intent on your application's page")
         self._intake, self._lost, self._not_sent = Intake(self._host, self._missed, LOST, wait_of), LOST, not_sent
         self._receive = functools.partial(keep_receiving, client.receive, self.name, LOST, wait_of)
         return str(self._me)
@@ -153,7 +155,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
                 inbound = None if of_us else inbound_of(message, chat, self._me, people.get(who.id, ()))
                 found.append((str(message.id), inbound))
         except (discord.Forbidden, discord.NotFound, discord.InvalidData) as error:
-            _log.warning("%s can't be read: %s; what was written there meanwhile is left out", Chat(channel), error)
+            _log.warning("%s can't be read: %s; messages sent there meanwhile are skipped", Chat(channel), error)
         return found
 
     def _interaction(self, interaction: discord.Interaction) -> None:
@@ -191,7 +193,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         except self._lost as error:
             # Do not show the address: it is enough to get the file.
             why = error.status if isinstance(error, aiohttp.ClientResponseError) else error
-            raise ToolcribError(f"Discord does not give it: {why}") from error
+            raise ToolcribError(f"Discord does not provide it:  {why}") from error
 
     # -- sending -------------------------------------------------------------------------------------------------
 

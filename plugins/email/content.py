@@ -35,13 +35,13 @@ def parsed(raw: bytes) -> Message:
     """Return a parsed mail. Raises Unreadable for one that would take much time or memory."""
     raw = _RETURNS.sub(b"\n", raw)
     if raw.count(b"\n") > _LINES or raw.count(b"\n--") > _PARTS * 2 or raw.lower().count(b"multipart/") > _MULTIPARTS:
-        raise Unreadable("it has more lines or parts than are read")
+        raise Unreadable("it has too many lines or parts")
     if any(len(match[0]) > _FIELD for match in _FIELDS.finditer(raw)):
-        raise Unreadable("it has a field that is longer than any should be")
+        raise Unreadable("it has a field that is too long")
     try:
         return BytesParser().parsebytes(raw)
     except RecursionError as error:
-        raise Unreadable("its parts lie too deep in each other") from error
+        raise Unreadable("its parts are nested too deep") from error
 
 
 def leaves(mail: Message) -> Iterator[tuple[str, Message]]:

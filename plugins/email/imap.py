@@ -77,8 +77,8 @@ class ImapMailbox:
             if said := self._trust.problem(error, "imap_url"):
                 raise ConfigError(f"IMAP: {said}") from error
             if isinstance(error, ssl.SSLError):
-                raise MailboxFailed(f"no TLS comes about with the IMAP server: {error.reason}") from error
-            raise MailboxFailed(f"the IMAP server can't be used: {type(error).__name__}") from error
+                raise MailboxFailed(f"TLS with the IMAP server failed:  {error.reason}") from error
+            raise MailboxFailed(f"the IMAP server failed:  {type(error).__name__}") from error
         finally:
             for one in (asked, lost):
                 one.cancel()
@@ -90,7 +90,7 @@ class ImapMailbox:
         user = account.user.replace("\\", "\\\\").replace('"', '\\"')
         if (await self._answer(self._client.login(f'"{user}"', account.password))).result != "OK":
             raise ConfigError(
-                "the IMAP server refuses the user or the password: mend EMAIL_PASSWORD, or platforms.email.settings.user"
+                "the IMAP server refuses the user or the password: correct EMAIL_PASSWORD, or platforms.email.settings.user"
             )
         answer = await self._answer(self._client.select(f'"{folder}"'))
         if answer.result != "OK":
@@ -111,7 +111,7 @@ class ImapMailbox:
         """Return a part of a mail, such as ``BODY.PEEK[...]``, or None if the mail is gone. Raises MailboxFailed, MailRefused."""
         answer = await self._answer(self._client.uid("fetch", str(uid), f"(RFC822.SIZE INTERNALDATE {part})"))
         if answer.result != "OK":
-            raise MailRefused("the IMAP server does not give a mail")
+            raise MailRefused("the IMAP server does not provide a mail")
         told = b" ".join(line for line in answer.lines if isinstance(line, bytes))
         size, date = _SIZE.search(told), Internaldate2tuple(told)
         if size is None:

@@ -36,7 +36,7 @@ def inbound_of(head: Message, raw: bytes, chat: Chat, message_id: str, place: tu
         mail = parsed(raw)
         text, files = text_of(mail), _files(mail, place) if takes_files else []
     except Unreadable as error:
-        text, files = f"[a mail that was not read: {error}]", []
+        text, files = f"[an unreadable mail: {error}]", []
     is_first = chat.thread == message_id
     if chat.title and is_first and not text.startswith("/") and len(text.split()) != 1:
         text = f"{chat.title}\n\n{text}".strip()

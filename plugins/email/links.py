@@ -36,7 +36,7 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-robots-tag": "noindex",
 }
-_GONE = "This link was used before, is too old, or never was one. Whatever waits is listed by /approvals."
+_GONE = "This link was used already, has expired, or is invalid. /approvals lists open requests."
 
 
 class DecisionLinks:
@@ -107,7 +107,7 @@ class DecisionLinks:
             return _page(200, _question(asked))
         choice = await _choice_in(request)
         if choice not in asked["choices"]:
-            return _page(400, _text("Choose one of what the page offers."))
+            return _page(400, _text("Choose one of the answers on the page."))
         async with self._deciding:  # the second of two concurrent requests finds the link used
             if self.asked_by(token) is None:
                 return _page(410, _text(_GONE))
@@ -117,7 +117,7 @@ class DecisionLinks:
             try:
                 said = await self._press(press)
             except StoreFailed:
-                return _page(503, _text("It could not be taken now. Try again in a moment."))
+                return _page(503, _text("The answer could not be recorded. Try again in a moment."))
             (self._folder / name).unlink(missing_ok=True)
         return _page(200, _text(said or f"Taken: {asked['choices'][choice]}."))
 

@@ -83,8 +83,8 @@ class EmailPlatform:
         if self._settings.trusts_from:
             found.append(
                 (
-                    "takes From for who wrote a mail, and anybody can write anything there",
-                    f"set authserv_id, and take out {self._host.names_setting('trust_from')}",
+                    "trusts the From header, which can be forged",
+                    f"set authserv_id, and remove {self._host.names_setting('trust_from')}",
                 )
             )
         if not self._settings.link_url:
@@ -199,11 +199,11 @@ class EmailPlatform:
             self._refused[uid] = self._refused.get(uid, 0) + 1
             if self._refused[uid] < _TRIES:
                 raise
-            _log.warning("%s: a mail is passed over: the server does not give it", self.name)
+            _log.warning("%s: a mail is skipped: the server does not provide it", self.name)
         except (StoreFailed, MailboxFailed):
             raise
         except Exception as error:  # noqa: BLE001 - the mail would be read again forever, and block all others
-            _log.warning("%s: a mail could not be read, and is passed over: %s", self.name, type(error).__name__)
+            _log.warning("%s: a mail could not be read and is skipped: %s", self.name, type(error).__name__)
         await self._keep((mailbox.validity, uid, at or (self._place or (0, 0, 0.0))[2]))
 
     async def _read(self, mailbox: ImapMailbox, uid: int, fields: bytes, size: int, at: float) -> None:
@@ -214,10 +214,10 @@ class EmailPlatform:
         if is_automatic(head, address, settings.address):
             return
         if not address or not (settings.trusts_from or is_vouched_for(head, address, settings.authserv_id)):
-            _log.info("%s: a mail is passed over: nothing vouches for who wrote it", self.name)
+            _log.info("%s: a mail is skipped: its sender is not authenticated", self.name)
             return
         if self._is_too_much(address, at):
-            _log.warning("%s: a mail is passed over: its writer sends more than per_hour allows", self.name)
+            _log.warning("%s: a mail is skipped: its sender exceeds per_hour", self.name)
             return
         place = (mailbox.validity, uid)
         message_id = message_id_of(head, f"{place}")
@@ -249,7 +249,7 @@ class EmailPlatform:
         ref = attachment.ref
         section = str(ref.get("part", ""))
         if not _SECTION.match(section):
-            raise ToolcribError("it is no part of a mail")
+            raise ToolcribError("it is not a part of a mail")
         async with opened(self._imap, self._settings.mailbox) as mailbox:
             found = await mailbox.fetch(int(ref["uid"]), f"BODY.PEEK[{section}]") if mailbox.validity == ref["validity"] else None
         if found is None:
@@ -275,7 +275,7 @@ class EmailPlatform:
             files = [await asyncio.to_thread(file.path.read_bytes) for file in out.files]
             raw = await asyncio.to_thread(mail_of, out, ours, message_id, link, files)
         except (OSError, ValueError) as error:  # a file that is gone, an invalid address
-            raise NotSent(f"it can't be made a mail: {type(error).__name__}", for_good=True) from error
+            raise NotSent(f"it can't be sent as a mail: {type(error).__name__}", for_good=True) from error
         await submit(self._smtp, ours, out.chat.id, raw)
         return message_id
 
@@ -291,5 +291,5 @@ class EmailPlatform:
                         if await mailbox.search(f'HEADER Message-ID "<{message_id}>"'):
                             return True
         except (MailboxFailed, ConfigError) as error:
-            raise NotSent(f"whether it went can't be seen: {error}", perhaps_sent=True) from error
+            raise NotSent(f"it is unknown whether it was sent:  {error}", perhaps_sent=True) from error
         return False

@@ -41,7 +41,7 @@ class EmailSettings:
             raise self.wrong("link_listen", "HOST:PORT")
         self.link_listen = name.strip("[]"), int(port)
         if self.link_url and not self._is_safe(self._parts("link_url"), "https", "http"):
-            raise self.wrong("link_url", "https://HOST/PATH: over http whoever listens could decide")
+            raise self.wrong("link_url", "https://HOST/PATH: over http a listener could decide")
 
     def wrong(self, key: str, expected: str) -> ConfigError:
         return ConfigError(f"{self._host.names_setting(key)}: expected {expected}, got {self._given.get(key, '')[:60]!r}")
@@ -49,7 +49,7 @@ class EmailSettings:
     def _folder(self, key: str, default: str) -> str:
         found = self._given.get(key, default)
         if found and not _FOLDER.match(found):
-            raise self.wrong(key, "the name of a mailbox, as the IMAP server writes it (ASCII)")
+            raise self.wrong(key, "the name of a mailbox, as on the IMAP server (ASCII)")
         return found
 
     def _parts(self, key: str) -> SplitResult:
@@ -72,8 +72,8 @@ class EmailSettings:
             raise self.wrong("address", "the bot's own address, such as bot@example.org")
         if not self.authserv_id and not self.trusts_from:
             raise ConfigError(
-                f"{self._host.names_setting('authserv_id')}: expected the name that your server writes at the beginning of"
-                " Authentication-Results in mail that it takes: without it nobody is known to have written anything"
+                f"{self._host.names_setting('authserv_id')}: expected the name at the beginning of your server's"
+                " Authentication-Results headers: without it no sender is authenticated"
             )
         imap, smtp = self._parts("imap_url"), self._parts("smtp_url")
         if not self._is_safe(imap, "imaps", "imap"):

@@ -48,7 +48,7 @@ async def _connected(account: SmtpAccount) -> AsyncIterator[SMTP]:
             await client.connect()
             await client.ehlo()
             if starts_tls and not client.supports_extension("starttls"):
-                raise ConfigError("the SMTP server offers no STARTTLS: smtps:// is for a port that speaks TLS alone")
+                raise ConfigError("the SMTP server offers no STARTTLS: smtps:// is for a TLS-only port")
             if starts_tls:
                 await client.starttls()
                 await client.ehlo()
@@ -74,12 +74,12 @@ async def check_account(account: SmtpAccount) -> None:
             return
     except SMTPAuthenticationError as error:
         raise ConfigError(
-            "the SMTP server refuses the user or the password: mend EMAIL_PASSWORD, or platforms.email.settings.user"
+            "the SMTP server refuses the user or the password: correct EMAIL_PASSWORD, or platforms.email.settings.user"
         ) from error
     except (SMTPException, OSError) as error:
         tls = next((one for one in (error, error.__cause__) if isinstance(one, SSLError)), None)
-        why = type(error).__name__ if tls is None else f"no TLS comes about: {tls.reason}"
-        raise ToolcribError(f"the SMTP server can't be used: {why}") from error
+        why = type(error).__name__ if tls is None else f"TLS failed: {tls.reason}"
+        raise ToolcribError(f"the SMTP server failed:  {why}") from error
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
@@ -92,7 +92,7 @@ async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
             await client.mail(ours)
             is_told = True
             await client.rcpt(to)
-            with contextlib.suppress(SMTPResponseException):  # without a copy the proof is weaker; send it all the same
+            with contextlib.suppress(SMTPResponseException):  # without a copy the proof is weaker; send it anyway
                 await client.rcpt(ours)
             is_in_doubt = True
             await client.data(raw)

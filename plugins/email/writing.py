@@ -67,13 +67,11 @@ def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
     """Return the part below the fields above. Those are written by hand, because the library decodes text that looks encoded."""
     mail = EmailMessage(policy=_POLICY)
     text = without_controls(out.text)
-    more = f"\n\nDecide here (the link counts once, for you alone):\n{link}" if link else ""
+    more = f"\n\nDecide here (the link works once, only for you):\n{link}" if link else ""
     mail.set_content(f"{text}{more}\n", cte="quoted-printable")
     html = html_of(text, is_plain=out.is_plain)
     if link:
-        html = html.replace(
-            "</div>", f'<p><a href="{link}" rel="noreferrer">Decide</a> (it counts once, for you alone)</p></div>'
-        )
+        html = html.replace("</div>", f'<p><a href="{link}" rel="noreferrer">Decide</a> (works once, only for you)</p></div>')
     mail.add_alternative(html, subtype="html", cte="quoted-printable")
     for file, data in zip(out.files, files, strict=True):
         known = _MEDIA_TYPE.match(file.media_type)

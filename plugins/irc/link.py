@@ -116,10 +116,10 @@ class IrcLink:
             await link.close()
             if said := trust.problem(error, "server"):
                 raise ConfigError(said) from error
-            raise IrcLost(f"no TLS comes about with the server: {getattr(error, 'reason', 'it ends the connection')}") from error
+            raise IrcLost(f"TLS with the server failed:  {getattr(error, 'reason', 'it closed the connection')}") from error
         except TimeoutError as error:
             await link.close()
-            raise IrcLost("the server did not let us in in time") from error
+            raise IrcLost("the server did not accept the login in time") from error
         except BaseException:
             await link.close()
             raise
@@ -186,7 +186,7 @@ class IrcLink:
     def _logging_in(self, kind: str, event: Any, arguments: list[str]) -> None:
         match kind:
             case "error" if not self._began.done():
-                self._fail(IrcLost(f"the server ends it: {str(event.target)[:200]}"))
+                self._fail(IrcLost(f"the server closed the connection:  {str(event.target)[:200]}"))
             case "cap":
                 self._capability(arguments)
             case "authenticate" if event.target == "+":
@@ -194,9 +194,9 @@ class IrcLink:
             case "saslsuccess":
                 self._raw("CAP END")
             case "saslfail" | "sasltoolong" | "saslaborted" | "saslalready" | "saslmechs" | "nicklocked":
-                self._fail(ConfigError("the server does not take IRC_PASSWORD for the account that the settings name"))
+                self._fail(ConfigError("the server rejects IRC_PASSWORD for the configured account"))
             case "passwdmismatch":
-                self._fail(ConfigError("the server does not take IRC_PASSWORD"))
+                self._fail(ConfigError("the server rejects IRC_PASSWORD"))
             case "welcome":
                 self.nick = str(event.target)
                 if not self._began.done():
@@ -205,9 +205,9 @@ class IrcLink:
                 self.nick = self._nicks.pop(0)
                 self._raw(f"NICK {self.nick}")
             case "erroneusnickname":
-                self._fail(ConfigError(f"the server does not take the nick {self._given['nick']}, nor any like it"))
+                self._fail(ConfigError(f"the server rejects the nick {self._given['nick']} and variants of it"))
             case _ if kind in _NO_NICK:
-                self._fail(IrcLost("the nick is taken, and so are others like it"))
+                self._fail(IrcLost("the nick and its variants are in use"))
 
     def _fail(self, error: Exception) -> None:
         if not self._began.done():
@@ -226,8 +226,8 @@ class IrcLink:
             elif self._given["accounts"] == "tags" and "account-tag" not in wanted:
                 self._fail(
                     ConfigError(
-                        "the server does not say with messages who is logged in (account-tag): set accounts"
-                        " to whois, once you read in plugins/irc/README.md what that means"
+                        "the server does not mark messages with their author's account (account-tag): set"
+                        " accounts to whois, after you have read in plugins/irc/README.md what that means"
                     )
                 )
             else:
@@ -236,7 +236,7 @@ class IrcLink:
             self.capabilities |= set(arguments[-1].split())
             self._raw("AUTHENTICATE PLAIN" if "sasl" in self.capabilities else "CAP END")
         elif kind == "NAK":
-            self._fail(IrcLost("the server refuses what it offered"))
+            self._fail(IrcLost("the server refuses a capability that it offered"))
         elif kind == "DEL" and self._given["accounts"] == "tags" and "account-tag" in arguments[-1].split():
             self._connection.disconnect("")
 
@@ -276,7 +276,7 @@ class IrcLink:
         several lines.
         """
         if _ENDS.search(line):
-            raise ValueError("a line with an end in it is not sent")
+            raise ValueError("a text with line breaks is not sent as a line")
         now = time.monotonic()
         self._next = max(self._next, now - (self._burst - 1) / self._rate) + 1.0 / self._rate
         if (wait := self._next - 1.0 / self._rate - now) > 0:
@@ -310,7 +310,7 @@ class IrcLink:
             self._told, self._has_left, self._refusals = fold(target) if account else "", False, []
             whose = await self.whois(target, anew=True) if account and lines else (account, "")
             if whose[0] != account:
-                raise NotSent("who it is for is not here", retry_after=_AWAY_SECONDS, code=AWAY)
+                raise NotSent("the recipient is not here", retry_after=_AWAY_SECONDS, code=AWAY)
             for at in range(0, len(lines), _AT_ONCE):
                 some = lines[at : at + _AT_ONCE]
                 self._refusals.clear()
@@ -325,10 +325,10 @@ class IrcLink:
                     await self.confirmed()
                 if refused := [kind for kind, arguments in self._refusals if arguments and fold(arguments[0]) == fold(target)]:
                     for_good = refused[0] not in _FOR_NOW
-                    why = f"the server does not show it: {refused[0]}"
+                    why = f"the server does not deliver it:  {refused[0]}"
                     raise NotSent(why, for_good=for_good, perhaps_sent=bool(account) and not for_good, code=refused[0])
                 if self._has_left or now != whose:
-                    raise NotSent("who it is for has left", retry_after=_AWAY_SECONDS, perhaps_sent=True, code=AWAY)
+                    raise NotSent("the recipient has left", retry_after=_AWAY_SECONDS, perhaps_sent=True, code=AWAY)
                 done(len(some))
 
     async def whois(self, nick: str, *, anew: bool = False) -> tuple[str, str]:

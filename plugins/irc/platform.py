@@ -82,7 +82,7 @@ class IrcPlatform:
         self._given = self._checked(_DEFAULTS | settings_of(self._host, tuple(_DEFAULTS)))
         self._secret = "" if self._given["login"] == "none" else self._host.secret("IRC_PASSWORD").strip()
         if any(char in self._secret for char in "\r\n\0"):
-            raise ConfigError("IRC_PASSWORD is of several lines")
+            raise ConfigError("IRC_PASSWORD has several lines")
         self._link = await self._opened()
         return f"{fold(self._given['account'])}@{self._given['server']}"
 
@@ -109,7 +109,7 @@ class IrcPlatform:
             if not given[key].replace(".", "", 1).isdecimal() or not 0 < float(given[key]) < 10_000:
                 raise wrong(key, "a number above 0")
         if given["tls"] == "false" and given["login"] != "none" and not is_loopback(_host(given["server"])):
-            raise ConfigError(f"{self._host.names_setting('tls')}: without TLS the password would travel in the clear")
+            raise ConfigError(f"{self._host.names_setting('tls')}: without TLS the password would be sent unencrypted")
         return given
 
     async def _opened(self) -> IrcLink:
@@ -178,13 +178,13 @@ class IrcPlatform:
         if kind in ("pubmsg", "privmsg", "invite") and source and "!" in source:
             mask = str(source)
             if self._waiting[mask] >= _EACH or self._queue.qsize() >= _ALL:
-                _log.warning("%s: too many messages at once: one is passed over", self.name)
+                _log.warning("%s: too many messages at once: one is skipped", self.name)
                 return
             self._waiting[mask] += 1
             self.latest = f"{self._start}-{next(self._numbers)}"
             self._queue.put_nowait((mask, self.latest, event))
         elif kind in _NOT_IN:
-            _log.warning("%s: a channel could not be entered: %s", self.name, kind)
+            _log.warning("%s: a channel could not be joined: %s", self.name, kind)
         elif kind in ("join", "part", "kick", "quit", "nick", "namreply"):
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 
@@ -220,7 +220,7 @@ class IrcPlatform:
                 except IrcLost:
                     break  # its author can't be determined any more
                 except Exception:  # noqa: BLE001 - it must not block the others
-                    _log.exception("%s: a message could not be taken, and is passed over", self.name)
+                    _log.exception("%s: a message could not be handled and is skipped", self.name)
                     break
             self._waiting[mask] -= 1
             if not self._waiting[mask]:
@@ -309,7 +309,7 @@ class IrcPlatform:
         target = self._nick_of(account) if account else out.chat.id
         if out.chat.is_group and self._folded(target) not in self._people:
             wanted = [*map(self._folded, self._given["channels"].replace(",", " ").split()), *self._followed]
-            raise NotSent("we are not in the channel", for_good=self._folded(target) not in wanted)
+            raise NotSent("the bot is not in the channel", for_good=self._folded(target) not in wanted)
         # Hosts have up to 63 bytes. The lines do not depend on the nicks in use, so sending can continue after a nick changed.
         room = 510 - len(f":{link.nick:30}!~toolcrib@ PRIVMSG {target:30} :".encode()) - 64
         there = self._people.get(self._folded(target), {})
@@ -322,7 +322,7 @@ class IrcPlatform:
             await link.say(target, lines[saying.taken :], taken, account)
         except NotSent as error:
             if error.code == AWAY and account not in self._nicks:
-                raise NotSent("who it is for was never here", for_good=True) from error
+                raise NotSent("the recipient was never here", for_good=True) from error
             if saying.taken and not error.for_good and not error.perhaps_sent:
                 raise NotSent(str(error), perhaps_sent=True, retry_after=error.retry_after, code=error.code) from error
             raise
@@ -331,7 +331,7 @@ class IrcPlatform:
         """Return the last nick of an account; the account may use another one now. Raises NotSent."""
         nick = self._nicks.get(account, account)
         if not _NICK.match(nick):
-            raise NotSent("who it is for was never here", for_good=True)
+            raise NotSent("the recipient was never here", for_good=True)
         return nick
 
     async def _note_asked(self, out: Outbound, ours: str) -> None:

@@ -30,7 +30,7 @@ class IrcConnection(AioConnection):  # type: ignore[misc]  # the library brings 
                 if line:
                     self._process_line(line)
             except Exception as error:  # noqa: BLE001 - users write these lines, and asyncio would end the connection
-                _log.warning("a line could not be read, and is passed over: %s", type(error).__name__)
+                _log.warning("a line could not be read and is skipped: %s", type(error).__name__)
         if len(self.buffer.buffer) > _MOST:
             self.disconnect("")
 

@@ -30,13 +30,13 @@ async def _decrypted(pieces: AsyncIterator[bytes], ref: dict[str, str]) -> Async
         start = _bytes(ref["iv"])
         cipher = AES.new(_bytes(ref["key"]), AES.MODE_CTR, nonce=start[:8], initial_value=start[8:16])
     except ValueError as error:
-        raise ToolcribError("its key is none") from error
+        raise ToolcribError("its key is invalid") from error
     digest = hashlib.sha256()
     async for piece in pieces:
         digest.update(piece)
         yield cipher.decrypt(piece)
     if digest.digest() != _bytes(ref["sha256"]):
-        raise ToolcribError("it was changed on its way")
+        raise ToolcribError("it was changed in transit")
 
 
 def _bytes(text: str) -> bytes:
@@ -49,7 +49,7 @@ async def uploaded(server: MatrixServer, file: OutFile, *, is_encrypted: bool) -
     does.
     """
     if not file.path.is_file():
-        raise NotSent(f"{file.name} is no longer there", for_good=True)
+        raise NotSent(f"{file.name} no longer exists", for_good=True)
     size = file.path.stat().st_size
     with file.path.open("rb") as content:  # the client leaves its own files open if the server stops early
 

@@ -49,10 +49,10 @@ class MatrixLack(NamedTuple):
     fix: str
 
 
-_NOT_INSTALLED = MatrixLack("what reads encrypted rooms is not installed", "pip install 'toolcrib[matrix-e2e]'")
-_NO_DEVICE = MatrixLack("the token is of no device", "make one by a login, as the README of the platform says")
+_NOT_INSTALLED = MatrixLack("support for encrypted rooms is not installed", "pip install 'toolcrib[matrix-e2e]'")
+_NO_DEVICE = MatrixLack("the token does not belong to a device", "create one by a login; see the platform's README")
 _NOT_OURS = MatrixLack(
-    "the device of the account has keys that are not in the state folder", "make a new token by a login, for toolcrib alone"
+    "the account's device has keys that are not in the state folder", "create a new token by a login, only for toolcrib"
 )
 
 
@@ -103,7 +103,7 @@ class MatrixKeys:
                 await self.upload()
             await self._mend()
         except _LOST as error:
-            _log.warning("keys could not be sent, and are with the next sync: %s", error)
+            _log.warning("keys could not be sent, retrying with the next sync: %s", error)
 
     def _take(self, event: Any) -> None:
         from nio.events import EncryptedToDeviceEvent, RoomKeyEvent, RoomKeyRequest
@@ -121,7 +121,7 @@ class MatrixKeys:
                     self.came.add(found.session_id)
                 self._taken[known] = True
         except Exception as error:  # noqa: BLE001 - any user may send anything to a device
-            _log.warning("what was sent to this device could not be read: %s", type(error).__name__)
+            _log.warning("a message to this device could not be read: %s", type(error).__name__)
 
     def _give_up_session(self, request: Any) -> None:
         """Drop a room's session if a device that received its key asks for it again: it can read the messages of the next
@@ -198,7 +198,7 @@ class MatrixKeys:
                 try:
                     self._machine.handle_response(KeysClaimResponse({user: {name: keys}}, {}))
                 except Exception as error:  # noqa: BLE001 - another device's data must not keep other devices from their keys
-                    _log.warning("a device of somebody's gave a key that is none: %s", type(error).__name__)
+                    _log.warning("another user's device sent an invalid key: %s", type(error).__name__)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -257,12 +257,12 @@ class MatrixKeys:
             found = json.loads(plain)
         except Exception as error:  # noqa: BLE001 - the encrypted content may be anything
             if "unknown message index" in str(error):
-                raise MatrixNoKeyError("the key is of later messages") from None
+                raise MatrixNoKeyError("the key is for later messages") from None
             return None
         if not isinstance(found, Mapping) or found.get("room_id") != room or not isinstance(found.get("content"), Mapping):
             return None
         if self._places.get((name, place), event["event_id"]) != event["event_id"]:
-            _log.warning("a message was passed over: another one that is encrypted alike came before")
+            _log.warning("a message was skipped: an earlier one has the same encryption")
             return None
         self._places[name, place] = event["event_id"]
         related = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
@@ -281,7 +281,7 @@ class MatrixKeys:
                 device = self._machine.device_store.device_from_sender_key(sender, key)
                 if device is not None and device.id not in self._blocked:
                     return session
-        raise MatrixNoKeyError("no key of the sender's has come")
+        raise MatrixNoKeyError("the sender's key has not arrived")
 
     async def ask(self, room: str, sender: str, content: Mapping[str, Any]) -> None:
         """Ask the sender's devices for the key of an event that can't be decrypted. Raises as MatrixServer.call does."""
@@ -314,8 +314,8 @@ async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack
         machine = _machine(account, device, path, key)
     except Exception as error:  # nio raises anything: for another key, a damaged file
         raise ConfigError(
-            f"the keys of the account's device in {path} can't be read with {SECRET}: give it as it was, or move the file away "
-            "and make a new token"
+            f"the keys of the account's device in {path} can't be read with {SECRET}: restore its old value, or move the file "
+            "away and create a new token"
         ) from error
     told = await server.call("POST", "keys", "query", body={"device_keys": {account: [device]}})
     there = told.get("device_keys", {}).get(account, {}).get(device)

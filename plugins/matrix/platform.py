@@ -27,8 +27,10 @@ _MESSAGES = ("m.room.message", "m.sticker")
 _TYPING_MS = 10_000
 _MOST_FILE_BYTES = 50 * 1024 * 1024
 _OURS = 10_000
-_UNREADABLE = "This room is encrypted, and I can't read it: {reason}. Write to me in one that is not, or ask my operator: {fix}."
-_UNREAD = "I could not read a message of {name}: its key has not come. I asked for it; if no answer follows, write it again."
+_UNREADABLE = (
+    "This room is encrypted, and I can't read it: {reason}. Write to me in an unencrypted room, or ask my operator: {fix}."
+)
+_UNREAD = "I could not read a message of {name}: its key has not arrived. I asked for it; if no answer follows, send it again."
 
 
 class MatrixPlatform:
@@ -111,7 +113,7 @@ class MatrixPlatform:
         except CONNECTION:
             raise
         except Exception:  # noqa: BLE001 - any user can write any event: it must not block the others
-            _log.exception("an event of %s could not be taken", Chat(room))
+            _log.exception("an event of %s could not be handled", Chat(room))
 
     async def _message(self, room: str, event: Mapping[str, Any], sender: str, event_id: str) -> None:
         account = self._connected.account

@@ -121,14 +121,14 @@ class MatrixRooms:
                 if error.code == LIMIT:
                     self._joins_at = time.monotonic() + (error.retry_after or 5.0)
                     break
-                _log.warning("the invitation to %s could not be followed: %s", Chat(room), error)
+                _log.warning("the invitation to %s could not be accepted: %s", Chat(room), error)
             else:
                 self.entered.add(room)
                 if inviter:
                     await self._note_direct(room, inviter)
             del self._waiting[room]
         for room in list(self._waiting)[_INVITATIONS:]:
-            _log.warning("too many invitations at once: the one to %s is not followed", Chat(room))
+            _log.warning("too many invitations at once: the one to %s is ignored", Chat(room))
             del self._waiting[room]
 
     def _invitation(self, state: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:

@@ -54,7 +54,7 @@ class MatrixServer:
             raise ConfigError("the matrix platform needs the extra: pip install 'toolcrib[matrix]'") from error
         url, user = str(host.settings.get("homeserver", "")).rstrip("/"), str(host.settings.get("user", ""))
         if not url.startswith(("https://", "http://")):
-            raise ConfigError("platforms.matrix.settings.homeserver: say its address, such as https://matrix.example.org")
+            raise ConfigError("platforms.matrix.settings.homeserver: expected its address, such as https://matrix.example.org")
         # We handle refusals ourselves: the client would wait silently, and block later messages.
         options = AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, encryption_enabled=False, store_sync_tokens=False)
         server = cls(AsyncClient(url, user, config=options))
@@ -76,7 +76,7 @@ class MatrixServer:
             try:
                 password = host.secret("MATRIX_PASSWORD")
             except ConfigError:
-                raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, by which it logs in itself") from None
+                raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, to log in with it") from None
             client.device_id = await host.recall(place)  # else each start leaves a device behind
             await self.taken(client.login(password, device_name="toolcrib"))
             await host.keep(place, client.device_id)
@@ -85,9 +85,9 @@ class MatrixServer:
         except MatrixRefused as error:
             if error.code != GONE:
                 raise
-            raise ConfigError("the homeserver does not take MATRIX_TOKEN: make a new one, and put it into secrets.env") from None
+            raise ConfigError("the homeserver rejects MATRIX_TOKEN: create a new one, and put it into secrets.env") from None
         if user and user not in (me["user_id"], me["user_id"][1:].partition(":")[0]):
-            raise ConfigError(f"MATRIX_TOKEN is {me['user_id']}'s, and platforms.matrix.settings.user says {user}")
+            raise ConfigError(f"MATRIX_TOKEN belongs to {me['user_id']}, but platforms.matrix.settings.user is {user}")
         client.user_id, client.device_id = me["user_id"], me.get("device_id", "")
 
     @property
@@ -153,7 +153,7 @@ class MatrixServer:
         with _lost():
             async with await self.client.send("GET", url, None, self._headers(), timeout=_MEDIA_SECONDS) as answer:
                 if answer.status != 200:
-                    raise MatrixRefused("", f"the server does not give the file (status {answer.status})")
+                    raise MatrixRefused("", f"the server does not provide the file (status {answer.status})")
                 async for piece in answer.content.iter_chunked(65_536):
                     yield piece
 

@@ -73,7 +73,7 @@ class MatrixSync:
 
     def _wait_of(self, error: Exception) -> float | None:
         if isinstance(error, MatrixRefused) and error.code == GONE:
-            _log.error("the homeserver no longer takes the token of %s: make a new one", self._server.account)
+            _log.error("the homeserver no longer accepts the token of %s: create a new one", self._server.account)
             return _LONG_PAUSE
         return error.retry_after if isinstance(error, MatrixRefused) else None
 
@@ -121,7 +121,7 @@ class MatrixSync:
             start = found.get("end", "")
         if len(events) >= _MOST:
             _log.warning(
-                "in %s more than %s messages came while nobody received; the oldest are left out", Chat(room), f"{_MOST:,}"
+                "in %s more than %s messages arrived while the bot was away; the oldest are skipped", Chat(room), f"{_MOST:,}"
             )
         return events
 

@@ -43,7 +43,7 @@ class Told:
                 return
             is_news, self.is_told = self.is_told == is_exported, not is_exported
         if is_news and not is_exported:
-            _log.warning("OpenTelemetry: nothing can be exported; what happens meanwhile may be lost, and nothing waits for it")
+            _log.warning("OpenTelemetry: exporting fails; spans may be lost until it works, and no call waits for it")
         elif is_news:
             _log.warning("OpenTelemetry: exporting works again")
 

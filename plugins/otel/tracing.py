@@ -71,7 +71,7 @@ class Tracing:
             one.span.end()
         is_done = await asyncio.to_thread(self._exporting.close)
         if not is_done and not self._exporting.told.is_told:
-            _log.warning("OpenTelemetry: what was not exported within %.0f s is lost", CLOSE_SECONDS)
+            _log.warning("OpenTelemetry: spans that were not exported within %.0f s are lost", CLOSE_SECONDS)
 
     # -- runs ----------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
     def _token(self, name: str, begins: str) -> str:
         token = self._host.secret(name).strip()
         if not token.startswith(begins):
-            raise ConfigError(f"{name} does not begin with {begins}: it is another token")
+            raise ConfigError(f"{name} does not begin with {begins}: it is another kind of token")
         return token
 
     # -- connection ----------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             await client.apps_connections_open(app_token=app)
         except LOST as error:
             if not passes(error):
-                raise ConfigError(f"Slack does not take {asked} ({code_of(error)}): the page of your app has it") from None
-            raise ToolcribError(f"{base_url} can't be used: {error}") from error
+                raise ConfigError(f"Slack rejects {asked} ({code_of(error)}): copy it from your app's page") from None
+            raise ToolcribError(f"{base_url} is unusable:  {error}") from error
         self._me = str(account["user_id"])
         self._intake, self._lost, self._not_sent = Intake(self._host, self._missed, LOST, wait_of), LOST, not_sent
         self._socket = SlackSocket(client, app, self._me, self._event, self._action, self._begun)
@@ -158,7 +158,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         except self._lost as error:
             if passes(error, with_token=True):
                 raise
-            _log.warning("%s can't be read: %s; what was written there meanwhile is left out", Chat(channel), code_of(error))
+            _log.warning("%s can't be read: %s; messages sent there meanwhile are skipped", Chat(channel), code_of(error))
         told = [ts for ts in sorted(found, key=_number) if _number(ts) > _number(after)]
         return [(ts, self._read(found[ts], channel, is_direct=is_direct)) for ts in told]
 
@@ -216,7 +216,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             chat = Chat(channel, thread, is_group=not is_direct)
             name = str(user.get("name") or "")
         except (*LOST, LookupError, TypeError, AttributeError) as error:
-            _log.warning("%s: a press could not be read, and is passed over: %s", self.name, type(error).__name__)
+            _log.warning("%s: a press could not be read and is skipped: %s", self.name, type(error).__name__)
             return
         line = await press_until_kept(self._host, Press(chat, user["id"], ts, choice, press_id, name, key=key))
         if line:
@@ -232,7 +232,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
             async for piece in downloaded(self._api, str(attachment.ref["id"])):
                 yield piece
         except self._lost as error:
-            raise ToolcribError(f"Slack does not give it: {error}") from error
+            raise ToolcribError(f"Slack does not provide it: {error}") from error
 
     # -- sending -------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class _Connection(SocketModeClient):
         try:
             return await super().issue_new_wss_url()
         except Exception as error:
-            _log.warning("Slack gives no connection, and is asked again: %s", code_of(error) or type(error).__name__)
+            _log.warning("Slack offers no connection, retrying: %s", code_of(error) or type(error).__name__)
             raise
 
 
@@ -163,7 +163,7 @@ async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[byte
         session.get(url, headers=headers, allow_redirects=False, proxy=client.proxy) as answer,
     ):
         if answer.status != 200:
-            raise ToolcribError(f"Slack does not give it ({answer.status})")
+            raise ToolcribError(f"Slack does not provide it ({answer.status})")
         async for piece in answer.content.iter_chunked(_PIECE):
             yield piece
 

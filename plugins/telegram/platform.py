@@ -58,7 +58,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
             raise ConfigError("the telegram platform needs the extra: pip install 'toolcrib[telegram]'") from error
         token = self._host.secret(TOKEN).strip()
         if not _TOKEN_FORM.match(token):
-            raise ConfigError(f"{TOKEN} is not of the form 123456:letters, as @BotFather shows it")
+            raise ConfigError(f"{TOKEN} does not have the form 123456:letters that @BotFather shows")
         base_url = self._settings.get("base_url", "https://api.telegram.org").rstrip("/")
         bot = self._client = bot_of(token, base_url, self._settings.get("proxy", ""))
         try:
@@ -67,10 +67,10 @@ class TelegramPlatform(BotPlatform["Bot"]):
         except InvalidToken:
             raise ConfigError(f"Telegram does not know the token in {TOKEN}: /mybots at @BotFather shows it") from None
         except TelegramError as error:
-            raise ToolcribError(f"{base_url} can't be used: {error}") from error
+            raise ToolcribError(f"{base_url} is unusable: {error}") from error
         if webhook:
             raise ConfigError(
-                f"another program gets this bot's messages, at {webhook}: end that by deleteWebhook, or make another bot"
+                f"another program receives this bot's messages at {webhook}: call deleteWebhook, or create another bot"
             )
         return str(bot.id)
 
@@ -107,7 +107,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
             elif query is not None:
                 press = press_of(query)
         except Exception as error:  # noqa: BLE001 - one unreadable update must not block the others
-            _log.warning("%s: an update could not be read, and is passed over: %s", self.name, type(error).__name__)
+            _log.warning("%s: an update could not be read and is skipped: %s", self.name, type(error).__name__)
             return
         line = ""
         try:
@@ -118,7 +118,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         except StoreFailed:
             raise
         except Exception:  # noqa: BLE001 - it would come again forever, and block all others
-            _log.exception("%s: an update could not be taken, and is passed over", self.name)
+            _log.exception("%s: an update could not be handled and is skipped", self.name)
         if query is not None:
             self._spawn(self._answer(query.id, line))
 
@@ -135,10 +135,10 @@ class TelegramPlatform(BotPlatform["Bot"]):
         try:
             file = await self._api.get_file(str(attachment.ref["id"]))
             if (file.file_size or 0) > _DOWNLOAD:
-                raise ToolcribError(f"it is larger than {_DOWNLOAD // 2**20} MiB, the most that a bot gets")
+                raise ToolcribError(f"it is larger than {_DOWNLOAD // 2**20} MiB, the limit for bots")
             data = await file.download_as_bytearray(read_timeout=60)
         except TelegramError as error:
-            raise ToolcribError(f"Telegram does not give it: {error}") from error
+            raise ToolcribError(f"Telegram does not provide it:  {error}") from error
         yield bytes(data)
 
     # -- sending -------------------------------------------------------------------------------------------------

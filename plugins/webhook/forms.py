@@ -112,7 +112,7 @@ def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
     for key in data:
         if key not in known:
             alike = near(key[:_LONGEST_NAME], known)
-            raise Malformed(f"{key[:_LONGEST_NAME]}: there is no such field" + (f"; did you mean {alike[0]}?" if alike else ""))
+            raise Malformed(f"{key[:_LONGEST_NAME]}: unknown field" + (f"; did you mean {alike[0]}?" if alike else ""))
     return data
 
 

@@ -81,8 +81,8 @@ class WebhookPlatform:
         self._secret = self._host.secret(SECRET)
         if len(self._secret) < _SECRET_CHARS:
             raise ConfigError(
-                f"{SECRET} is shorter than {_SECRET_CHARS} characters, and whoever guesses it speaks for everybody: set a random"
-                " one, such as `openssl rand -hex 32` prints, here and in your service"
+                f"{SECRET} is shorter than {_SECRET_CHARS} characters, and a guessed secret lets its finder write as any user:"
+                " set a random one, for instance from `openssl rand -hex 32`, here and in your service"
             )
         self._client = httpx.AsyncClient(timeout=_SECONDS, limits=httpx.Limits(max_connections=50))
         return f"{self._address[0]}:{self._address[1]}"

@@ -22,9 +22,9 @@ def problem_of(secret: str, body: bytes, header: str) -> str:
     parts = dict(part.partition("=")[::2] for part in header.split(","))
     seconds, given = parts.get("t", ""), parts.get("v1", "")
     if not given or not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 16):
-        return f"the header {HEADER} is missing or not of the form t=SECONDS,v1=HEX"
+        return f"the header {HEADER} is missing or does not have the form t=SECONDS,v1=HEX"
     if not hmac.compare_digest(_digest(secret, int(seconds), body).encode(), given.encode()):
-        return "the signature is not that of this body"
+        return "the signature does not match this body"
     if abs(time.time() - int(seconds)) > FRESH_SECONDS:
         return f"the signature is older than {FRESH_SECONDS} s, or the clocks differ"
     return ""

@@ -36,10 +36,10 @@ class XmppFiles:
         try:
             data = await asyncio.to_thread(file.path.read_bytes)
         except OSError as error:
-            raise NotSent(f"{file.name} is no longer there", for_good=True) from error
+            raise NotSent(f"{file.name} no longer exists", for_good=True) from error
         place, headers, url = await self._slot(sendable(file.name), len(data), file.media_type)
         if not place.startswith("https://") and not is_loopback(urlsplit(place).hostname or ""):
-            raise NotSent("the server takes files without TLS only", for_good=True)
+            raise NotSent("the server accepts files only without TLS", for_good=True)
         try:
             async with httpx.AsyncClient(verify=self._context, timeout=_SECONDS) as http:
                 answer = await http.put(place, content=data, headers={**headers, "Content-Type": file.media_type})
@@ -53,13 +53,13 @@ class XmppFiles:
         from slixmpp.exceptions import IqError
 
         if not self.service:
-            raise NotSent("the server takes no files", for_good=True)
+            raise NotSent("the server accepts no files", for_good=True)
         try:
             answer = await self._link.done(
                 self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type), of=self.service
             )
         except IqError as error:
-            raise NotSent(f"the server does not take the file: {error.condition}", for_good=error.etype == "modify") from error
+            raise NotSent(f"the server rejects the file:  {error.condition}", for_good=error.etype == "modify") from error
         slot: Any = answer["http_upload_slot"]
         return slot["put"]["url"], {one["name"]: one["value"] for one in slot["put"]["headers"]}, slot["get"]["url"]
 
@@ -72,22 +72,22 @@ class XmppFiles:
         try:
             parts, port = urlsplit(url), urlsplit(url).port or 443
         except ValueError as error:
-            raise ToolcribError("its address is none") from error
+            raise ToolcribError("its address is invalid") from error
         if self.service and f"{parts.scheme}://{parts.netloc}" == await self._origin():
             pass
         elif parts.scheme != "https" or not await _is_public(parts.hostname or "", port):
-            raise ToolcribError("it is not at a public address that has https")
+            raise ToolcribError("it is not at a public https address")
         try:
             async with (
                 httpx.AsyncClient(verify=self._context, timeout=_SECONDS, trust_env=False) as http,
                 http.stream("GET", url) as answer,
             ):
                 if answer.status_code != 200:  # redirects are not followed
-                    raise ToolcribError(f"it can't be had (status {answer.status_code})")
+                    raise ToolcribError(f"the download failed (status {answer.status_code})")
                 async for piece in answer.aiter_bytes(65_536):
                     yield piece
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ToolcribError(f"it can't be had ({type(error).__name__})") from error
+            raise ToolcribError(f"the download failed ({type(error).__name__})") from error
 
     async def _origin(self) -> str:
         parts = urlsplit((await self._slot("x", 1, "application/octet-stream"))[2])

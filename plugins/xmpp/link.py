@@ -20,8 +20,8 @@ _ALIVE_SECONDS = 30.0
 _REASON_SECONDS = 0.2
 _SENT_AWAY = {"301", "307", "321", "322"}
 _PLUGINS = ("xep_0030", "xep_0045", "xep_0059", "xep_0198", "xep_0199", "xep_0313", "xep_0363")
-_NO_TLS = "the server offers no TLS: nothing was said to it"
-_REFUSED = "the server does not take XMPP_PASSWORD: put the right one into secrets.env, or mend platforms.xmpp.settings.user"
+_NO_TLS = "the server offers no TLS: nothing was sent"
+_REFUSED = "the server rejects XMPP_PASSWORD: correct it in secrets.env, or correct platforms.xmpp.settings.user"
 T = TypeVar("T")
 
 
@@ -83,7 +83,7 @@ class XmppLink:
                 await link._began
         except TimeoutError as error:
             await link.close()
-            raise XmppLost("the server did not let us in in time") from error
+            raise XmppLost("the server did not accept the login in time") from error
         except BaseException:
             await link.close()
             raise
@@ -196,7 +196,7 @@ class XmppLink:
                 return task.result()
         except (TimeoutError, IqTimeout) as error:
             if of and self._is_up:
-                raise XmppSilent("who was asked did not answer in time") from error
+                raise XmppSilent("the recipient did not answer in time") from error
             self.client.abort()
             raise XmppLost("the server did not answer in time") from error
         finally:
@@ -281,4 +281,4 @@ class XmppLink:
 
 
 def _untrusted(error: object) -> ConfigError:
-    return ConfigError(f"the server's certificate is not trusted ({error}): ca_file names a file with whose signed it")
+    return ConfigError(f"the server's certificate is not trusted ({error}): name a file with its issuer's certificate in ca_file")

@@ -33,7 +33,7 @@ _QUEUE = 10_000
 _ROOMS_SECONDS, _TOLD_SECONDS = 120.0, 3600.0
 _MOST_PAGES = 200
 """Limit of pages of a room's archive that are read at once: a foreign server may have an endless one."""
-_UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat, and say it again."
+_UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat and send it again."
 _NONANONYMOUS = "muc_nonanonymous"
 
 
@@ -82,13 +82,13 @@ class XmppPlatform:
                 raise ConfigError(f"{self._host.names_setting(key)}: expected {what}, got {given.get(key, '')!r}")
         rooms = given.get("rooms", "").replace(",", " ").split()
         if wrong := [one for one in rooms if not room_of(one)]:
-            raise ConfigError(f"{self._host.names_setting('rooms')}: {wrong[0]!r} is no room such as room@rooms.example.org")
+            raise ConfigError(f"{self._host.names_setting('rooms')}: {wrong[0]!r} is not a room such as room@rooms.example.org")
         self._named = [room_of(one) for one in rooms]
         per_second, edit_seconds = number_of(self._host, "per_second", 5.0), number_of(self._host, "edit_seconds", 1.0)
         self._link = await self._opened()
         if not await self._link.knows(self._link.account, "urn:xmpp:mam:2"):
             raise ConfigError(
-                "the account's server keeps no archive (XEP-0313), without which messages would be lost: have it do so"
+                "the account's server keeps no archive (XEP-0313), without which messages would be lost: enable it there"
             )
         size = await self._files()
         self.traits = Traits(
@@ -191,7 +191,7 @@ class XmppPlatform:
                 self._open.add(room)
             await self._begin_at(room)
         except (PresenceError, IqError, XmppSilent) as error:
-            _log.warning("%s could not be entered: %s", Chat(room), getattr(error, "condition", error))
+            _log.warning("%s could not be joined: %s", Chat(room), getattr(error, "condition", error))
             if isinstance(error, XmppSilent):
                 link.out_of(room)
         return room in link.nicks
@@ -245,7 +245,7 @@ class XmppPlatform:
             if is_all or not found:
                 return
             if archive != link.account and number >= _MOST_PAGES:
-                _log.warning("the archive of %s is read on later: it has more than %d pages", Chat(archive), _MOST_PAGES)
+                _log.warning("the rest of the archive of %s is read later: it has more than %d pages", Chat(archive), _MOST_PAGES)
                 return
 
     def _took(self, stanza: Element, is_message: bool) -> None:
@@ -299,7 +299,7 @@ class XmppPlatform:
         except (StoreFailed, XmppLost):
             raise
         except Exception:  # noqa: BLE001 - any user can send any stanza
-            _log.exception("%s: a stanza could not be taken, and is passed over", self.name)
+            _log.exception("%s: a stanza could not be handled and is skipped", self.name)
         if came.archive and came.known_as:
             self._seen[came.archive, came.known_as] = True
             if is_place and came.user:
@@ -364,7 +364,7 @@ class XmppPlatform:
             try:
                 await self.send(Outbound(chat, f"{name}: {line}", f"press:{came.known_as}"))
             except NotSent:
-                _log.warning("%s: what a press came to could not be said", self.name)
+                _log.warning("%s: the result of a press could not be sent", self.name)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield a received file. Raises ToolcribError."""

@@ -69,7 +69,9 @@ class XmppSender:
                 _log.warning("%s did not get a message: %s", Chat(stanza.get("from", "")), name)
                 return
             is_brief = error is not None and error.get("type") == "wait"
-            waiting.set_exception(NotSent(f"the server says {name}", for_good=not is_brief and name not in _FOR_LATER, code=name))
+            waiting.set_exception(
+                NotSent(f"the server reports {name}", for_good=not is_brief and name not in _FOR_LATER, code=name)
+            )
 
     async def question(self, chat: str, is_group: bool, message_id: str) -> tuple[str, dict[str, Any]]:
         """Return (our id, the question) for a message that a user reacts to, or ("", {}) if it is no question in this chat."""
@@ -90,7 +92,7 @@ class XmppSender:
         """Show or correct a message: the text, then the files. Raises NotSent, XmppLost, XmppSilent, StoreFailed."""
         link, chat = self._up, out.chat.id
         if out.chat.is_group and chat not in link.nicks:
-            raise NotSent("we are not in the room", for_good=chat not in (*link.rooms, *self.rooms))
+            raise NotSent("the bot is not in the room", for_good=chat not in (*link.rooms, *self.rooms))
         ours = out.edits or stanza_id(out.key)
         if out.buttons:
             await self._keep_asked(ours, {"chat": chat, "key": out.key, "emoji": choices_of(out)})

@@ -114,7 +114,7 @@ async def test_receiving_goes_on_after_whatever_fails(caplog: pytest.LogCaptureF
     assert waited == ["gone", "odd", "again"]
     records = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert [bool(one.exc_info) for one in records] == [False, True, False]
-    assert records[0].getMessage() == "bells: receiving goes on in 0.0 s: gone"
+    assert records[0].getMessage() == "bells: receiving failed, retrying in 0.0 s: gone"
 
 
 async def test_without_a_word_of_the_server_each_pause_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_what_is_no_number_above_zero_is_named(given: float | str) -> None:
     if given == 0:
         assert number_of(host, "per_second", 7.0, may_be_zero=True) == 0.0
     else:
-        with pytest.raises(ConfigError, match="expected a number that is not below 0, got"):
+        with pytest.raises(ConfigError, match="expected a number of at least 0, got"):
             number_of(host, "per_second", 7.0, may_be_zero=True)
 
 
@@ -178,7 +178,7 @@ def test_settings_replace_the_pace_of_a_bot_platform_and_unknown_ones_are_an_err
     traits = RadioPlatform("radio", FakeHost(settings=settings)).traits
     assert (traits.max_chars, traits.per_second, traits.edit_seconds, traits.max_edits) == (10, 9.0, 0.0, 4)
     assert RadioPlatform("radio", FakeHost()).traits.per_second == 3.0
-    with pytest.raises(ConfigError, match="there is no such setting; did you mean frequency"):
+    with pytest.raises(ConfigError, match="unknown setting; did you mean frequency"):
         RadioPlatform("radio", FakeHost(settings={"freqency": "7"}))
 
 

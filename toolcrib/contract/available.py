@@ -25,7 +25,7 @@ def why_not(entry: ToolEntry) -> str | None:
     if isinstance(verdict, Unavailable):
         return verdict.reason
     missing = [name for name in entry.requires_env if not os.environ.get(name)]
-    return f"set {', '.join(missing)}" if missing else "its check says that it cannot work here"
+    return f"set {', '.join(missing)}" if missing else "its check reports that it can't work here"
 
 
 def let_pass(error: BaseException) -> None:

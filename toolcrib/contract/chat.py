@@ -282,9 +282,9 @@ def settings_of(host: Host, known: Collection[str]) -> dict[str, str]:
     for key in host.settings:
         if key not in known:
             alike = near(key, known)
-            there = f"there is {', '.join(known)}" if known else "this platform has none"
+            there = f"known: {', '.join(known)}" if known else "this platform has no settings"
             meant = f"did you mean {alike[0]}?" if alike else there
-            raise ConfigError(f"{host.names_setting(key)}: there is no such setting; {meant}")
+            raise ConfigError(f"{host.names_setting(key)}: unknown setting; {meant}")
     return {key: str(value) for key, value in host.settings.items()}
 
 

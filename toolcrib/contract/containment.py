@@ -17,7 +17,7 @@ class Containment:
     ``writable``: folders that commands can change and that outlive the sandbox: the project and granted folders.
     ``ephemeral``: folders of the sandbox's own, deleted with it: /tmp and private caches.
     ``masked``: paths that are empty in the sandbox.
-    ``read_only``: paths inside writable folders that are read-only all the same, such as .git/hooks.
+    ``read_only``: paths inside writable folders that are still read-only, such as .git/hooks.
     """
 
     mode: Literal["workspace", "own"]

@@ -184,7 +184,7 @@ class ToolCallContext:
 
     def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
         if mint is not _MINT:
-            raise TypeError("a ToolCallContext is minted by the dispatcher; use toolcrib.testing.call_tool in tests")
+            raise TypeError("only the dispatcher creates a ToolCallContext; use toolcrib.testing.call_tool in tests")
         self.call = call
         self._scope = scope
         self.answers = {}
@@ -289,7 +289,7 @@ class ToolCallContext:
             return typed(key, self._own_state.get(key.name))
         if key.scope in SHARED and key.scope not in self._shared_state:
             raise Internal(
-                f"{self.call.name} reads the state {key.name!r} of scope {key.scope} and was not registered with it: state=[...]"
+                f"{self.call.name} reads the state {key.name!r} of scope {key.scope} but was not registered with it: state=[...]"
             )
         found = self._shared_state[key.scope].get(key.name)
         return None if found is None else typed(key, found.value)

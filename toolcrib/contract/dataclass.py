@@ -34,7 +34,7 @@ else:
     def dataclass(*, slots, frozen=False, eq=True, kw_only=False):
         """Make a class a dataclass, as ``dataclasses.dataclass`` does with these options. It always has slots."""
         if not slots:
-            raise TypeError("a class that is completed later has slots: say slots=True, or take dataclasses.dataclass")
+            raise TypeError("a class that is completed later needs slots: use slots=True, or dataclasses.dataclass")
         return lambda plain: _with_slots(plain, _Options(frozen, eq, kw_only))
 
     def replace(one, /, **changes):

@@ -52,5 +52,5 @@ def strongest(decisions: Iterable[tuple[str, Decision]]) -> Decision | None:
         if winner is None or decision.rank > winner.rank:
             winner, said_by = decision, name
         elif decision.rank == winner.rank:
-            _log.error("gates %r and %r both decided %s; the first stands", said_by, name, type(winner).__name__)
+            _log.error("gates %r and %r both decided %s; the first is used", said_by, name, type(winner).__name__)
     return winner

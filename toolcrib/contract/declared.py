@@ -20,8 +20,8 @@ _NAME = Regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def recheck(entry: ToolEntry, where: str) -> Mapping[str, Json]:
-    """Return the parameters of an entry that another registry made. Raises RegistrationError for what ``register`` refuses,
-    because the entry may be a changed copy.
+    """Return the parameters of an entry from another registry. Raises RegistrationError like ``register``, because the entry
+    may be a changed copy.
     """
     text(entry.toolset, f"{where}: toolset")
     function_schema(entry.name, entry.schema, entry.description, where)
@@ -41,7 +41,7 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
     if entry.kind not in get_args(Kind):
         raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
     if entry.timeout is not None and not entry.timeout > 0:
-        raise RegistrationError(f"{where}: timeout is in seconds and more than 0, or None; got {entry.timeout!r}")
+        raise RegistrationError(f"{where}: timeout must be seconds above 0, or None; got {entry.timeout!r}")
     for option in ("check_fn", "effects", "dynamic_schema", "validate"):
         function = getattr(entry, option)
         if function is not None and not callable(function):
@@ -95,7 +95,7 @@ def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEnt
     size, overrides = options.get("max_result_size_chars"), options.get("dynamic_schema_overrides")
     if size is not None and size != math.inf:
         if isinstance(size, bool) or not isinstance(size, int | float) or not size > 0 or size != int(size):
-            raise RegistrationError(f"{where}: max_result_size_chars is a whole number more than 0, or infinity; got {size!r}")
+            raise RegistrationError(f"{where}: max_result_size_chars must be a whole number above 0, or infinity; got {size!r}")
         entry = replace(entry, max_result_chars=int(size))
     if overrides is not None:
         if not callable(overrides) or is_async_callable(overrides):

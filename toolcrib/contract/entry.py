@@ -154,7 +154,7 @@ def refuse_generator(handler: Handler) -> None:
     """Raise RegistrationError for a generator function, because a generator is not a result."""
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise RegistrationError(
-            f"handler {_name(handler)!r} is a generator: return one value, and report meanwhile by ctx.report_activity"
+            f"handler {_name(handler)!r} is a generator: return one value, and report progress with ctx.report_activity"
         )
 
 

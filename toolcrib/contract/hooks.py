@@ -137,7 +137,7 @@ class ProcessHooks:
         """Before the first session of this process does anything, or when the host calls ``await crib.start()``.
 
         Plugins start one after another. An exception or an exceeded time limit is logged and reported with the plugin, whose
-        tools and gates stay; the other plugins start all the same.
+        tools and gates stay; the other plugins still start.
         """
 
     @hookspec

@@ -33,7 +33,7 @@ class Image:
 
     def __post_init__(self) -> None:
         if self.media_type not in MEDIA_TYPES:
-            raise ToolcribError(f"an image can't be of the type {self.media_type!r}; it is one of {', '.join(MEDIA_TYPES)}")
+            raise ToolcribError(f"an image can't have the type {self.media_type!r}; use one of {', '.join(MEDIA_TYPES)}")
         if not self.data:
             raise ToolcribError("the image is empty: it has no bytes")
         if len(self.data) > IMAGE_BYTES:
@@ -47,7 +47,7 @@ class Image:
         """Return an image whose type follows from the first bytes. Raises ToolcribError if they belong to no known type."""
         found = _sniff(data)
         if found is None and data:
-            raise ToolcribError(f"this is no image that models take: it must be {_FORMS}")
+            raise ToolcribError(f"models do not accept this image: it must be {_FORMS}")
         return cls(found or MEDIA_TYPES[0], data)
 
     @classmethod
@@ -59,7 +59,7 @@ class Image:
         try:
             if not path.is_file():
                 path.stat()  # raises if nothing is there
-                raise ToolcribError(f"{path} is no file; name a picture ({_FORMS})")
+                raise ToolcribError(f"{path} is not a file; name a picture ({_FORMS})")
             size = path.stat().st_size
             if size > IMAGE_BYTES:
                 raise ToolcribError(_too_large(str(path), size))
@@ -69,7 +69,7 @@ class Image:
             raise ToolcribError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from None
         found = _sniff(data)
         if found is None:
-            what = "is empty" if not data else "is no image that models take"
+            what = "is empty" if not data else "is not an image that models accept"
             raise ToolcribError(f"{path} {what}: it must be {_FORMS}")
         return cls(found, data)
 
@@ -119,4 +119,4 @@ def _sniff(data: bytes) -> str | None:
 
 def _too_large(what: str, size: int) -> str:
     most = f"{IMAGE_BYTES // (1024 * 1024)} MiB"
-    return f"{what} has {size / (1024 * 1024):.1f} MiB, and an image may have {most}; make it smaller"
+    return f"{what} has {size / (1024 * 1024):.1f} MiB, but an image may have {most}; make it smaller"

@@ -176,10 +176,10 @@ class Intake:
                     self._places[channel] = self._since
                 told = self._wait_of(error)
                 pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE) if told is None else told
-                _log.warning("%s is read on in %.1f s: %s", Chat(channel), pause, error)
+                _log.warning("reading %s failed, retrying in %.1f s: %s", Chat(channel), pause, error)
                 await asyncio.sleep(pause)
             except Exception:  # noqa: BLE001 - it would block all later messages
-                _log.exception("something of %s could not be taken, and is passed over", Chat(channel))
+                _log.exception("an event of %s could not be handled and is skipped", Chat(channel))
                 return
 
     async def _missed(self, channel: str) -> None:
@@ -194,7 +194,7 @@ class Intake:
                 except self._expected:
                     raise
                 except Exception:  # noqa: BLE001 - as above
-                    _log.exception("a message of %s could not be taken, and is passed over", Chat(channel))
+                    _log.exception("a message of %s could not be handled and is skipped", Chat(channel))
             if len(found) < PAGE:
                 return
 

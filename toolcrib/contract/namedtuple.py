@@ -21,7 +21,7 @@ def _defined(name: str, body: dict[str, Any]) -> Any:
     fields = tuple(body.get("__annotations__", ()))
     defaults = {field: body.pop(field) for field in fields if field in body}
     if tuple(defaults) != fields[len(fields) - len(defaults) :]:
-        raise TypeError(f"{name}: a field without a default stands behind one with a default")
+        raise TypeError(f"{name}: a field without a default comes after one with a default")
     late = _LateNew(fields, defaults)
     members = {**_METHODS, **dict(zip(fields, _getters(len(fields)), strict=True))}
     members |= {
@@ -139,7 +139,7 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, body)
             if len(bases) > 1:
-                raise TypeError(f"{name}: a NamedTuple has no other base; take typing.NamedTuple for a generic one")
+                raise TypeError(f"{name}: a NamedTuple can't have another base; use typing.NamedTuple for a generic one")
             return _defined(name, body)
 
     class NamedTuple(metaclass=_Kind):

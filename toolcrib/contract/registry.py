@@ -165,7 +165,7 @@ class ToolRegistry:
                 self._guard(old, entry)
             if old is not None and old.toolset != entry.toolset and not on_purpose:
                 first, second = f"{old.module} (toolset {old.toolset!r})", f"{entry.module} (toolset {entry.toolset!r})"
-                reason = f"registered by {first} and again by {second}; the later wins"
+                reason = f"registered by {first} and again by {second}; the later one is used"
                 _log.warning("tool %r: %s", entry.name, reason)
                 self._note(Problem(f"tool {entry.name}", reason, "rename one of the two"))
             self._tools[entry.name] = entry
@@ -323,7 +323,7 @@ class ToolRegistry:
 
     def _is_slow(self, entry: ToolEntry, took: float) -> None:
         reason = f"its check_fn ({entry.module}) took {took:.1f} s, and every session waits for it"
-        if self._note(Problem(f"tool {entry.name}", reason, "let it look at what is here already, and ask nobody")):
+        if self._note(Problem(f"tool {entry.name}", reason, "let it check only local state, without network")):
             _log.warning("tool %r: %s", entry.name, reason)
 
     def _note(self, problem: Problem) -> bool:
@@ -365,8 +365,8 @@ class ToolRegistry:
                 self._check(patched["parameters"], f"{entry.module}: tool {name!r}")
         except BaseException as error:  # noqa: BLE001 - a plugin's function: the other tools stay, whatever it raises
             let_pass(error)
-            reason = f"it is left out: its dynamic_schema ({entry.module}) failed: {type(error).__name__}: {error}"
-            if self._note(Problem(f"tool {name}", reason, "mend it, or disable what registers it")):
+            reason = f"it is missing: its dynamic_schema ({entry.module}) failed: {type(error).__name__}: {error}"
+            if self._note(Problem(f"tool {name}", reason, "fix it, or disable its plugin")):
                 _log.warning("tool %r: %s", name, reason)
             return None
         return freeze({"type": "function", "function": {**patched, "name": name}})  # type: ignore[no-any-return]  # as above

@@ -141,12 +141,10 @@ class ToolSources:
 
     def _add(self, kept: _Kept) -> None:
         if lacks := [method for method in ("start", "tools", "stop") if not callable(getattr(kept.source, method, None))]:
-            raise RegistrationError(
-                f"the tool source {kept.name!r} has no {', '.join(lacks)}: it has to be a toolcrib.ToolSource"
-            )
+            raise RegistrationError(f"the tool source {kept.name!r} has no {', '.join(lacks)}: it must be a toolcrib.ToolSource")
         with self._lock:
             if kept.name in self._kept:
-                raise RegistrationError(f"the tool source {kept.name!r} was added before; choose another name")
+                raise RegistrationError(f"the tool source {kept.name!r} already exists; choose another name")
             self._kept[kept.name] = kept
 
     async def _start(self, kept: _Kept) -> None:
@@ -198,14 +196,14 @@ class ToolSources:
         try:
             if there is None:
                 if entry.is_built_in and not kept.at_once:
-                    raise RegistrationError(f"a tool source may not bring a tool as one of {entry.module}")
+                    raise RegistrationError(f"a tool source may not register a tool as one of {entry.module}")
                 self._registry.put(entry)
             elif there is not entry or not kept.at_once:
                 raise RegistrationError(
                     f"{there.module} (toolset {there.toolset!r}) has a tool of this name; rename one of the two"
                 )
         except Exception as error:  # noqa: BLE001 - an odd value in an entry: the other tools stay
-            _log.warning("the tool %r of the tool source %r is left out: %s", entry.name, kept.name, error)
+            _log.warning("the tool %r of the tool source %r is missing: %s", entry.name, kept.name, error)
             self._note(f"tool {entry.name}", f"the tool source {kept.name!r} can't add it: {error}")
             return False
         kept.brought[entry.name] = entry, kept.before.get(entry.name) if there is entry else None
@@ -246,7 +244,7 @@ class ImportedTools:
 
 def import_tools(registry: ToolRegistry, modules: Sequence[str]) -> list[Problem]:
     """Import tool modules in order (003-4), and return the problems. A broken module is logged with its reason and kept for
-    doctor; the others are imported all the same.
+    doctor; the others are still imported.
 
     Only KeyboardInterrupt is raised: a module may also call sys.exit, or raise CancelledError.
     """
@@ -276,4 +274,4 @@ def _finish(coroutine: Coroutine[object, object, None]) -> None:
     except StopIteration:
         return
     coroutine.close()
-    raise RegistrationError("a tool source that is started from sync code may not wait for anything")
+    raise RegistrationError("a tool source that is started from sync code may not await anything")

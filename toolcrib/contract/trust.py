@@ -61,7 +61,9 @@ class Trust:
             return ""
         said, names = found.verify_message.rstrip("."), self._host.names_setting
         if found.verify_code in _OTHER_NAME:
-            return f"the server's certificate is for another name ({said}): write the name that it is for into {names(setting)}"
+            return f"the server's certificate is for another name ({said}): use the certificate's name in {names(setting)}"
         if found.verify_code in (_EXPIRED, _NOT_YET):
-            return f"the server's certificate does not hold now ({said}): renew it there, or set the clock here"
-        return f"the server's certificate is not trusted ({said}): name a file with the one that signed it in {names('ca_file')}"
+            return f"the server's certificate is not valid now ({said}): renew it there, or set the clock here"
+        return (
+            f"the server's certificate is not trusted ({said}): name a file with its issuer's certificate in {names('ca_file')}"
+        )

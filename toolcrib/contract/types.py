@@ -65,7 +65,7 @@ class ToolCallStatus(StrEnum):
     def become(self, new: ToolCallStatus) -> ToolCallStatus:
         """Return ``new``. Raises InvalidTransition if that move is not allowed."""
         if not self.can_become(new):
-            raise InvalidTransition(f"a tool call that is {self.value} can not become {new.value}")
+            raise InvalidTransition(f"a tool call that is {self.value} can't become {new.value}")
         return new
 
     @classmethod

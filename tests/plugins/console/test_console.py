@@ -184,8 +184,8 @@ async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pyte
             process = await stays.enter_async_context(client(house))
             assert await typed(process, "hello there") == "re hello there\n"
             monkeypatch.setattr(house.store.mail, "arrived", full)
-            assert await typed(process, "and\tthis") == "(the disk is full: it is tried again)\n"
+            assert await typed(process, "and\tthis") == "(the disk is full: retrying)\n"
         assert process.stdout is not None
         rest = (await process.stdout.read()).decode()
-    assert rest == "(the connection to the gateway has ended)\n(it did not take: and\tthis)\n"
+    assert rest == "(the connection to the gateway has ended)\n(not accepted: and\tthis)\n"
     assert house.asked == ["taken once", "hello there"]

@@ -143,4 +143,4 @@ async def test_nobody_else_enters_the_socket_s_folder(house: ConsoleHouse) -> No
         await house.answered()
     house.path.parent.chmod(0o755)
     async with house.gateway() as gateway:
-        assert "not a folder of this account alone" in gateway.lines[0].problem
+        assert "not private to this account" in gateway.lines[0].problem

@@ -64,7 +64,7 @@ def test_doctor_is_told_what_it_can_t_do(tmp_path: Path) -> None:
     platform = platform_of(tmp_path, trust_from="true", authserv_id="")
     assert isinstance(platform, TellsShortcomings)
     assert [what for what, _ in platform.shortcomings] == [
-        "takes From for who wrote a mail, and anybody can write anything there",
+        "trusts the From header, which can be forged",
         "can't take an approval by mail",
     ]
     whole = platform_of(tmp_path, link_url="https://bot.example.org/decide")

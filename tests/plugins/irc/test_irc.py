@@ -81,7 +81,7 @@ async def test_an_approval_in_a_channel_is_granted_by_who_may(house: IrcHouse, n
             await alice.says(house.channel, f"{house.nick}, yes")
             await alice.until(lambda: alice.heard(house.nick, house.channel)[-1] == "ran it")
             assert not (house.folder / "build").exists()
-            assert any("agreed by" in one for one in alice.heard(house.nick, house.channel))
+            assert any("approved by" in one for one in alice.heard(house.nick, house.channel))
 
 
 async def test_an_approval_is_denied_by_a_number_and_by_a_command(house: IrcHouse, ngircd: Ngircd) -> None:
@@ -98,7 +98,7 @@ async def test_an_approval_is_denied_by_a_number_and_by_a_command(house: IrcHous
             alice.lines.clear()
             await _question(alice, house, "two", house.channel)
             await alice.says(house.channel, f"{house.nick}: !deny")
-            await alice.until(lambda: any("refused by" in one for one in alice.heard(house.nick, house.channel)))
+            await alice.until(lambda: any("denied by" in one for one in alice.heard(house.nick, house.channel)))
             assert (house.folder / "two").is_dir()
 
 
@@ -292,7 +292,7 @@ async def test_a_line_that_is_not_confirmed_is_perhaps_sent_and_goes_on_where_it
         ({"accounts": "tags"}, "account-tag"),
         ({"login": "sasl"}, "IRC_PASSWORD is not set"),
         ({"server": "irc.example.org:6667", "login": "password"}, "tls: without TLS the password"),
-        ({"nik": "x"}, "nik: there is no such setting; did you mean nick"),
+        ({"nik": "x"}, "nik: unknown setting; did you mean nick"),
         ({"tls": "true", "ca_file": "/nowhere"}, "ca_file: "),
     ],
 )
@@ -308,7 +308,7 @@ async def test_a_password_that_is_not_taken_is_said() -> None:
     async with fake_irc() as fake:
         settings = settings_of(fake.port, "crib", login="sasl", accounts="tags")
         platform = IrcPlatform("irc", FakeHost(settings=settings, secrets={"IRC_PASSWORD": "wrong"}))
-        with pytest.raises(ConfigError, match="does not take IRC_PASSWORD"):
+        with pytest.raises(ConfigError, match="rejects IRC_PASSWORD"):
             await platform.connect()
         await platform.stop()
     async with fake_irc(offers="account-tag") as fake:

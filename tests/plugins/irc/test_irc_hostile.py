@@ -202,7 +202,7 @@ async def test_a_nick_that_no_server_takes_is_said() -> None:
     async with fake_irc() as fake:
         fake.instead["NICK"] = ["432 * crib :Erroneous nickname"] * 20
         platform = IrcPlatform("irc", FakeHost(settings=settings_of(fake.port, "crib", accounts="tags")))
-        with pytest.raises(ConfigError, match="does not take the nick crib"):
+        with pytest.raises(ConfigError, match="rejects the nick crib"):
             await platform.connect()
         await platform.stop()
         assert 3 < sum(line.startswith("NICK") for _, line in fake.log) < 10

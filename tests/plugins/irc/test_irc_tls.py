@@ -46,7 +46,7 @@ async def test_a_certificate_of_the_file_is_trusted_and_nothing_is_said_beside_t
     [
         ({"ca_file": ""}, r"not trusted \(unable to get local issuer certificate\): name a file .* in settings\.ca_file"),
         ({"ca_file": "unknown.pem"}, r"not trusted .*settings\.ca_file"),
-        ({"name": OTHER}, r"for another name \(.*other\.crib\.test.*\): write the name that it is for into settings\.server"),
+        ({"name": OTHER}, r"for another name \(.*other\.crib\.test.*\): use the certificate's name in settings\.server"),
         ({"ca_file": "key.pem"}, r"settings\.ca_file: expected a file with certificates"),
         ({"ca_file": "nothing.pem"}, r"settings\.ca_file: the file can't be read"),
     ],
@@ -69,7 +69,7 @@ async def test_a_port_without_tls_hears_nothing(
     monkeypatch.setattr("plugins.irc.link._SECONDS", 2.0)
     async with line_to(ngircd.port if replace is bytes else ngircd.tls_port, replace) as line:
         platform = IrcPlatform("irc", host_of(ngircd, line.port))
-        with pytest.raises(ToolcribError, match="in time" if replace is bytes else "no TLS comes about"):
+        with pytest.raises(ToolcribError, match="in time" if replace is bytes else "TLS with the server failed"):
             await platform.connect()
         await platform.stop()
         assert b"CAP" not in line.said

@@ -44,7 +44,7 @@ async def test_files_come_and_go_encrypted(house: MatrixHouse) -> None:
 
             changed = {**file["file"], "hashes": {"sha256": "AAAA"}}
             await alice.says(room, "other.txt", msgtype="m.file", filename="other.txt", file=changed, info=file["info"])
-            await alice.until(lambda: any("changed on its way" in text for text in alice.texts(room)))
+            await alice.until(lambda: any("changed in transit" in text for text in alice.texts(room)))
             assert not list(house.folder.parent.rglob("*other.txt"))
 
             report = house.folder / "report.csv"

@@ -109,11 +109,11 @@ async def test_an_approval_is_granted_by_a_reaction_of_who_may(house: MatrixHous
             await alice.until(lambda: alice.texts(room)[-1] == "ran it")
             assert not (house.folder / "build").exists()
             settled = alice.messages(room)[0]["body"]
-            assert f"agreed by {alice.name}" in settled
+            assert f"approved by {alice.name}" in settled
             assert "rm -rf" in settled
             await alice.until(lambda: not alice.reactions(question["id"]))
             await alice.reacts(room, question["id"], "👎")
-            await alice.until(lambda: "settled before" in alice.texts(room)[-1])
+            await alice.until(lambda: "already decided" in alice.texts(room)[-1])
 
 
 async def test_an_approval_is_denied_by_a_reaction_and_answered_by_replies(house: MatrixHouse) -> None:

@@ -253,12 +253,12 @@ async def test_the_token_is_never_logged(
 
 async def test_a_login_that_fails_says_what_to_change(host: BotHost, synapse: Synapse) -> None:
     wrong = FakeHost(settings={"homeserver": synapse.url}, secrets={"MATRIX_TOKEN": "nonsense"})
-    with pytest.raises(ConfigError, match="does not take MATRIX_TOKEN"):
+    with pytest.raises(ConfigError, match="rejects MATRIX_TOKEN"):
         await MatrixPlatform("matrix", wrong).connect()
     for settings, said in (
         ({}, "homeserver"),
         ({"homeserver": "matrix.example.org"}, "https://"),
-        ({"homeserver": synapse.url, "user": "@other:localhost"}, "MATRIX_TOKEN is @bot"),
+        ({"homeserver": synapse.url, "user": "@other:localhost"}, "MATRIX_TOKEN belongs to @bot"),
         ({"homeserver": synapse.url, "per_second": "often"}, "per_second"),
     ):
         host.settings = settings

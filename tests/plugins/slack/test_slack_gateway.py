@@ -171,7 +171,7 @@ class TestSlackChats(Scenes):
             house.fake.cut()
             house.say(DIRECT, ANN, "two")
             await holds(lambda: house.said() == ["re one", "re two"])
-        assert "Slack gives no connection" in caplog.text
+        assert "Slack offers no connection" in caplog.text
         assert "ticket" not in caplog.text
 
     async def test_a_press_counts_while_slack_says_nothing_of_its_chat(self, house: SlackHouse) -> None:

@@ -156,8 +156,8 @@ async def test_an_approval_by_button_and_anothers_press_refused(house: TelegramH
         await holds(lambda: house.said()[-1] == "ran it")
         assert not (house.folder / "build").exists()
         assert "reply_markup" not in asked
-        assert f"agreed by P{ANN}" in asked["text"]
-        assert "settled before" in await house.pressed(asked, ANN, "n")
+        assert f"approved by P{ANN}" in asked["text"]
+        assert "already decided" in await house.pressed(asked, ANN, "n")
 
 
 async def test_an_approval_by_reply_in_a_topic(house: TelegramHouse) -> None:
@@ -172,7 +172,7 @@ async def test_an_approval_by_reply_in_a_topic(house: TelegramHouse) -> None:
         await holds(lambda: any("may not decide" in one for one in house.said(ROOM)))
         assert (house.folder / "build").is_dir()
         house.fake.write(ROOM, ANN, "no", reply_to_message=asked, **topic)
-        await holds(lambda: "refused by" in asked["text"])
+        await holds(lambda: "denied by" in asked["text"])
         assert (house.folder / "build").is_dir()
 
 

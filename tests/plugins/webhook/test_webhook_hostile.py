@@ -194,7 +194,7 @@ async def test_ids_that_no_header_takes_keep_back_no_answer(house: WebhookHouse)
             data = {**MESSAGE, "user": "bob", "chat": "bobs", "message_id": message_id}
             assert (await house.post("/v1/messages", data)).status_code == 200
         await house.post("/v1/messages", {**MESSAGE, "user": "\u0435ve\n", "chat": "eves"})
-        await house.until(lambda: any("the limit here" in one["text"] for one in house.shown("bobs").values()))
+        await house.until(lambda: any("which is the limit" in one["text"] for one in house.shown("bobs").values()))
         await house.until(lambda: any("private" in one["text"] for one in house.shown("eves").values()))
         await house.answered()
         assert line_of(gateway).outbox.waiting == 0

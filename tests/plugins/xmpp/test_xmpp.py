@@ -85,8 +85,8 @@ async def test_an_approval_in_a_room_is_granted_by_who_may(house: XmppHouse) -> 
             await alice.reacts(room, question.known_as, "🎉", "👍\ufe0f")
             await alice.until(lambda: alice.texts(room, house.nick)[-1] == "ran it")
             assert not (house.folder / "build").exists()
-            [settled] = [one for one in alice.said(room, house.nick) if "rm -rf" in one.text or "agreed by" in one.text]
-            assert "agreed by" in settled.text
+            [settled] = [one for one in alice.said(room, house.nick) if "rm -rf" in one.text or "approved by" in one.text]
+            assert "approved by" in settled.text
             await alice.until(lambda: not alice.said(room, house.nick)[0].reactions)
 
 
@@ -234,7 +234,7 @@ async def test_a_room_that_is_not_entered_again_yet_is_waited_for(prosody: Proso
             may.clear()
             platform._up.client.abort()
             problems: list[str] = []
-            while "we are not in the room" not in problems:
+            while "the bot is not in the room" not in problems:
                 with pytest.raises(NotSent) as caught:
                     await _sent(platform, room)
                 assert not caught.value.for_good
@@ -260,8 +260,8 @@ async def _sent(platform: XmppPlatform, room: str) -> str:
         ({"per_second": "often"}, "per_second: expected a number above 0"),
         ({"ca_file": "/nowhere"}, "ca_file: "),
         ({"ca_file": ""}, "certificate is not trusted"),
-        ({"usr": "x"}, "usr: there is no such setting; did you mean user"),
-        ({"user": "nobody@localhost"}, "does not take XMPP_PASSWORD"),
+        ({"usr": "x"}, "usr: unknown setting; did you mean user"),
+        ({"user": "nobody@localhost"}, "rejects XMPP_PASSWORD"),
     ],
 )
 async def test_what_is_wrong_is_said(prosody: Prosody, changes: dict[str, str], said: str) -> None:

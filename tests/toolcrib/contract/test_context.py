@@ -79,7 +79,7 @@ def test_it_is_read_only(name: str) -> None:
 
 
 def test_only_the_dispatcher_mints_one() -> None:
-    with pytest.raises(TypeError, match="minted by the dispatcher"):
+    with pytest.raises(TypeError, match="only the dispatcher creates"):
         ToolCallContext(object(), ToolCall("c", "n"), Scope())
 
 

@@ -225,8 +225,8 @@ def test_what_cannot_be_derived_is_refused(reg: ToolRegistry) -> None:
     for function, says in (
         (untyped, "'word' needs a type annotation"),
         (variadic, "'words' must be a plain named one"),
-        (unknown, "annotations cannot be read"),
-        (opaque, "no JSON Schema can be made"),
+        (unknown, "annotations can't be read"),
+        (opaque, "its signature has no JSON Schema"),
     ):
         with pytest.raises(RegistrationError, match=says) as caught:
             tool(registry=reg)(function)

@@ -167,7 +167,7 @@ def yields(args: Any) -> Any:
     ("options", "says"),
     [
         ({"kind": "exec"}, "kind is one of read, edit, execute, other"),
-        ({"timeout": 0}, "timeout is in seconds"),
+        ({"timeout": 0}, "timeout must be seconds"),
         ({"check_fn": True}, "check_fn must be a function"),
         ({"effects": []}, "effects must be a function"),
         ({"toolset": ""}, "toolset: expected a name"),
@@ -341,7 +341,7 @@ def test_reasons_are_kept_for_people(reg: ToolRegistry, monkeypatch: pytest.Monk
         "fine": None,
         "says": "install ripgrep",
         "env": "set ECHO_KEY",
-        "mute": "its check says that it cannot work here",
+        "mute": "its check reports that it can't work here",
     }
     assert repr(Unavailable("install ripgrep")) == "Unavailable('install ripgrep')"
 
@@ -438,7 +438,7 @@ def test_a_broken_dynamic_schema_hides_only_its_tool(reg: ToolRegistry, caplog: 
     reg.register("bad", "demo", SCHEMA, echo, dynamic_schema=broken)
     reg.register("echo", "demo", SCHEMA, echo)
     assert names(reg.get_definitions()) == ["echo"]
-    assert "'bad': it is left out: its dynamic_schema" in caplog.text
+    assert "'bad': it is missing: its dynamic_schema" in caplog.text
     assert [(problem.subject, bool(problem.fix)) for problem in reg.problems] == [("tool bad", True)]
 
 
@@ -493,13 +493,13 @@ def test_a_tool_that_replaces_another_on_purpose_is_not_warned_of(reg: ToolRegis
     reg.register("a", "y", {"description": "d"}, print, override=True)
     assert (reg.problems, caplog.text) == ([], "")
     reg.register("a", "z", {"description": "d"}, print, override=False)
-    assert "the later wins" in caplog.text
+    assert "the later one is used" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"max_result_size_chars": 0}, "max_result_size_chars is a whole number more than 0"),
+        ({"max_result_size_chars": 0}, "max_result_size_chars must be a whole number above 0"),
         ({"max_result_size_chars": True}, "got True"),
         ({"max_result_size_chars": "9"}, "got '9'"),
         ({"dynamic_schema_overrides": {"description": "x"}}, "dynamic_schema_overrides must be a plain function"),

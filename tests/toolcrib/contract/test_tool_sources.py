@@ -227,7 +227,7 @@ def test_a_registered_tool_is_not_taken_over() -> None:
         ({"schema": {"name": "one", "description": "d"}}, r"bad schema at \$\.parameters"),
         ({"name": "one more"}, "a name is 1 to 128"),
         ({"toolset": ""}, "toolset: expected a name"),
-        ({"timeout": -1}, "timeout is in seconds"),
+        ({"timeout": -1}, "timeout must be seconds"),
     ],
 )
 def test_a_changed_copy_of_an_entry_is_checked_as_a_registration_is(changes: dict[str, Any], reason: str) -> None:
@@ -248,7 +248,7 @@ def test_no_source_brings_a_tool_as_toolcrib_s_own() -> None:
     sources.add("far", Far(replace(made("one"), module="tools.terminal_tool")))
     asyncio.run(sources.start("far"))
     assert registry.names() == []
-    assert "may not bring a tool as one of tools.terminal_tool" in registry.problems[0].reason
+    assert "may not register a tool as one of tools.terminal_tool" in registry.problems[0].reason
 
 
 def test_a_tool_of_two_sources_stays_with_the_first() -> None:
@@ -287,7 +287,7 @@ def test_one_that_waits_for_nothing_starts_from_sync_code_and_gives_back_what_wa
 def test_what_is_no_source_is_refused() -> None:
     sources = ToolSources(ToolRegistry())
     sources.add("far", Far())
-    with pytest.raises(RegistrationError, match="'far' was added before"):
+    with pytest.raises(RegistrationError, match="'far' already exists"):
         sources.add("far", Far())
     with pytest.raises(RegistrationError, match=r"'odd' has no start, tools, stop: it has to be a toolcrib\.ToolSource"):
         sources.add("odd", object())  # type: ignore[arg-type]  # as a plugin might

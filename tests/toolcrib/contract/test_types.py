@@ -181,7 +181,7 @@ def test_only_the_moves_of_the_table(old: ToolCallStatus, new: ToolCallStatus) -
         assert old.become(new) is new
     else:
         assert not old.can_become(new)
-        with pytest.raises(InvalidTransition, match=f"{old.value} can not become {new.value}"):
+        with pytest.raises(InvalidTransition, match=f"{old.value} can't become {new.value}"):
             old.become(new)
 
 
