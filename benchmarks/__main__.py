@@ -1,7 +1,7 @@
 """python -m benchmarks [GROUP...] [--json] [--quick] [--write]
 
 The exit code is 1 if a bar is missed, and 2 if all or part of a group could not be measured: that group is named with the reason,
-and the others run all the same. Beside `pip install .` only the servers and libraries that a group measures are needed; before
+and the others still run. Beside `pip install .` only the servers and libraries that a group measures are needed; before
 anything is measured, the missing ones are listed, with the way to get them.
 """
 
@@ -34,9 +34,9 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print. Return 1 if a bar is missed, 2 if a group could not be measured, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what toolcrib costs.")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all where none is named")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; default: all")
     parser.add_argument("--json", action="store_true", help="one object a figure and line")
-    parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not how fast")
+    parser.add_argument("--quick", action="store_true", help="few rounds: checks that it works, not how fast")
     parser.add_argument("--write", action="store_true", help=f"also keep the table of a whole run in {RESULTS.name}")
     options = parser.parse_args(argv)
     unknown = [group for group in options.groups if group not in GROUPS]
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(as_table(run.figures))
     if run.missing:
         missing = f"not measured: {', '.join(run.missing)}"
-        print(f"{missing}; {RESULTS.name} is left as it was" if options.write else missing, file=sys.stderr)
+        print(f"{missing}; {RESULTS.name} was not changed" if options.write else missing, file=sys.stderr)
         return 2
     if options.write:
         RESULTS.write_text(_report(run, sys.argv[1:] if argv is None else argv), encoding="utf-8")

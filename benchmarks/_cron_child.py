@@ -42,7 +42,7 @@ async def due(store: Store, jobs: int, seconds: float, start: float) -> None:
     times = [soon + random.Random(number).random() * seconds for number in range(jobs)]
     await _add(store, [(f"at {at!r}", at, Schedule("once", "UTC", at=at)) for at in times])
     if time.time() + start > soon:
-        raise RuntimeError("adding the jobs took longer than there was")
+        raise RuntimeError("adding the jobs took too long")
 
 
 async def idle(store: Store, jobs: int) -> None:

@@ -27,7 +27,7 @@ def delegates(base_url: str, rounds: int) -> None:
             body = json.dumps({"model": "bench", "stream": True, "tools": agent.session.definitions}).encode()
             async with httpx.AsyncClient(trust_env=False) as client:
                 for _ in range(rounds):
-                    await agent.aask("Have it looked at.")
+                    await agent.aask("Delegate a check.")
                     posted.append(time.monotonic())
                     await client.post(f"{base_url}/bare", content=body)
 

@@ -209,7 +209,7 @@ class _Asker:
         ends = time.monotonic() + _START_SECONDS
         while (room, bot) not in self._joined:
             if time.monotonic() > ends:
-                raise CannotMeasureError(f"{bot} did not come into its room")
+                raise CannotMeasureError(f"{bot} did not join its room")
             await asyncio.sleep(0.02)
         return room
 

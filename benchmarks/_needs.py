@@ -82,4 +82,4 @@ NEEDS: Mapping[str, Sequence[Need]] = {
 def left_out(groups: Iterable[str]) -> list[str]:
     """Return a line for each part of the groups that can't be measured here, with the way to fix that."""
     needs = [(group, need, need.lacks()) for group in groups for need in NEEDS.get(group, ())]
-    return [f"benchmarks {group}: {need.figures} will be left out: {why}" for group, need, why in needs if why]
+    return [f"benchmarks {group}: {need.figures} will be skipped: {why}" for group, need, why in needs if why]

@@ -27,7 +27,7 @@ def peak() -> float:
 
 def _check(total: int) -> None:
     if total != _SIZE:
-        raise SystemExit(f"{total:,} bytes came of {_SIZE:,}")
+        raise SystemExit(f"{total:,} bytes arrived of {_SIZE:,}")
 
 
 def _raw_local(options: dict[str, Any], cwd: str) -> Callable[[], None]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 
 class CannotMeasureError(Exception):
-    """A requirement of a group is missing or broken; the text names it. ``figures`` were measured all the same."""
+    """A requirement of a group is missing or broken; the text names it. ``figures`` were still measured."""
 
     def __init__(self, text: str, figures: Iterable[Figure] = ()) -> None:
         super().__init__(text)

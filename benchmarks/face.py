@@ -296,7 +296,7 @@ def _render(*, quick: bool) -> list[Figure]:
         from rich.console import Console
         from rich.markdown import Markdown as RichMarkdown
     except ImportError:
-        print("benchmarks face: face.render is left out: rich, which it is compared with, is not installed", file=sys.stderr)
+        print("benchmarks face: face.render is skipped: rich, its baseline, is not installed", file=sys.stderr)
         return []
     pieces = list(tokens(400 if quick else 2_000))
 

@@ -68,7 +68,7 @@ def _streamed(url: str, few: int, chats: int, seconds: float) -> list[Figure]:
     base, many = (_child("chats", url, number, seconds, _BEGIN_SECONDS) for number in (few, chats))
     what = f"{few} chats; measured are {chats} at {_PER_SECOND:g} deltas a second each, the added p99"
     if many["chats"] < chats:
-        what += f", {chats - many['chats']} of which had no delta yet, and count by how long they had waited"
+        what += f", {chats - many['chats']} without a delta yet, counted by their waiting time"
     shown = f"{many['deltas']} deltas of {many['chats']} chats, p50 {many['p50']:.1f} ms, {many['cpu']:.2f} cores"
     print(f"gateway.chats: {shown}", file=sys.stderr)
     return [Figure("gateway.chats", many["p99"], "ms", base["p99"], 50.0, "value", what)]

@@ -81,7 +81,7 @@ def corpus(name: str) -> Path:
     """Return a file of the corpus of commands. Raises CannotMeasureError if it is missing."""
     path = Path(os.environ.get("TOOLCRIB_CORPORA") or "corpora", "approval", name)
     if not path.is_file():
-        raise CannotMeasureError(f"set TOOLCRIB_CORPORA to the folder that holds approval/{name}")
+        raise CannotMeasureError(f"set TOOLCRIB_CORPORA to the folder with approval/{name}")
     return path
 
 

@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the requested report. Return 1 if precision is below its bar or bash accepts a line that the parser refuses, 2 if the
     corpus or the labels are missing.
     """
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_tldr", description="Hold the judge against the tldr pages.")
-    parser.add_argument("--sample", type=int, metavar="N", help="print N flagged lines drawn at random, to be labelled")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_tldr", description="Measure the judge on the tldr pages.")
+    parser.add_argument("--sample", type=int, metavar="N", help="print N random flagged lines for labelling")
     parser.add_argument("--seed", type=int, default=5, metavar="S", help="which draw (default 5)")
     parser.add_argument("--precision", action="store_true", help=f"of the labels in {LABELS.name}")
     options = parser.parse_args(argv)
@@ -86,11 +86,11 @@ def _report(judged: Sequence[Line]) -> int:
         print(f"{key}: {sum(pages.values())}: {shown}")
     unparsed = [line for line in judged if not _parses(line.command)]
     read = [line for line in unparsed if _bash_reads(line.command)]
-    print(f"\nnot parsed: {len(unparsed)} lines, {len(read)} of which bash -n reads")
+    print(f"\nnot parsed: {len(unparsed)} lines; bash -n reads {len(read)} of them")
     for line in read:
         print(f"  {line.number} {line.page}: {', '.join(line.keys)}")
     within = [line for line in flagged if not _UNPARSED.isdisjoint(line.keys) and line not in unparsed]
-    print(f"parsed, but not a text in them that a shell would read: {len(within)}")
+    print(f"parsed, except a text in them that a shell would read: {len(within)}")
     for line in within:
         print(f"  {line.number} {line.page}: {', '.join(finding.why for finding in line.findings)}")
     return 1 if read else 0
@@ -138,11 +138,11 @@ def _precision(judged: Sequence[Line]) -> int:
     if unknown := set(counted) - {"dangerous", "benign", "grey"}:
         raise ValueError(f"{LABELS.name}: unknown label {min(unknown)!r}: use dangerous, benign or grey")
     if not dangerous + benign:
-        raise ValueError(f"{LABELS.name}: no label is of a line that is flagged: label a new draw (--sample)")
+        raise ValueError(f"{LABELS.name}: no label belongs to a flagged line: label a new draw (--sample)")
     precision = 100 * dangerous / (dangerous + benign)
     dropped = len(kept["labels"]) - len(labels)
     print(f"precision: {precision:.1f} % ({dangerous} dangerous, {benign} benign; {grey} grey apart)", end="")
-    print(f"; {len(kept['labels'])} lines labelled, {dropped} of them not flagged any more")
+    print(f"; {len(kept['labels'])} lines labelled, {dropped} of them no longer flagged")
     for number, label in labels.items():
         if label == "benign":
             print(f"  {number} {flagged[number].page}: {', '.join(flagged[number].keys)}")

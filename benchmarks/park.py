@@ -32,7 +32,7 @@ def _figures(*, quick: bool) -> Iterator[Figure]:
         with postgres_url() as url, tempfile.TemporaryDirectory(prefix="bench-park-") as folder:
             yield _resume("park.resume_postgres", Path(folder), url, _QUICK_RESUMES if quick else _RESUMES)
     except (CannotMeasureError, ImportError) as error:
-        print(f"park.resume_postgres is left out: {error}", file=sys.stderr)
+        print(f"park.resume_postgres is skipped: {error}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="bench-park-") as folder:
         yield from _idle(Path(folder), _QUICK_PARKED if quick else _PARKED)
 
@@ -51,7 +51,7 @@ def _resume(name: str, folder: Path, url: str, times: int) -> Figure:
             alone.append(_ask(host, {"do": "alone"})["seconds"] * 1000)
     took.sort()
     alone.sort()
-    words = "the same call by hand in one process, which waits for nobody"
+    words = "the same call by hand in one process, without waiting for a user"
     return Figure(name, took[len(took) // 2], "ms", alone[len(alone) // 2], 50, "value", words)
 
 

@@ -28,7 +28,7 @@ def measure(*, quick: bool) -> list[Figure]:
     ours = len(names - NOT_OURS)
     declared = sum("extra ==" not in line for line in importlib.metadata.requires("toolcrib") or ())
     return [
-        Figure("size.distributions", ours, "dists", declared, 36, "value", "those that pyproject names"),
+        Figure("size.distributions", ours, "dists", declared, 36, "value", "the packages in pyproject.toml"),
         Figure("size.mb", grown / 1e6, "MB", empty / 1e6, 100, "value", "an empty environment (pip)"),
     ]
 

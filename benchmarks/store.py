@@ -74,7 +74,7 @@ def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterato
             yield _append_postgres(store, url, number, rounds)
             yield _blocking("store.blocking_postgres", store, [_HOLD_POSTGRES, url], held, times)
     except (CannotMeasureError, ImportError, StoreFailed) as error:
-        print(f"store: the figures of PostgreSQL are left out: {error}", file=sys.stderr)
+        print(f"store: the figures of PostgreSQL are skipped:  {error}", file=sys.stderr)
 
 
 # -- appends ---------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ async def _while_locked(store: Store, holder: list[str], seconds: float) -> floa
 
         delay = await _longest_delay(read())
         if writing.done():
-            raise CannotMeasureError("the other process's lock held nothing up")
+            raise CannotMeasureError("the other process's lock delayed nothing")
     finally:
         await asyncio.to_thread(process.communicate, b"\n")
     await writing

@@ -18,14 +18,14 @@ _CODES = re.compile(r"exit codes?:\s*", re.IGNORECASE)
 _ENVIRONMENT: Mapping[str, str] = {
     "TOOLCRIB_CONFIG": "The configuration file.",
     "TOOLCRIB_PROFILE": "A profile of the configuration.",
-    "TOOLCRIB_STATE": "The folder of what is remembered.",
-    "TOOLCRIB_LOG": "What is logged to stderr: debug, info, warning or error.",
-    "NO_COLOR": "Where it is set, nothing has a colour.",
+    "TOOLCRIB_STATE": "The folder of stored sessions and grants.",
+    "TOOLCRIB_LOG": "The log level on stderr: debug, info, warning or error.",
+    "NO_COLOR": "If set, output has no colours.",
 }
 _FILES: Mapping[str, str] = {
     "$XDG_CONFIG_HOME/toolcrib/config.yaml": "The configuration; `toolcrib docs settings` describes each key.",
-    "$XDG_CONFIG_HOME/toolcrib/secrets.env": "Keys and tokens, readable for their owner alone.",
-    "$XDG_STATE_HOME/toolcrib": "Sessions, grants, and all else that is remembered.",
+    "$XDG_CONFIG_HOME/toolcrib/secrets.env": "Keys and tokens, readable only by their owner.",
+    "$XDG_STATE_HOME/toolcrib": "Sessions, grants and other stored data.",
 }
 
 
@@ -44,7 +44,7 @@ def _page(name: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _main(commands: Mapping[str, str]) -> str:
-    lines = [*_head("toolcrib", "the guarded counter where agents get their tools"), ".SH SYNOPSIS"]
+    lines = [*_head("toolcrib", "guarded tools for language-model agents"), ".SH SYNOPSIS"]
     lines += [".B toolcrib", r"[\fIOPTIONS\fR] \fICOMMAND\fR ...", ".SH COMMANDS"]
     for name, about in commands.items():
         lines += [".TP", f".BR toolcrib\\-{_text(name)} (1)", _text(about)]
@@ -161,7 +161,7 @@ def main(words: list[str]) -> int:
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.1")}
     other = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
     if words == ["--check"]:
-        print("\n".join(f"docs/man/{name} is not as the command says: scripts/man" for name in other), end="\n" if other else "")
+        print("\n".join(f"docs/man/{name} is out of date: run scripts/man" for name in other), end="\n" if other else "")
         return 1 if other else 0
     FOLDER.mkdir(exist_ok=True)
     for name in other:

@@ -50,14 +50,16 @@ def _table(ended: Sequence[tuple[Mutant, str]]) -> str:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("scripts/mutate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a file or folder of the source")
-    parser.add_argument("--sample", type=int, default=100, metavar="N", help="try so many mutants (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="draw others with another number (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="try so many at a time (default: %(default)s)")
-    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="run these alone (default: tests)")
-    parser.add_argument("--recording", type=Path, metavar="FILE", help="read there what tests execute, or write it there")
+    parser.add_argument("--sample", type=int, default=100, metavar="N", help="number of mutants to try (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the draw (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants to try at a time (default: %(default)s)")
+    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="run only these tests (default: tests)")
+    parser.add_argument(
+        "--recording", type=Path, metavar="FILE", help="file with the lines that tests execute; written if missing"
+    )
     parser.add_argument("--again", type=Path, metavar="FILE", help="try the mutants of this list, e.g. a report, and draw none")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write survivors there, in the form of the list")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="file to write survivors to, in the form of the list")
     chosen = parser.parse_args(arguments)
     if not chosen.paths and not chosen.again:
         parser.error("name a PATH to mutate, or a list with --again")

@@ -53,7 +53,7 @@ def test_precision_counts_grey_apart_and_drops_what_is_not_flagged(labels: Path,
     labels.write_text(json.dumps({"seed": 1, "labels": {"1": "dangerous", "2": "benign", "3": "grey", "4": "benign"}}), "utf-8")
     assert judge_tldr.main(["--precision"]) == 1
     shown = capsys.readouterr().out
-    assert "precision: 50.0 % (1 dangerous, 1 benign; 1 grey apart); 4 lines labelled, 1 of them not flagged any more" in shown
+    assert "precision: 50.0 % (1 dangerous, 1 benign; 1 grey apart); 4 lines labelled, 1 of them no longer flagged" in shown
 
 
 def test_a_missing_corpus_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
