@@ -96,7 +96,7 @@ def test_a_chat_reads_on_after_each_of_them() -> None:
         text="\n".join([*lines, "@tool read_file {}", "\udcff"]).encode(errors="replace").decode(),
     )
     assert done.returncode == 0
-    assert "its arguments are no JSON" in done.stdout
+    assert "its arguments are not JSON" in done.stdout
     assert "Unknown tool: nope" in done.stdout
     assert "nobody can be asked" in done.stdout
     assert "still here" in done.stdout

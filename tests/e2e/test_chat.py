@@ -260,7 +260,7 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
     [
         ("{{argv: [rm, -rf, build], cwd: {project}, version: 1}}", "`rm -rf build` in "),
         ("rm -rf build", "`rm -rf build` in "),
-        ("recursive delete", "all that is meant by 'recursive delete', below "),
+        ("recursive delete", "everything that matches 'recursive delete', below "),
     ],
 )
 def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any, entry: str, shown: str) -> None:
@@ -339,7 +339,7 @@ def test_piped_bytes_that_are_no_text_are_told_and_the_rest_goes_on(project: Pat
     done = subprocess.run([COMMAND, "chat"], input=lines, cwd=project, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0
     assert b"half a surrogate pair" in done.stdout
-    assert b"its arguments are no JSON" in done.stdout
+    assert b"its arguments are not JSON" in done.stdout
     assert b"Unknown tool: nothing" in done.stdout
     assert b"after" in done.stdout.splitlines()
     assert b"Traceback" not in done.stderr

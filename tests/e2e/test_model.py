@@ -251,7 +251,7 @@ def test_a_killed_chat_goes_on(sit_down: Any, server: ChatServer, project: Path)
     server.responses += [ChatServer.text("You are Ada.")]
     again = sit_down("chat", *where, "--continue")
     screen = again.at_prompt()
-    call = "💻 terminal runs echo $$ > pid; exec sleep 100  interrupted; it may have run, or still run"
+    call = "💻 terminal runs echo $$ > pid; exec sleep 100  interrupted; it may have run, or may still be running"
     for line in ("> I am Ada", "Hello Ada.", "> wait", call):
         assert line in screen
     again.types("who am I?")

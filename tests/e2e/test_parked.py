@@ -73,7 +73,7 @@ def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: An
         assert [message["role"] for message in server.requests[-1]["messages"]] == ["system", "user", "assistant", "tool"]
         late = toolcrib(project, "approvals", "answer", ticket)
         assert late.returncode == 1
-        assert "was settled before: approved by terminal on " in late.stderr
+        assert "was already decided: approved by terminal on " in late.stderr
 
 
 def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) -> None:
@@ -200,7 +200,7 @@ def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
         done = toolcrib(project, "run", "--continue")
         assert done.stdout == "Too late.\n"
         assert (project / "build").exists()
-        assert "nobody answered in time" in server.requests[-1]["messages"][-1]["content"]
+        assert "not answered in time" in server.requests[-1]["messages"][-1]["content"]
 
 
 def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_person_searches_a_tool_and_switches_it_off_and_on(sit_down: Any, proj
     person.sees(r"^cli: - terminal \(")
     assert not config_path().exists()
     person.process.send("\r")
-    person.sees(r"terminal on cli: off: switched off in the configuration")
+    person.sees(r"terminal on cli: off: disabled in the configuration")
     assert person.waits_for_the_end() == 0
     assert "terminal" in config_path().read_text()
 

@@ -89,7 +89,7 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
         f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also when it is resumed, until you revoke it"
         in script.screen
     )
-    assert f"  a    `rm -rf build` in {tmp_path}, from now on, in every session" in script.screen
+    assert f"  a    `rm -rf build` in {tmp_path}, permanently, in every session" in script.screen
 
 
 @pytest.mark.parametrize("unclear", ["", "y", "yes", "ok", "once please", "x", "al", "O S"])
@@ -167,7 +167,7 @@ def test_a_yes_to_a_long_call_takes_that_all_of_it_was_seen(session: Callable[[S
     assert len(script.prompts) == 5
     assert script.screen.count("not run: ") == 2
     assert script.screen.count("│ curl x | sh") == 1
-    assert script.screen.count("that was all of it") == 1
+    assert script.screen.count("this is the end") == 1
     seen = Script("v all", "o")
     assert session(seen).call("write_file", args).result.is_success
     assert seen.screen.index("line 5") < seen.screen.index("curl x | sh") < seen.screen.rindex("line 199")
@@ -318,10 +318,10 @@ def test_a_list_of_choices_fits_the_screen(delete: Delete, columns: int, reached
 
 
 def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
-    covers = {"uses": "deletions below /p, for 5 calls (or as many as you say)"}
+    covers = {"uses": "deletions below /p, for 5 calls (or another number)"}
     offers = choices(["once", "uses"], is_long=False)
     assert "  u    deletions below /p, for as many calls as you say then" in legend(offers, covers, by_key=True)
-    assert "  u N  deletions below /p, for 5 calls (or as many as you say)" in legend(offers, covers, by_key=False)
+    assert "  u N  deletions below /p, for 5 calls (or another number)" in legend(offers, covers, by_key=False)
 
 
 def test_a_row_of_keys_loses_words_before_letters() -> None:
@@ -338,7 +338,7 @@ def test_a_row_of_keys_loses_words_before_letters() -> None:
 def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:
     assert "without a reason" in str(delete(Keys("d", lines=("",))).result.message)
     script = Keys("d", lines=(" wrong folder",))
-    assert "the person who was asked said no: wrong folder" in str(delete(script).result.message)
+    assert "the user denied it:  wrong folder" in str(delete(script).result.message)
     assert "  denied" in script.screen
     assert "wrong folder" not in script.screen  # the call's line shows it
 
@@ -446,9 +446,7 @@ def test_names_and_offers_draw_no_line_either(delete: Delete, tmp_path: Path) ->
     script = Script("?", EOFError)
     delete(script, "rm -rf $'a\\n  o    lists it, once'")
     assert "      as: rm -rf a\\n  o    lists it, once" in script.screen
-    assert [line for line in script.screen.split("\n") if line.startswith("  o ")] == [
-        "  o    this call only, exactly as it is shown"
-    ]
+    assert [line for line in script.screen.split("\n") if line.startswith("  o ")] == ["  o    this call only, exactly as shown"]
 
 
 def test_lines_are_broken_at_the_screens_width(delete: Delete) -> None:

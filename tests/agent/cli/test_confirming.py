@@ -64,7 +64,7 @@ def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> No
     assert "\x1b[2J" not in asked.before + asked.after
     asked.expect("Type yes or no:")
     asked.sendline("no")
-    asked.expect("nothing runs until you confirm it, at a terminal: toolcrib config confirm")
+    asked.expect("nothing runs until you confirm them at a terminal with `toolcrib config confirm`")
     assert _ends(asked) == 2
     again = person("call", "terminal", '{"command": "true"}')
     again.expect("Type yes or no:")

@@ -292,7 +292,7 @@ def test_new_sessions_resume(chat: Any) -> None:
         assert "alpha" in done.out
         assert done.out.count("alpha") == 2  # /resume alone lists them too
         assert done.err.count("type /resume ID to continue one") == 2
-        assert "no session begins with 'nothing'" in done.err
+        assert "no session starts with 'nothing'" in done.err
         assert said(server.requests[1]) == ["beta"]
         rows = [line.split() for line in done.out.splitlines() if line.endswith("alpha")]
         done = chat(server, f"/resume {rows[0][0]}", "gamma")
@@ -386,7 +386,7 @@ def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
         assert words in shown
     assert len(json.loads(run("sessions", "show", listed[0]["id"], "--json").out)["records"]) == 4
     assert "say which" in run("sessions", "show").err
-    assert "no session begins with" in run("sessions", "show", "nothing").err
+    assert "no session starts with" in run("sessions", "show", "nothing").err
 
 
 def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +450,7 @@ def test_the_mode_is_shown_and_switched(run: Any, tmp_path: Path) -> None:
     assert "→  default" in done.out
     assert "→  plan" in done.out
     assert "in plan mode" in done.out + done.err
-    assert "there is no mode 'yolo'; the modes are default, cautious, confirm-edits, plan" in done.out + done.err
+    assert "unknown mode 'yolo'; choose default, cautious, confirm-edits, plan" in done.out + done.err
     assert ((tmp_path / "a").exists(), (tmp_path / "b").exists()) == (True, False)
     assert done.out.count("→  plan") == 2, "a new session keeps the mode that the person chose"
     assert "a new session, in mode plan; the last one is kept" in done.err

@@ -108,7 +108,7 @@ def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left
         assert [event["kind"] for event in events if event["type"] == "error"] == ["StoreFailed"]
         lines = done.stderr.splitlines()
         assert lines[-1].startswith("toolcrib: StoreFailed: ")
-        assert "make room and try again" in lines[-1]
+        assert "free space and try again" in lines[-1]
         assert len([line for line in lines if "the snapshot after" not in line]) <= 2, done.stderr
         small.make_room()
         small.start("run", *model, "--continue", "go on")
@@ -131,7 +131,7 @@ def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: in
         typed = 'hello\n@terminal {"command": "true"}\nagain\n@terminal {"command": "true"}\n/quit\n'
         done = small.start("chat", *model, "--continue", stdin=typed)
         assert done.returncode in (1, 2)
-        assert "the disk is full; make room" in done.stderr
+        assert "the disk is full; free space" in done.stderr
         assert "another process is at work" not in done.stderr
         if left:
             assert done.stderr.count("The session is kept: type on") >= 2
@@ -156,7 +156,7 @@ def test_a_first_start_there_is_none(started: OnDisk, config: Any) -> None:
         done = started.start("run", "go")
         assert done.returncode == 2
         assert "confirmed.json" in done.stderr
-        assert "make room in" in done.stderr
+        assert "free space in" in done.stderr
         started.make_room()
         done = started.start("run", "go")
         assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
@@ -199,13 +199,13 @@ def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, c
         small.fill(left)
         done = small.start("run", "--continue", "--json", "go")
         found = small.start("sessions", "search", "amber")
-        assert found.returncode == 0 or "make room" in found.stderr, found
+        assert found.returncode == 0 or "free space" in found.stderr, found
         forgot = small.start("memory", "forget", "tea", "--yes")
         nothing = "there is no note with that text" in forgot.stdout
-        assert forgot.returncode == 0 or nothing or "No space left" in forgot.stderr or "make room" in forgot.stderr, forgot
+        assert forgot.returncode == 0 or nothing or "No space left" in forgot.stderr or "free space" in forgot.stderr, forgot
         small.make_room()
         assert small.unsound() == []
-        assert done.returncode == 0 or "make room" in done.stderr, done.stderr
+        assert done.returncode == 0 or "free space" in done.stderr, done.stderr
         ran = tmp_path / "project" / "ran"
         once = Counter(ran.read_text().split() if ran.exists() else [])
         assert max(once.values(), default=1) == 1, once

@@ -208,7 +208,7 @@ def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.Monk
 def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, name: str, wrong: str, meant: str) -> None:
     """At the start of a gateway and here, before anything is connected to."""
     lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
-    says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: there is no such setting; {meant}"
+    says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: unknown setting; {meant}"
     [found] = [one for one in bench.found("\n".join(lines)) if "connected to" in one and name in one]
     assert found == f"wrong: {name} can't be connected to: {says} (do what it says, then start the gateway)"
 

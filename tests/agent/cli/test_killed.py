@@ -67,7 +67,7 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
         row = listed.out.splitlines()[1]
         told = run("sessions", "show", row.split()[0]).out
         assert "✗ terminal  failed: " in told
-        assert "interrupted; it may have run, or still run" in told
+        assert "interrupted; it may have run, or may still be running" in told
         done = run("run", "and now?", "--continue", *model)
         assert (done.code, done.out) == (0, "I see\n")
         last = server.requests[-1]["messages"]
@@ -90,7 +90,7 @@ def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Pat
             process.send_signal(signal.SIGKILL)
         until(lambda: not any(at_work(tmp_path)))
         done = run("chat", "--continue", "--provider", "manual")
-    assert "  💻 terminal runs touch started; sleep 300  interrupted; it may have run, or still run\n" in done.err
+    assert "  💻 terminal runs touch started; sleep 300  interrupted; it may have run, or may still be running\n" in done.err
     assert "removed: " in run("env", "prune", "--yes").out
 
 
@@ -115,7 +115,7 @@ def test_killed_while_the_model_speaks(run: Any, tmp_path: Path) -> None:
         told = server.requests[-1]["messages"]
     assert [one["role"] for one in told] == ["system", "user", "assistant", "user"]
     assert told[2]["content"].startswith("word ")
-    assert told[2]["content"].endswith("\n\n[broken off here, before it was whole]")
+    assert told[2]["content"].endswith("\n\n[interrupted here, before it was complete]")
 
 
 DIES_AS_IT_TELLS = """

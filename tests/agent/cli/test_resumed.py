@@ -124,7 +124,7 @@ def test_half_an_answer_of_a_killed_process_is_shown(run: Any, tmp_path: Path) -
 
     run_async(killed())
     shown = run("chat", "--continue", "--provider", "manual").err.splitlines()
-    assert shown[-1] == "  Half of an ans [broken off here, before it was whole]"
+    assert shown[-1] == "  Half of an ans [interrupted here, before it was complete]"
 
 
 def test_one_exchange_of_very_many_calls_does_not_fill_the_screen() -> None:

@@ -33,7 +33,7 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
     answers = [ChatServer.text(f"answer {n}") for n in range(3)]
     with ChatServer(*answers, TOO_LONG, ChatServer.text("fits")) as server:
         done = chat(server, "one", "two", "three", "four", "/fork 2", "four again")
-    assert "says that the conversation is too long for the model" in done.err
+    assert "reports that the conversation is too long for the model" in done.err
     assert "ContextTooLong" not in done.err, "a class name helps nobody"
     assert "/compress" not in done.err, "what can be compressed was before it is told"
     assert done.err.count("/fork [N]") == 1
@@ -80,7 +80,7 @@ def test_a_run_names_the_fix(run: Any) -> None:
     with ChatServer(TOO_LONG) as server:
         done = run("run", "go", "--base-url", server.base_url, "--model", "m", "--no-stdin")
     assert done.code == 1
-    assert "says that the conversation is too long for the model" in done.err
+    assert "reports that the conversation is too long for the model" in done.err
     assert "`toolcrib sessions fork ID` begins a session with another one's end" in done.err
 
 
@@ -128,7 +128,7 @@ def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
         done = chat(server, "/context", "hi", "/context")
     before, after = done.out.split("hello\n")
     assert before.startswith("estimated, at 4 bytes a token:\n  system prompt ")
-    assert "the server's last count: none yet\nwindow: 100,000 (its server says so)\nused: " in before
+    assert "the server's last count: none yet\nwindow: 100,000 (reported by its server)\nused: " in before
     assert "  instruction files " in after
     assert ": AGENTS.md\n" in after
     assert "the server's last count: 1" in after
@@ -245,7 +245,7 @@ def test_what_a_refusal_taught_stands_in_context(chat: Any, tmp_path: Path, conf
     with WindowServer(WINDOW, reader(8), lambda text: "They read big.txt.") as server:
         done = chat(server, "read it", "/context")
         assert server.refused
-    assert f"window: {WINDOW:,} (its server refused more)" in done.out
+    assert f"window: {WINDOW:,} (learned from a refusal of its server)" in done.out
 
 
 @pytest.mark.usefixtures("big")

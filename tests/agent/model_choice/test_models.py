@@ -241,7 +241,7 @@ def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
         configure(model={"name": "m", "base_url": server.base_url, "prices": {"input": 1, "output": 1}}, run={"max_cost": 1})
         with assemble(project_dir=tmp_path) as crib:
             limits = RunLimits.of(crib.config)
-        with pytest.raises(CostCapReached, match="does not count its tokens"):
+        with pytest.raises(CostCapReached, match="does not count tokens"):
             run(tmp_path, "go", limits=limits)
 
 

@@ -73,7 +73,7 @@ def test_a_grant_is_narrowed_and_taken_back(run: Any, other: Crib) -> None:
     done = run("approvals", "narrow", grant[:6], "build")
     assert (done.code, done.out) == (0, "narrowed: fs.recursive-delete below /p/build\n")
     assert [one.root for one in run_async(other.grants.all("5e551044"))] == ["/p/build"]
-    assert "does not lie below /p/build" in run("approvals", "narrow", grant, "..").err
+    assert "is not below /p/build" in run("approvals", "narrow", grant, "..").err
     assert "say to what" in run("approvals", "narrow", grant).err
     done = run("approvals", "revoke", grant[:6])
     assert (done.code, done.out) == (0, "revoked: fs.recursive-delete below /p/build\n")
@@ -97,18 +97,18 @@ def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other:
         (["revoke"], "say which: toolcrib approvals revoke ID"),
         (["narrow"], "say which"),
         (["deny"], "say which"),
-        (["revoke", "zz"], "no grant begins with 'zz'; `toolcrib approvals` lists them"),
-        (["deny", "zz"], "no question begins with 'zz'; `toolcrib approvals pending` lists them"),
+        (["revoke", "zz"], "no grant begins with 'zz'. List grants: toolcrib approvals"),
+        (["deny", "zz"], "no request begins with 'zz'. List the pending ones: toolcrib approvals pending"),
         (["revoke", "aa", "bb"], "one at a time"),
         (["list", "aa"], "takes no id"),
         (["history", "aa"], "takes no id"),
         (["revoke", "aa", "--session", "s"], "--session is for lists"),
-        (["--session", "zz"], "no session begins with 'zz'; `toolcrib sessions` lists them"),
+        (["--session", "zz"], "no session starts with 'zz'. List sessions: toolcrib sessions"),
         (["grant"], "invalid choice: 'grant'"),
         (["show"], "say which: toolcrib approvals show TICKET"),
         (["show", "zz"], "no ticket begins with 'zz'"),
         (["answer"], "say which: toolcrib approvals answer TICKET"),
-        (["answer", "zz"], "no ticket begins with 'zz'; `toolcrib approvals pending` lists those that wait"),
+        (["answer", "zz"], "no ticket begins with 'zz'. List the pending ones: toolcrib approvals pending"),
         (["answer", "aa", "bb"], "one at a time"),
         (["answer", "aa", "--scope", "once", "--deny", "no"], "--scope is a yes and --deny a no"),
         (["answer", "aa", "--uses", "3"], "--uses goes with --scope uses"),
@@ -142,7 +142,7 @@ def test_ambiguous_ids_name_the_candidates(run: Any, other: Crib) -> None:
         asked(other, ticket_id)
         run_async(other.store.grants.add(replace(new_grant("session", DELETE, "/p", session_id="5e551044"), id=ticket_id)))
     for action in ("deny", "revoke"):
-        assert "(aa11, aa22); give more of the id" in run("approvals", action, "aa").err
+        assert "(aa11, aa22); use a longer id" in run("approvals", action, "aa").err
     assert (len(run_async(other.store.tickets.pending())), len(run_async(other.grants.all()))) == (2, 2)
 
 
@@ -165,7 +165,7 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     assert run_async(other.store.tickets.decide_ticket(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
     again = run("approvals", "deny", "aa11")
     assert (again.code, again.out) == (1, "")  # as `answer` ends
-    assert "settled before (denied)" in again.err
+    assert "already decided (denied)" in again.err
 
 
 def test_without_more_all_that_waits_is_shown_before_the_grants(run: Any, other: Crib) -> None:

@@ -194,8 +194,8 @@ def test_check_tells_of_names_that_nobody_has(run: Any, config: Any) -> None:
     assert done.code == 1
     backend, provider, fallback, profile = done.out.splitlines()
     assert backend.startswith(f"{file}:2: terminal.backend: there is no backend 'dokcer'; did you mean 'docker'? (known: ")
-    assert provider.startswith(f"{file}:4: model.provider: there is no provider 'gemin'; there are chat, ")
-    assert fallback.startswith(f"{file}:5: model.fallback: there is no provider 'chta'; ")
+    assert provider.startswith(f"{file}:4: model.provider: unknown provider 'gemin'; known: chat,  ")
+    assert fallback.startswith(f"{file}:5: model.fallback: unknown provider 'chta';  ")
     assert profile.startswith(f"profile box {file}:13: terminal.backend: there is no backend 'bubblewrapp'; ")
     doctor = run("doctor").out
     for line in (backend, provider, fallback):
@@ -227,7 +227,7 @@ def test_check_loads_plugins_as_a_session_would_and_none_that_nobody_agreed_to(r
     run("call", "read_file", '{"path": "/etc/hostname"}')
     file.write_text("terminal: {backend: moon}\nplugins: {enabled: [loud]}\n")
     done = run("config", "check")
-    assert "nobody confirmed what loosens or redirects in it" in done.out
+    assert "unconfirmed changes that loosen or redirect" in done.out
     assert "plugins are not loaded before that is mended or confirmed" in done.out
     assert "loaded" not in done.err
 
@@ -294,7 +294,7 @@ def test_a_project_is_told_what_it_may_lower(run: Any, tmp_path: Path) -> None:
         ),
         (
             "platforms: {console: {settings: {sokket: x}}}",
-            "platforms.console.settings.sokket: there is no such setting; did you mean socket?",
+            "platforms.console.settings.sokket: unknown setting; did you mean socket?",
         ),
         ("cron: {zone: Mars/Olympus}", "cron.zone: there is no time zone 'Mars/Olympus'"),
         ("cron: {unattended: maybe}", "cron.unattended: expected one of deny, park (cron.rule_sets adds others)"),
@@ -318,8 +318,8 @@ def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -
         (1, "tools.timeout: expected a number of seconds above 0, got text"),
         (1, "tools.disabled names 'terminl', and there is no such tool; did you mean 'terminal'?"),
         (2, "tols: unknown key; did you mean tools?"),
-        (4, "model.provider: there is no provider 'gemin'"),
-        (5, "model.protocol: there is no text protocol 'hermess'"),
+        (4, "model.provider: unknown provider 'gemin'"),
+        (5, "model.protocol: unknown text protocol 'hermess'"),
         (7, "terminal.backend: there is no backend 'dokcer'; did you mean 'docker'?"),
         (8, "terminal.cwd: expected a folder that is there; /no/such/folder is none"),
         (10, "toolsets.enabled: unknown toolset 'codin'; did you mean 'coding'?"),
@@ -328,14 +328,14 @@ def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -
         (14, "toolsets.custom.ours.tools names 'ptch', and there is no such tool; did you mean 'patch'?"),
         (16, "platforms: unknown platform 'telegrm'; known: "),
         (17, "platforms.cron.enabled_toolsets: expected a list of names, or null, got text"),
-        (19, "approval.smart.provider: there is no provider 'nope'"),
-        (21, "approval.rules[0] (a.b): example: expected a command that the rule matches"),
-        (23, "approval.rules[2] (a.d): example: expected a command that the rule matches"),
+        (19, "approval.smart.provider: unknown provider 'nope'"),
+        (21, "approval.rules[0] (a.b): example: the rule must match this command"),
+        (23, "approval.rules[2] (a.d): example: the rule must match this command"),
         (22, "approval.rules[1].level: expected one of allow, ask, ask-once, block"),
         (25, "approval.tools[0] (x): args.p: expected a regular expression"),
         (27, "environments.containers.clean: the backend 'clean' is unavailable: set environments.containers.clean.image"),
         (29, "plugins.enabled: 'nowhere': there is no such plugin"),
-        (31, "command_allowlist: 'sudo make me' does not count: "),
+        (31, "command_allowlist: 'sudo make me' is ignored:  "),
         (33, "profiles.far.run.max_tokens: expected a whole number of 1 or more, or null, got text"),
         (33, "terminal.backend: there is no backend 'moon'"),
     ):

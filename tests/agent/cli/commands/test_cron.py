@@ -87,7 +87,7 @@ def test_help_docs_and_the_tools_schema_list_every_form_of_a_schedule(run: Any) 
         (["add", "every 10 seconds", "x"], "cron.shortest_interval"),
         (["add", "every day at 9", "x", "--zone", "Mars"], "no time zone 'Mars'"),
         (["add", "every day at 9", "x", "--unattended", "yes"], "is none of deny, park"),
-        (["add", "every day at 9", "x", "--to", "matrix:!nowhere"], "no chat of yours"),
+        (["add", "every day at 9", "x", "--to", "matrix:!nowhere"], "is not your chat"),
         (["run"], "name the job"),
         (["pause", "none"], "there is no job 'none'"),
     ],
@@ -139,7 +139,7 @@ def test_what_waits_for_an_answer_is_told_with_the_way_to_give_it(
     assert "rm -rf build" in run("approvals", "pending").out
     again = run("cron", "run", "tidy")
     assert again.code == 2
-    assert "is under way already" in again.err
+    assert "is already running" in again.err
 
 
 def test_doctor_finds_jobs_that_nobody_runs_and_rules_that_are_none(run: Any, config: Callable[[str], Path]) -> None:

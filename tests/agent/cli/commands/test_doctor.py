@@ -74,9 +74,9 @@ def test_faults_that_show_only_in_use_are_looked_for(run: Any, user_plugin: Any)
     user_plugin("faulty", FAULTY)
     done = run("doctor")
     assert done.code == 1
-    assert "· tool shy: it is left out: its dynamic_schema (toolcrib_plugin_user_faulty) failed: TypeError" in done.out
+    assert "· tool shy: it is missing: its dynamic_schema (toolcrib_plugin_user_faulty) failed: TypeError" in done.out
     assert "mend the plugin that adds 'loop'" in done.out
-    assert "✗ backend stuck: it can not be closed: RuntimeError: it is stuck" in done.out
+    assert "✗ backend stuck: it can't be closed: RuntimeError: it is stuck" in done.out
     assert "✓ backend local" in done.out
     assert "✗ stuck" in run("env", "test", "stuck").out
     done = run("call", "read_file", '{"path": "/nothing"}', "--backend", "stuck")

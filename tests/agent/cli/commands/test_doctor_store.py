@@ -69,7 +69,7 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
         done = run("run", "more", "--model", "m", "--base-url", server.base_url)
         assert server.requests == []
     assert (done.code, done.out) == (1, "")
-    assert "toolcrib.db is damaged: it is empty, though" in done.err
+    assert "toolcrib.db is damaged: it is empty, but" in done.err
     assert "`toolcrib doctor --repair-store` restores it" in done.err
     assert "Traceback" not in done.err
     done = run("doctor")
@@ -200,7 +200,7 @@ def test_it_refuses_while_another_process_uses_the_store(run: Any, store_file: P
         os.truncate(store_file, 5 * 4096)
         done = run("doctor", "--repair-store", "--yes")
         assert done.code == 2
-        assert "toolcrib.db is in use by another process; end it" in done.err
+        assert "toolcrib.db is in use by another process; stop it" in done.err
         process.stdin.close()
     assert run("doctor", "--repair-store", "--yes").code == 0
 
@@ -252,7 +252,7 @@ def test_in_a_read_only_state_folder_it_says_so_and_changes_nothing(store_file: 
         assert f"✗ {store_file} is damaged" in done.stdout
         done = without_rights("doctor", "--repair-store", "--yes")
         assert done.returncode != 0
-        assert "was left as it is: permission denied; make it and its folder readable and writable, and run" in done.stderr
+        assert "was not changed: permission denied; make it and its folder readable and writable, then run" in done.stderr
         assert "Traceback" not in done.stderr
         assert sorted(path.name for path in folder.iterdir()) == before
         assert store_file.stat().st_size == 2 * 4096
@@ -271,7 +271,7 @@ def test_a_store_that_may_not_be_read_is_named(store_file: Path, without_rights:
                 done = without_rights(*words)
                 assert done.returncode != 0
                 told = done.stdout + done.stderr
-                assert f"{store_file} cannot be read: Permission denied; make it and its folder readable" in told
+                assert f"{store_file} can't be read: Permission denied; make it and its folder readable" in told
                 assert "Traceback" not in told
                 assert "report it" not in told
         finally:
@@ -284,7 +284,7 @@ def test_another_program_s_database_is_not_called_sound(run: Any, store_file: Pa
         connection.execute("CREATE TABLE theirs (x)")
     done = run("doctor", "--repair-store", "--yes")
     assert done.code == 2
-    assert "is a database of another program, and was left as it is" in done.err
+    assert "is a database of another program and was not changed" in done.err
 
 
 @pytest.fixture

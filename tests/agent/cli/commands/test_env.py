@@ -148,7 +148,7 @@ def test_one_call_in_a_sandbox(run: Any, tmp_path: Path) -> None:
 def test_a_shell_where_the_place_does_not_work(shell: Callable[..., pexpect.spawn], config: Any) -> None:
     config("environments: {docker: {image: x, host: 'unix:///nowhere'}}")
     child = shell("docker")
-    child.expect("toolcrib: the docker engine at unix:///nowhere does not answer .there is no such socket.: start the engine")
+    child.expect("toolcrib: the docker engine at unix:///nowhere does not answer .the socket does not exist.: start the engine")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 1

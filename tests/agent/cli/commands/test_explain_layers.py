@@ -60,7 +60,7 @@ def test_the_layer_of_each_finding_as_json(run: Any, boxed: Callable[..., None])
     assert explained["level"] == "ask"
     assert [(one["effect"], one["held_by"], one["held_why"]) for one in explained["findings"]] == [
         ("remote", "sandbox", "stopped by the sandbox: it has no network"),
-        ("outside", "person", "asked: it reaches out of the sandbox"),
+        ("outside", "person", "asked: it acts outside the sandbox"),
     ]
     assert [one["decided_by"].startswith("a person") for one in explained["findings"]] == [False, True]
     (line,) = run("explain", "--jsonl", stdin=b'{"id": 1, "command": "rm -rf /opt/x"}\n').out.splitlines()

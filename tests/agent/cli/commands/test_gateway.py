@@ -236,7 +236,7 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
     person = pexpect.spawn(sys.executable, ["-c", _CODE, "gateway", "run"], cwd=str(bureau.folder), timeout=PATIENCE)
     person.expect("listening as")
     person.kill(signal.SIGHUP)
-    person.expect("the configuration was read again")
+    person.expect("the configuration was reloaded")
     person.ptyproc.fileobj.close()  # as a terminal does that is closed; pexpect's own close would send further signals
     person.closed = person.ptyproc.closed = True
     bureau.until(lambda: not person.isalive())
@@ -273,7 +273,7 @@ def test_what_a_gateway_is_asked_for_needs_no_agreement_to_what_it_does_not_do(b
     assert bureau.status()["state"] == "running"
     refused = bureau.run("gateway", "reload")
     assert refused.returncode == 2
-    assert "the configuration stays as it was" in refused.stderr
+    assert "the configuration was not reloaded" in refused.stderr
     assert "platforms.webhook.allowed_users" in refused.stderr
     assert bureau.run("gateway", "stop").returncode == 0
     assert process.wait(PATIENCE) == 0
@@ -363,7 +363,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
     assert bureau.says("hello again", user="bob") == {"state": "refused"}
     _agree(bureau)
     told = bureau.run("gateway", "reload")
-    assert (told.returncode, "console is new, and starts" in told.stderr) == (0, True)
+    assert (told.returncode, "console was enabled; it starts now" in told.stderr) == (0, True)
     assert bureau.says("at last", user="bob") == {"state": "kept"}
     bureau.until((bureau.folder / "socket" / "gateway").exists)
     assert bureau.says("two") == {"state": "kept"}

@@ -68,7 +68,7 @@ def test_a_missing_tool_says_how_to_get_it(run: Any, config: Any, agree: Any) ->
     assert fixes()["delegate_task"] == "toolcrib config set delegates.max_depth 1"
     assert fixes()["memory"] == f"take memory out of toolsets.disabled ({file}:3)"
     assert fixes()["read_file"] == ""
-    assert fixes("--user", "42")["terminal"] == "take it out of disabled_tools, or its toolset out of disabled_toolsets, there"
+    assert fixes("--user", "42")["terminal"] == "remove it from disabled_tools, or its toolset from disabled_toolsets, there"
     there = fixes("--platform", "telegram")
     assert there["patch"] == "toolcrib tools enable patch --platform telegram"
     assert there["terminal"] == "toolcrib config set platforms.telegram.enabled_toolsets '[file, todo, terminal]'"
@@ -108,7 +108,7 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
     assert "clarify" in run("toolsets", "--platform", "api").out.split("and not:\n")[1]
     assert "unknown platform 'fax'" in run("toolsets", "--platform", "fax").err
     assert "unknown platform 'fax'" in (said := run("tools", "--platform", "fax").err)
-    assert "for one of your own make its toolset, toolsets.custom.toolcrib-fax" in said
+    assert "for your own platform define toolsets.custom.toolcrib-fax" in said
 
 
 def test_plugins(run: Any, user_plugin: Any, config: Any) -> None:
@@ -166,4 +166,4 @@ def test_without_depth_nobody_has_delegates(run: Any, config: Any) -> None:
     config("delegates: {max_depth: 0}\n")
     found = {one["name"]: one for one in json.loads(run("tools", "--json").out)}
     assert not found["delegate_task"]["granted"]
-    assert found["delegate_task"]["reason"] == "switched off in the configuration (delegates.max_depth is 0)"
+    assert found["delegate_task"]["reason"] == "disabled in the configuration (delegates.max_depth is 0)"

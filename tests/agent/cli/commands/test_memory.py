@@ -84,7 +84,7 @@ def test_it_says_what_models_are_not_told_and_what_cannot_be_read(run: Any) -> N
     assert "✗ models are not told 'Likes tea \U0001f600\\U000e0159" in done.out
     path.write_bytes(b"\xff")
     done = run("memory")
-    assert (done.code, f"✗ {path} is left as it is: it is no text in UTF-8" in done.out) == (1, True)
+    assert (done.code, f"✗ {path} is not used: it is not text in UTF-8" in done.out) == (1, True)
 
 
 def test_memory_of_others_is_chosen_by_name(run: Any) -> None:
@@ -357,7 +357,7 @@ def test_json_redacts_and_names_what_is_not_told(run: Any, monkeypatch: pytest.M
     assert memory["limit"] == 4000
     assert [one["why"].partition(";")[0] for one in memory["not_told"]] == [
         "it holds a secret",
-        "it holds a character that nobody sees (\\U000e0159)",
+        "it has an invisible character (\\U000e0159)",
     ]
 
 
@@ -400,7 +400,7 @@ def test_below_a_session_it_refuses(run: Any, monkeypatch: pytest.MonkeyPatch, w
     monkeypatch.setenv(BELOW, marks_of([state_dir()]))
     done = run("memory", *words)
     assert done.code != 0
-    assert "is a person's to do, and this runs below a command of a session" in done.err
+    assert "is for a user only, and this process runs below a command of a session" in done.err
     assert "Tabs" not in done.out
     assert [note.text for note in folder.file("memory").read().notes] == ["Tabs."]
 

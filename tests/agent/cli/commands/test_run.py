@@ -492,7 +492,7 @@ def test_a_run_goes_on_with_the_last_one(ask: Any) -> None:
         assert ask(server, "sure?", "--resume", session[:8]).out == "Still Ada.\n"
         said = [message["content"] for message in server.requests[2]["messages"] if message["role"] != "system"]
         assert said == ["my name is Ada", "Nice to meet you, Ada.", "what is my name?", "Ada.", "sure?"]
-        assert "no session begins with" in ask(server, "go", "--resume", "nothing").err
+        assert "no session starts with" in ask(server, "go", "--resume", "nothing").err
 
 
 def test_trace_tells_what_is_sent_and_done(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:

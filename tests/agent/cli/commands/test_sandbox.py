@@ -90,7 +90,7 @@ def test_where_no_project_is_nothing_on_the_disk_can_be_written(run: Any, monkey
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["holds"], rows["writable"], rows["read-only"]) == ("workspace", "nothing", "nothing")
     done = run("sandbox", "test")
-    assert (done.code, "- the project can be written: not tried, / is no project" in done.out) == (0, True), done.out
+    assert (done.code, "- the project can be written: not tried, / is not a project" in done.out) == (0, True), done.out
 
 
 @HOLDS

@@ -81,7 +81,7 @@ def test_a_fork_at_a_message(run: Any, talked: dict[str, str]) -> None:
     assert "and more" not in run("sessions", "show", made.out.strip()).out
     made = run("sessions", "fork", talked["second"], "--at", "2")
     assert "not answered, and left out: and more\n" in made.err
-    assert "they are numbered 0 to 3" in run("sessions", "fork", talked["second"], "--at", "4").err
+    assert "lists messages 0 to 3" in run("sessions", "fork", talked["second"], "--at", "4").err
     assert "expected the number of a message" in run("sessions", "fork", talked["second"], "--at", "x").err
 
 
@@ -91,7 +91,7 @@ def test_resume_is_what_the_chat_does(run: Any, talked: dict[str, str]) -> None:
         assert not server.requests
     assert f"session {talked['first'][:12]}, 2 messages: first" in done.err
     assert "say which: toolcrib sessions resume ID" in run("sessions", "resume").err
-    assert "no session begins with 'zz'" in run("sessions", "resume", "zz").err
+    assert "no session starts with 'zz'" in run("sessions", "resume", "zz").err
 
 
 def test_the_chat_names_its_session(run: Any) -> None:

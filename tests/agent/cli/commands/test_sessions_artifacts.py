@@ -75,7 +75,7 @@ def test_one_is_written_as_it_is(run: Any, kept: dict[str, str], tmp_path: Path)
 
 
 def test_what_is_not_there_is_said(run: Any, kept: dict[str, str]) -> None:
-    assert f"there is no artifact '{kept['build']}' here" in run("sessions", "artifacts", "77ab", kept["build"]).err
+    assert f"no artifact '{kept['build']}' exists here" in run("sessions", "artifacts", "77ab", kept["build"]).err
     assert "is no name of an artifact" in run("sessions", "artifacts", "4f1c", "../../etc/passwd").err
     assert "is no name of an artifact" in run("sessions", "show", "artifact:").err
     assert "one at a time" in run("sessions", "artifacts", "4f1c", kept["build"], kept["odd"]).err

@@ -196,7 +196,7 @@ def test_toolsets_are_checked_and_told(run: Any) -> None:
     assert (wrong.code, "did you mean 'coding'?" in wrong.err, file().exists()) == (2, True, False)
     done = run(*words, "safe")
     assert "tools: safe; 5 are granted: read_file, search_files, todo, session_search, clarify\n" in done.out
-    assert "  missing: send_message: switched off in the configuration (no chat platform is set up: platforms)\n" in done.out
+    assert "  missing: send_message: disabled in the configuration (no chat platform is configured: platforms)\n" in done.out
     assert load_config().toolsets.enabled == ("safe",)
     done = run(*words, "preset")
     assert 'toolsets.enabled: ["safe"] -> null' in done.out

@@ -11,7 +11,7 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) 
     done = run("tools", "disable", "terminal", "patch")
     assert done.code == 0
     assert 'tools.disabled: [] -> ["terminal", "patch"]' in done.out
-    assert "terminal on cli: off: switched off in the configuration" in done.out
+    assert "terminal on cli: off: disabled in the configuration" in done.out
     assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
     enabled = run("tools", "enable", "terminal")

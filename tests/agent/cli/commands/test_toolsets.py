@@ -74,7 +74,7 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     assert done.out.startswith("it would change:\n")
     assert _taken(done.out, "cli") == {"terminal", "todo"}
     assert _taken(done.out, "cli, user bob") == {"terminal"}
-    assert done.out.count("  (switched off in the configuration (disabled tools))\n") == 2
+    assert done.out.count("  (disabled in the configuration (disabled tools))\n") == 2
     eve = run("toolsets", "resolve", "--with", "users.eve.disabled_toolsets=[file]").out
     assert _taken(eve, "cli, user eve") == {"read_file", "write_file", "patch", "search_files"}
     assert "(not for the user 'eve' (users.eve in the configuration))" in eve
@@ -144,8 +144,8 @@ def test_it_tells_how_calls_would_be_approved(run: Any, config: Any) -> None:
     config(RULES)
     told = run("toolsets", "resolve").out.partition("its calls are approved so:\n")[2].splitlines()
     assert told == [
-        "  mode confirm-edits: every edit, and every command that may write, is asked about",
-        "  smart approval: small may agree first",
+        "  mode confirm-edits: every edit and every command that may write is asked about",
+        "  smart approval: small may approve first",
         "  asks every time: deployctl release with operands like prod.* (deploy.production)  (customers see it)",
         "  is refused: calls of write_* with path: **/migrations/**  (written by hand)",
     ]
@@ -172,8 +172,8 @@ def test_grants_for_always_of_each_are_told(run: Any, config: Any, tmp_path: Pat
     def granted(*words: str) -> list[str]:
         return [line for line in run("toolsets", "resolve", *words).out.splitlines() if line.startswith("  granted")]
 
-    assert granted() == ["  granted for always: `make clean` in /srv"]
-    assert granted("--platform", "telegram", "--user", "7") == ["  granted for always: `rm -r x` in /srv"]
+    assert granted() == ["  permanent grant: `make clean` in /srv"]
+    assert granted("--platform", "telegram", "--user", "7") == ["  permanent grant: `rm -r x` in /srv"]
     assert granted("--platform", "telegram", "--user", "8") == []
 
 
@@ -182,12 +182,12 @@ def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
     told = run("toolsets", "resolve", "--platform", "telegram", "--with", "approval.mode=plan", "--with", "approval.tools=[]").out
     assert told.splitlines() == [
         "it would change:",
-        "  telegram: - approval: mode confirm-edits: every edit, and every command that may write, is asked about",
+        "  telegram: - approval: mode confirm-edits: every edit and every command that may write is asked about",
         "  telegram: - approval: is refused: calls of write_* with path: **/migrations/**  (written by hand)",
-        "  telegram: + approval: mode plan: edits, and commands that may write, are refused",
+        "  telegram: + approval: mode plan: edits and commands that may write are denied",
     ]
     rows = run("toolsets", "diff", "cli", "telegram", "--platforms").out.splitlines()
-    assert "- approval: smart approval: small may agree first" in rows
+    assert "- approval: smart approval: small may approve first" in rows
     assert "+ approval: smart approval: off" in rows
     assert run("toolsets", "diff", "file", "file").out.endswith("calls of both are approved alike\n")
 

@@ -115,7 +115,7 @@ def test_what_is_not_there_is_said(run: Any, write: Any, tmp_path: Path) -> None
     assert run("undo", "--session", "nobody").code == 2
     assert run("undo", "--call", "nobody").code == 2
     assert "changed files" in run("undo", "--turn", "9").err
-    assert "no undo to bring back" in run("undo", "--redo").err
+    assert "no undo to revert" in run("undo", "--redo").err
     assert run("undo", "--call", "--turn").code == 2
 
 
@@ -200,9 +200,9 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
     assert not (tmp_path / "new").exists()
     first, note = said(server.requests[-1])
     assert first == "change it"
-    assert note.startswith("[the person undid the changes of these files: ")
+    assert note.startswith("[the user undid the changes of these files: ")
     assert f"{tmp_path}/a" in note
-    assert "[the person brought back the changes of these files: " in note
+    assert "[the user redid the changes of these files: " in note
     assert note.endswith("\n\ngo on")
 
 
@@ -223,7 +223,7 @@ def test_the_model_hears_of_an_undo_from_elsewhere_once(run: Any, tmp_path: Path
         assert run("undo", "--yes").code == 0
         typed = b"and now?\nand then?\n"
         assert run("chat", "--base-url", server.base_url, "--model", "test-model", "--continue", stdin=typed).code == 0
-    assert said(server.requests[-1])[1].startswith("[the person undid the changes of these files: ")
+    assert said(server.requests[-1])[1].startswith("[the user undid the changes of these files: ")
     assert said(server.requests[-1])[2] == "and then?"
 
 
@@ -297,4 +297,4 @@ def test_the_chat_undoes_a_turn_of_commands_by_its_number(run: Any, project: Pat
     assert "undo turn 1 (terminal, " in err
     assert (project / "src/a").read_text() == "1\n"
     assert (project / "new").exists()
-    assert f"[the person undid the changes of these files: {project}/src/a." in said(server.requests[-1])[-1]
+    assert f"[the user undid the changes of these files: {project}/src/a." in said(server.requests[-1])[-1]

@@ -75,7 +75,7 @@ def test_since_takes_an_age_or_a_date(today: str, used: Any) -> None:
 def test_nothing_yet(run: Any) -> None:
     assert run("usage").out == "nothing was used yet\n"
     assert run("usage", "--json").out == "[]\n"
-    assert "no session begins with 'none'" in run("usage", "--session", "none").err
+    assert "no session starts with 'none'" in run("usage", "--session", "none").err
 
 
 def test_the_chat_tells_what_its_session_took(run: Any, server: ChatServer) -> None:
