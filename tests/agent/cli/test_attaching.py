@@ -1,4 +1,4 @@
-"""Files named in a message: what is a mention, what looks like a keeper of secrets, and whose names are offered."""
+"""Files named in a message: which words are mentions, which files look like secrets, and which names are offered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat that a session's command starts, on whatever terminal, decides nothing."""
+"""A chat that a session's command starts can decide nothing, on any terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ while child.poll() is None:
         quiet_at = None
 os.write(1, seen)
 """
-"""Types on a terminal of its own, each line once the screen has been quiet."""
+"""A program that types on its own terminal, each line once the screen is quiet."""
 TYPED = [b'@terminal {"command": "git push --force origin main"}', b"o", b"!rm -rf build", b"/mode default", b"/quit"]
 NESTINGS = {
     "a terminal of its own": "{typist} {chat}",

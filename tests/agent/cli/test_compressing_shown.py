@@ -1,4 +1,4 @@
-"""A compression on the chat's screen while it runs, and for a screen that only adds lines."""
+"""A compression on the chat's screen while it runs, and on a screen that only appends lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.events import ContextCompressed, ContextCompressing, TurnStarted
 
 
 class KeptRows:
-    """A board of 80 columns that keeps what is added to it."""
+    """A board of 80 columns that records the added rows."""
 
     columns, rows, is_painting = 80, 24, False
 

@@ -1,4 +1,4 @@
-"""What config.yaml loosens or redirects is shown at a start, and counts once a person agreed."""
+"""At a start toolcrib shows what config.yaml loosens or redirects; the changes count once a person agrees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULE = "# mine\napproval:\n  tools:\n    - {tool: terminal, decision: allow, why
 
 @pytest.fixture
 def file() -> Path:
-    """A configuration's place, where toolcrib was started before."""
+    """Return the path of a configuration whose state folder shows an earlier start."""
     path = load_config().path
     path.parent.mkdir(parents=True)
     state_dir().mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_p
 
 
 def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, tmp_path: Path) -> None:
-    """Nobody is asked, nothing of the change counts, and a line says so."""
+    """No question is asked, no change counts, and a line reports it."""
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
     assert _ends(person("config", "set", "terminal.timeout", "77")) == 0
     file.write_text(

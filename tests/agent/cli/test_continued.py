@@ -1,4 +1,4 @@
-"""toolcrib run killed before the model's first reply: the conversation goes on, and nobody names the model again."""
+"""toolcrib run killed before the model's first reply: --continue resumes the conversation without the model's options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def killed() -> Iterator[Callable[..., int]]:
-    """Run a task in a process that dies after the write of that number; the exit code, 0 where it lived."""
+    """Run a task in a process that dies after that number of writes; return the exit code, 0 if it survived."""
     with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -70,12 +70,12 @@ def sessions(state: Path) -> list[str]:
 def test_it_goes_on_without_its_options(
     run: Any, killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: tuple[str, ...]
 ) -> None:
-    """Wherever it was killed: from the session's first write on its model and server are known."""
+    """Whenever the process was killed: from the session's first write on, its model and server are stored."""
     asked = 0
     for number in range(1, 60):
         state = tmp_path / f"s{number}"
         with ChatServer(*[ChatServer.text("Here I am.")] * 3) as server:
-            options = ["--model", "m", "--base-url", server.base_url, "--no-stdin"]  # it is the pipe of all jobs
+            options = ["--model", "m", "--base-url", server.base_url, "--no-stdin"]  # stdin is the pipe for all jobs
             code = killed(state=str(state), project=str(tmp_path), number=number, options=options)
             assert code in (0, -9)
             found = sessions(state)

@@ -1,4 +1,4 @@
-"""``toolcrib chat`` with a model, its lines piped in; tests/e2e has the same in a terminal."""
+"""``toolcrib chat`` with a model, with piped input; tests/e2e has the same at a terminal."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
 def test_two_chats_may_write_one_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One after the other: whoever writes takes the session, also for its mode and its title."""
+    """They take turns: the chat that writes takes the session's lease, also for its mode and its title."""
     monkeypatch.chdir(tmp_path)
 
     async def talk(server: ChatServer) -> tuple[str, str]:
@@ -144,12 +144,12 @@ def test_thinking_is_shown_where_it_is_wanted(chat: Any, config: Any) -> None:
 
 def test_a_call_typed_by_hand_is_not_the_models(chat: Any) -> None:
     with ChatServer(ChatServer.text("Yes.")) as server:
-        done = chat(server, '@terminal {"command": "echo by hand"}', "@nobody is it?", "/tools", "/help")
+        done = chat(server, '@terminal {"command": "echo by hand"}', "@stranger is it?", "/tools", "/help")
     assert "by hand\n" in done.out
     assert "💻 terminal" in done.err
     assert "@read_file" in done.out
     assert "the model does not hear of it" in done.out
-    assert [said(request) for request in server.requests] == [["@nobody is it?"]]
+    assert [said(request) for request in server.requests] == [["@stranger is it?"]]
 
 
 def test_a_failed_line_is_told_and_the_next_one_works(chat: Any, config: Any) -> None:
@@ -281,7 +281,7 @@ def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.md --force", "/export")
     assert "nothing was said yet" in done.err
     assert done.err.count(f"{tmp_path}/talk.md: written") == 2
-    assert f"{tmp_path}/session-" in done.err  # a person is told where it is
+    assert f"{tmp_path}/session-" in done.err  # the person learns the path
     assert "talk.md is there already" in done.err
     assert "## You\n\nfirst\n\n## The model\n\nOne.\n" in (tmp_path / "talk.md").read_text()
 
@@ -370,7 +370,7 @@ def test_trace_in_a_chat(chat: Any) -> None:
     assert "turn 1: status 200" in done.err
 
 
-# -- what was stored ---------------------------------------------------------------------------------------------------
+# -- stored sessions ---------------------------------------------------------------------------------------------------
 
 
 def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
@@ -408,7 +408,7 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
 
 
 def test_a_stored_trace_counts_what_the_model_reads(chat: Any, run: Any) -> None:
-    """000-47: of a call that failed, its reason."""
+    """000-47: for a failed call the model reads the reason."""
     calls = [ChatServer.calls(("read_file", {"path": name})) for name in ("here", "nowhere")]
     Path("here").write_text("some text\n")
     with ChatServer(*calls, ChatServer.text("No.")) as server:
@@ -418,11 +418,11 @@ def test_a_stored_trace_counts_what_the_model_reads(chat: Any, run: Any) -> None
     assert [line.split()[0] for line in counted] == [str(len(text)) for text in read]
 
 
-@pytest.mark.parametrize("line", ["/new and mend the test", "/tools file", "/sessions 20"])
+@pytest.mark.parametrize("line", ["/new and fix the test", "/tools file", "/sessions 20"])
 def test_a_command_that_takes_nothing_loses_no_words(chat: Any, line: str) -> None:
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server:
         done = chat(server, "first", line, "second")
-        assert len(server.requests[1]["messages"]) > len(server.requests[0]["messages"])  # the session goes on
+        assert len(server.requests[1]["messages"]) > len(server.requests[0]["messages"])  # the session continues
     assert f"✗ {line.split()[0]} takes nothing after it, and nothing was done" in done.err
 
 

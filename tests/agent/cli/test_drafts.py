@@ -1,4 +1,4 @@
-"""The file of what was typed and not sent."""
+"""The file of a draft: text that was typed and not sent."""
 
 from __future__ import annotations
 

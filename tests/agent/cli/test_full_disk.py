@@ -1,4 +1,4 @@
-"""A disk that is full or read-only under the state folder: what was shown holds, and a line says what to do."""
+"""A full or read-only disk under the state folder: what the screen showed stays true, and a line names the fix."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.fuzz.window_server import WindowServer
 from toolcrib.testing import ChatServer
 
 _SIZE = 4096
-"""KiB of the disk."""
+"""Size of the disk in KiB."""
 _PRINTS = "head -c 11000 /dev/urandom | base64 | head -c 14000"
 
 
-pytestmark = pytest.mark.xdist_group("full_disk")  # so that one process loads toolcrib for them
+pytestmark = pytest.mark.xdist_group("full_disk")  # so that one process loads toolcrib for all of them
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A small file system of its own."""
+    """Yield a small file system."""
     try:
         with mounted(tmp_path / "disk", _SIZE) as disk:
             yield disk
@@ -38,14 +38,14 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
-    """Starts processes that need not load toolcrib: these tests start two hundred."""
+    """Start processes from one that has loaded toolcrib already: these tests start two hundred."""
     server = ForkServer()
     yield server
     server.close()
 
 
 class OnDisk:
-    """``toolcrib`` in processes of its own, with its state on the disk. ``forks`` starts them; None: a shell does, as it were."""
+    """Runs ``toolcrib`` in its own processes, with its state on the disk. ``forks`` starts them; None starts new programs."""
 
     def __init__(self, disk: SmallDisk, project: Path, forks: ForkServer | None = None) -> None:
         self._disk = disk
@@ -87,7 +87,7 @@ def called(number: int) -> Any:
 
 
 def untraced(*left: int) -> Iterator[Any]:
-    """Yield cases in which coverage is not measured: those beside them go through the same lines, in another order."""
+    """Yield cases that run without coverage: their neighbours run the same lines in another order."""
     for one in left:
         yield pytest.param(one, marks=pytest.mark.untraced)
 
@@ -95,7 +95,7 @@ def untraced(*left: int) -> Iterator[Any]:
 @pytest.mark.full
 @pytest.mark.parametrize("left", [130, 242, *untraced(158, 186, 214, 270, 298, 326)])
 def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left: int) -> None:
-    """Wherever the disk gets full."""
+    """Whenever the disk becomes full."""
     answers = [ChatServer.text("hi"), *map(called, range(4)), ChatServer.text("done"), ChatServer.text("ok")]
     with ChatServer(*answers) as server:
         model = ["--model", "m", "--base-url", server.base_url]
@@ -149,7 +149,7 @@ def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: in
 
 
 def test_a_first_start_there_is_none(started: OnDisk, config: Any) -> None:
-    """What it could not remember, the next one would ask a person for."""
+    """The next start would have to ask a person about everything that the first could not store."""
     with ChatServer(ChatServer.text("hi")) as server:
         config(f"model: {{name: m, base_url: '{server.base_url}'}}\n")
         started.fill(0)
@@ -171,7 +171,7 @@ _ORDERS = (
 
 
 class Busy(WindowServer):
-    """A model that uses all that is kept, until its context is full; and its delegate."""
+    """A model that uses every kind of stored data until its context is full; and its delegate."""
 
     def __init__(self) -> None:
         super().__init__(9_000, self._busy)
@@ -191,7 +191,7 @@ class Busy(WindowServer):
 @pytest.mark.full
 @pytest.mark.parametrize("left", [0, 40, 90, 130, 160, 190, 230, 300])
 def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, config: Any, tmp_path: Path, left: int) -> None:
-    """Each call has its result, each effect happens once at most, and once there is room again all of it goes on."""
+    """Each call has one result, each effect happens at most once, and everything continues once there is room again."""
     with Busy() as server:
         config(f"model: {{name: m, base_url: '{server.base_url}', context_window: 9000}}\ninstructions: {{enabled: false}}\n")
         assert small.start("run", "begin with amber").returncode == 0
@@ -220,7 +220,7 @@ def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, c
 
 @pytest.mark.full
 def test_a_disk_that_is_read_only_is_told_as_such(started: OnDisk) -> None:
-    """Every command ends in a line with what to do; nothing was changed, and afterwards all is there."""
+    """Every command ends with a line that names the fix; nothing is changed, and later all data is there."""
     with ChatServer(ChatServer.text("hi"), ChatServer.text("again")) as server:
         model = ["--model", "m", "--base-url", server.base_url]
         assert started.start("run", *model, "begin with amber").returncode == 0
@@ -241,7 +241,7 @@ def test_a_disk_that_is_read_only_is_told_as_such(started: OnDisk) -> None:
                 assert len(done.stderr.splitlines()) == 1
             assert "Read-only file system; make its folder writable" in started.start("sessions", "search", "amber").stderr
             assert "its file system is read-only" in started.start("doctor").stdout
-            assert len(server.requests) == 1, "nobody is asked what could not be kept"
+            assert len(server.requests) == 1, "the model gets no request that could not be stored"
         finally:
             started.refuse_writes(refuse=False)
         done = started.start("run", *model, "--continue", "go")

@@ -1,4 +1,4 @@
-"""Which of a person's own commands would draw on a whole terminal."""
+"""Which of a person's own commands would take over the whole terminal."""
 
 from __future__ import annotations
 

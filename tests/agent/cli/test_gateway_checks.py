@@ -1,4 +1,4 @@
-"""What `toolcrib doctor` says of the gateway."""
+"""What `toolcrib doctor` reports about the gateway."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWNED = "platforms: {fake: {roles: {owner: [ann]}}}\n"
 
 
 class Bench:
-    """Makes cribs over one store, and looks at their gateway."""
+    """Makes cribs over one store, and checks their gateway."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class Bench:
             return [f"{one.level}: {one.text} ({one.fix})" for one in check_gateway(crib)]
 
     def write_status(self, **told: Any) -> None:
-        """Have a gateway tell something of the platform."""
+        """Record the status that a gateway reports for the platform."""
         value = {"state": "running", "account": "fake-bot", "problem": "", "pid": 4711, "at": time.time(), **told}
         run_async(self.store.state.write([StateWrite("profile", "gateway:fake", "status", value)]))
 
@@ -206,7 +206,7 @@ def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.Monk
     ],
 )
 def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, name: str, wrong: str, meant: str) -> None:
-    """At the start of a gateway and here, before anything is connected to."""
+    """Both when the gateway starts and in doctor, before a connection is opened."""
     lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
     says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: unknown setting; {meant}"
     [found] = [one for one in bench.found("\n".join(lines)) if "connected to" in one and name in one]

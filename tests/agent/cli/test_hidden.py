@@ -1,4 +1,4 @@
-"""What the program knows stays out of reach for other processes of the same user."""
+"""Other processes of the same user can't read the program's secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 KEY = "sk-hidden-4711"
 NOBODY = 65534
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-"""For root, which reads everything, another user stands for the person."""
+"""Options to run as another user in place of the person, because root can read everything."""
 PROGRAM = f"""
 import ctypes, os, subprocess, sys
 from agent.cli.hidden import hide
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems h
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a process that has hidden itself, as an ordinary user, and waits."""
+    """Start a process that hides itself, as an ordinary user, and wait until it is hidden."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*words: str) -> subprocess.Popen[str]:
@@ -44,7 +44,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         )
         running.append(process)
         assert process.stdout is not None
-        assert process.stdout.readline() == f"{KEY} {KEY}  True\n"  # it and its children know it, and it can work
+        assert process.stdout.readline() == f"{KEY} {KEY}  True\n"  # it and its children have the key and still work
         return process
 
     yield start
@@ -54,7 +54,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def read(command: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as the same ordinary user."""
+    """Run a command as the same ordinary user, and return the result."""
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False, cwd="/", **AS_NOBODY)  # type: ignore[call-overload]  # options by name
 
 

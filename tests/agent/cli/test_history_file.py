@@ -1,4 +1,4 @@
-"""The lines that a person typed, for the next chat."""
+"""The lines that a person typed, kept for the next chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images on the command line: shown with a task or a message, and what is drawn told of and saved (004-21)."""
+"""Images on the command line: attached to a task or a message, and drawn ones reported and saved (004-21)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_no_image_is_told_before_anything_is_asked(run: Any, tmp_path: P
 
 
 def test_004_21_what_the_model_draws_is_told_and_saved(run: Any, tmp_path: Path) -> None:
-    """Never over a file that is there."""
+    """Existing files are never overwritten."""
     folder = tmp_path / "new" / "drawn"
     folder.mkdir(parents=True)
     (folder / "image-1.png").write_text("mine")

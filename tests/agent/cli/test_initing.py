@@ -1,4 +1,4 @@
-"""``/init`` in the chat: written by the model or from what is found, through the ordinary gate; never over what is there."""
+"""``/init`` in the chat: the model or the project's files write AGENTS.md through the usual gate, never over an existing file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_model_drafts_it_in_an_ordinary_run(run: Any, project: Path) -> None
 
 
 def test_a_write_that_is_not_agreed_to_is_not_made(run: Any, project: Path) -> None:
-    """In plan mode as for any call: the gate decides, not the command."""
+    """Plan mode applies as to any call: the gate decides, not the command."""
     with ChatServer(ChatServer.calls(DRAFT), ChatServer.text("I can't.")) as server:
         run("chat", "--base-url", server.base_url, "--model", "m", "--mode", "plan", stdin=b"/init\n")
     assert not (project / "AGENTS.md").exists()

@@ -1,4 +1,4 @@
-"""Where a person reads which instructions of the project a model is told."""
+"""Where a person can see which of the project's instructions the model receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single keys from a real terminal: what was typed ahead or pasted is none."""
+"""Single keys from a real terminal: input that was typed ahead or pasted does not count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.cli.keypress import QUIET, SingleKeys
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, TextIO]]:
-    """The end that a person types at, and the end that the program reads."""
+    """Yield the user's end of a terminal, and the program's end."""
     hand, program = pty.openpty()
     with os.fdopen(program, encoding="utf-8") as source:
         yield hand, source
@@ -35,7 +35,7 @@ async def pressed(terminal: tuple[int, TextIO], *typed: bytes, quiet: bool = Fal
     try:
         if quiet:
             await keyboard.wait_for_quiet()
-        async with asyncio.timeout(60):  # in this task: a KeyboardInterrupt would leave another one's loop
+        async with asyncio.timeout(60):  # in this task: a KeyboardInterrupt would leave another task in the loop
             return await keyboard.press()
     finally:
         await typing
@@ -58,7 +58,7 @@ def test_a_key_has_a_name(terminal: tuple[int, TextIO], typed: bytes, key: str) 
 
 
 def test_what_comes_at_once_was_pasted(terminal: tuple[int, TextIO]) -> None:
-    """With all that follows without a pause: the rest of a paste that came in pieces is no answer either."""
+    """Together with all input that follows without a pause: the rest of a paste that arrived in pieces is no answer either."""
     assert asyncio.run(pressed(terminal, b"o\r", b"once\n", b"d")) == "pasted"
     assert asyncio.run(pressed(terminal, b"\x1b[5~", b"d")) == "d"
 
@@ -87,7 +87,7 @@ def test_ctrl_c_and_ctrl_d_count_at_any_time(
 
 
 def test_the_end_of_input_right_before_keys_are_read_counts(terminal: tuple[int, TextIO]) -> None:
-    """Ctrl-D that came while the terminal still read lines."""
+    """Ctrl-D that arrived while the terminal still read lines."""
     os.write(terminal[0], b"\x04")
     with pytest.raises(EOFError):
         asyncio.run(pressed(terminal))

@@ -1,4 +1,4 @@
-"""toolcrib killed while a command runs: what is left of it, and what is told at the next start."""
+"""toolcrib killed while a command runs: what remains, and what the next start reports."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def running(seconds: str) -> bool:
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             found |= line.read_bytes() == f"sleep\0{seconds}\0".encode()
-        except OSError:  # it ended while we looked
+        except OSError:  # the process ended meanwhile
             continue
     return found
 
 
 def at_work(folder: Path) -> Iterator[int]:
-    """Other processes that have it as their working folder."""
+    """Yield the other processes whose working folder is this one."""
     for place in Path("/proc").glob("[0-9]*/cwd"):
-        with contextlib.suppress(OSError):  # it ended while we looked
+        with contextlib.suppress(OSError):  # the process ended meanwhile
             if place.readlink() == folder and int(place.parent.name) != os.getpid():
                 yield int(place.parent.name)
 
 
 def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-1: what ran is ended, the call is FAILED and may have run, nothing runs twice, and the conversation goes on."""
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")  # what is on this machine is no matter of ours
+    """X-1: the command is killed, the call is FAILED and may have run, nothing runs twice, and the conversation can continue."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")  # ignore the engine of this machine
     seconds = f"300.{secrets.randbelow(10**9):09}"
     command = f"echo ran >>started; sleep {seconds}"
     with ChatServer(ChatServer.calls(("terminal", {"command": command})), ChatServer.text("I see")) as server:
@@ -80,7 +80,7 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
 
 
 def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`chat --continue` has the call in words, as the chat shows it live, and that it may have run."""
+    """`chat --continue` shows the call as the live chat does, and that it may have run."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
     with ChatServer(ChatServer.calls(("terminal", {"command": "touch started; sleep 300"}))) as server:
         argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "chat", "go"]
@@ -95,7 +95,7 @@ def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Pat
 
 
 def test_killed_while_the_model_speaks(run: Any, tmp_path: Path) -> None:
-    """What it had said a second before is in the next request, marked."""
+    """The text that the model had sent a second before is in the next request, marked."""
     speaks = ChatServer.text("word " * 60, piece=5, pieces=1_000, pause=0.15)
     with ChatServer(speaks, ChatServer.text("I see")) as server, assemble(project_dir=tmp_path) as crib:
         model = ("--base-url", server.base_url, "--model", "m")
@@ -122,14 +122,14 @@ DIES_AS_IT_TELLS = """
 import os, sys
 from agent.cli import main
 from agent.cli.jsonl import JsonLines
-tells = JsonLines.started
-JsonLines.started = lambda *given: (tells(*given), os._exit(9))
+started = JsonLines.started
+JsonLines.started = lambda *given: (started(*given), os._exit(9))
 main(sys.argv[1:])
 """
 
 
 def test_killed_right_after_the_session_was_told(run: Any, tmp_path: Path) -> None:
-    """Whoever reads the session's id can continue the task: it is stored by then."""
+    """A reader of the session's id can continue the task: the session is stored by then."""
     with ChatServer(ChatServer.text("Here I am.")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         argv = [sys.executable, "-c", DIES_AS_IT_TELLS, "run", "--json", "where are you?", *model]

@@ -1,4 +1,4 @@
-"""``!command`` where nobody sits at a terminal; tests/e2e/test_input.py has the rest."""
+"""``!command`` without a terminal; tests/e2e/test_input.py has the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolcrib.testing import ChatServer
 
 
 def test_piped_lines_run_no_command_of_ones_own(run: Any, tmp_path: Path) -> None:
-    """Nobody types them: what would be asked about must not run unasked for a mark before it."""
+    """No person types piped lines: a mark before a command must not run it without approval."""
     with ChatServer(ChatServer.text("Yes.")) as server:
         done = run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"!touch made\n!!touch made\nis it there?\n")
         assert len(server.requests) == 1

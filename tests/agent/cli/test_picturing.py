@@ -1,4 +1,4 @@
-"""Pictures: drawn only where a terminal is known to show them, dropped as paths, taken out of the clipboard."""
+"""Pictures: drawn only on terminals that are known to show them, dropped as paths, pasted from the clipboard."""
 
 from __future__ import annotations
 

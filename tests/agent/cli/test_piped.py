@@ -1,4 +1,4 @@
-"""Standard input of ``toolcrib run``: real pipes, files and terminals, a real process each."""
+"""Standard input of ``toolcrib run``: real pipes, files and terminals, each with a real process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def _heeds_interrupts() -> None:
-    """A suite that runs in the background ignores them, and so would what it starts."""
+    """Reset SIGINT: a test suite in the background ignores it, and its child processes would inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def start(root: Path, tmp_path: Path) -> Start:
-    """``start(server, "task", "--json", stdin=...)`` begins ``toolcrib run`` in a process of its own."""
+    """Return ``start(server, "task", "--json", stdin=...)``, which starts ``toolcrib run`` in its own process."""
 
     def begin(server: ChatServer, *words: str, stdin: Any = subprocess.PIPE) -> subprocess.Popen[bytes]:
         named = ["--base-url", server.base_url, "--model", "test-model"]
@@ -67,7 +67,7 @@ def test_the_session_s_title_is_the_task(start: Start, run: Any) -> None:
 
 
 def test_the_input_cannot_end_its_own_part(start: Start) -> None:
-    """The mark depends on all of the input, and never occurs in it."""
+    """The mark depends on all of the input, and is never part of it."""
     with ChatServer(ChatServer.text("A."), ChatServer.text("B.")) as server:
         start(server, "what?").communicate(b"innocent\n", timeout=60)
         mark = said(server).split("<standard-input ")[1].split(">")[0]
@@ -109,7 +109,7 @@ def test_input_alone_is_the_task(start: Start) -> None:
 
 def test_no_stdin_leaves_it_alone(start: Start) -> None:
     with ChatServer(ChatServer.text("A.")) as server:
-        process = start(server, "what?", "--no-stdin")  # its pipe stays open: it does not wait for its end
+        process = start(server, "what?", "--no-stdin")  # its pipe stays open: the process does not wait for the end of input
         assert process.wait(60) == 0
         process.communicate()
         assert said(server) == "what?"
@@ -157,7 +157,7 @@ def test_an_interrupt_while_it_waits(start: Start) -> None:
     with ChatServer() as server:
         process = start(server, "what?")
         assert process.stderr is not None
-        process.stderr.readline()  # it waits
+        process.stderr.readline()  # the process waits
         process.send_signal(2)
         assert process.wait(60) == 130
         process.communicate()

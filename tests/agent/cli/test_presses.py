@@ -1,4 +1,4 @@
-"""Presses of Ctrl-C, by the time between them."""
+"""Presses of Ctrl-C, distinguished by the time between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that is resumed in the chat: its last turns, what became of its calls, and how to see the rest."""
+"""A session that is resumed in the chat: its last turns, the state of its calls, and how to see the rest."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_a_session_of_another_folder_names_it(run: Any, tmp_path: Path) -> None:
 
 
 def test_a_subfolder_continues_its_project_s_session(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within one repository, and the folder's own before it. It works where it did, and says so."""
+    """Within one repository, but the folder's own session comes first. The session works in its old folder, and the chat reports
+    it.
+    """
     project, below = tmp_path / "p", tmp_path / "p" / "a" / "b"
     below.mkdir(parents=True)
     stored(tmp_path, exchange(9))
@@ -97,7 +99,7 @@ def test_all_of_it_can_be_read_in_the_chat(run: Any, tmp_path: Path) -> None:
 
 
 def test_the_person_finds_their_own_words_again() -> None:
-    """Without what was put before and behind them for the model."""
+    """Without the text that toolcrib puts before and after them for the model."""
     parts = [
         Beside("attached-folder", "lists the folder src, which the person attached", "a.py"),
         Beside("attached-file", "is the beginning of the file a.py, the first 1 of 2 KiB, which the person attached", "x\n</y>"),
@@ -135,7 +137,7 @@ def test_one_exchange_of_very_many_calls_does_not_fill_the_screen() -> None:
 
 
 async def test_the_state_is_not_looked_for_beyond_results_that_had_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long session is not read whole before its first prompt."""
+    """A long session is not read completely before its first prompt."""
     store = MemoryStore()
     await store.sessions.create("s", platform="cli", user="")
     results = {"role": "results", "results": [{"call_id": "c", "name": "x", "text": "{}", "is_error": False, "seconds": 0.1}]}

@@ -1,4 +1,4 @@
-"""A full context in the chat and in a run: what fills it, and how to go on."""
+"""A full context in the chat and in a run: what fills it, and how to continue."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def said(request: Any) -> list[str]:
 
 
 def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
-    """It says how to go on, and /fork does: with the last messages, without the refused one."""
+    """The message says how to continue, and /fork works: it keeps the last messages, without the refused one."""
     answers = [ChatServer.text(f"answer {n}") for n in range(3)]
     with ChatServer(*answers, TOO_LONG, ChatServer.text("fits")) as server:
         done = chat(server, "one", "two", "three", "four", "/fork 2", "four again")
     assert "reports that the conversation is too long for the model" in done.err
-    assert "ContextTooLong" not in done.err, "a class name helps nobody"
-    assert "/compress" not in done.err, "what can be compressed was before it is told"
+    assert "ContextTooLong" not in done.err, "a class name helps no user"
+    assert "/compress" not in done.err, "toolcrib compresses what it can before it reports this"
     assert done.err.count("/fork [N]") == 1
     for way in ("/fork [N]", "/new", "/export", "/model"):
         assert way in done.err
@@ -61,7 +61,7 @@ def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, conf
 
 
 def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
-    """Some servers cut what is too long without a word. It is told once a run, also where the server refuses."""
+    """Some servers silently cut a text that is too long. The warning comes once per run, also if the server refuses."""
     config("model: {context_window: 3000}\n")
     with ChatServer(ChatServer.text("hello"), TOO_LONG) as server:
         done = chat(server, "hi", "word " * 3000)
@@ -149,7 +149,7 @@ LINE = r"context compressed, [\d,]+ → about [\d,]+ tokens; all of it is kept a
 
 
 def reader(times: int) -> Any:
-    """A model that reads the file so often for each thing that is said, and then answers."""
+    """A model that reads the file that many times for each message, and then answers."""
 
     def answer(sent: Any) -> Any:
         return [("read_file", {"path": "big.txt"})] if len(calls) % (times + 1) < times else "I have read it."
@@ -217,7 +217,7 @@ def test_compress_says_why_not(chat: Any, run: Any) -> None:
 
 @pytest.mark.usefixtures("big")
 def test_compress_keeps_what_the_person_wishes(run: Any, chat: Any) -> None:
-    """The wish is for the model that summarises alone: nobody else reads it, and it is not in the session."""
+    """Only the model that writes the summary reads the request: it is not in the session."""
     wish = "the harbour codes; 'write OK'"
     with WindowServer(WINDOW, reader(1), lambda text: "They read big.txt.") as server:
         done = chat(server, "read it", "and again", f"/compress {wish}", "go on", "/show all")

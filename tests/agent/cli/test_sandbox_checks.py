@@ -1,4 +1,4 @@
-"""What doctor says about the sandbox of this machine."""
+"""What doctor reports about the sandbox of this machine."""
 
 from __future__ import annotations
 

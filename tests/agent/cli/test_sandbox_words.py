@@ -1,4 +1,4 @@
-"""The chat's first line about the sandbox."""
+"""The line about the sandbox at the start of the chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /show prints whole: code as it was written, diffs as diffs, files and matches as text."""
+"""What /show prints in full: code as it was written, diffs as diffs, files and matches as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODE = "def f():\n    return 1\n\n\nx = 1\n"
 
 @pytest.fixture
 def call(tmp_path: Path) -> Iterator[Any]:
-    """``call(tool, args)`` in a session of that folder."""
+    """Return ``call(tool, args)``, which runs a tool in a session of that folder."""
     with assemble(project_dir=tmp_path) as crib:
         session = crib.open_session()
         yield lambda name, **args: session.call(name, args)

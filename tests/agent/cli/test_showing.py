@@ -1,4 +1,4 @@
-"""What is printed can't act on a terminal, and says what happened."""
+"""Printed text can't control a terminal, and reports what happened."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def shown(rows: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, **how: A
 
 
 def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cell is wrapped in its middle: some columns are left out, then the widest cells are cut."""
+    """No cell is wrapped: some columns are left out, then the widest cells are cut."""
     rows = [("ID", "WHEN", "FOLDER", "TITLE"), ("4f1c2ab39d01", "12 min ago", "/home/me/a/long/folder", "夜" * 30)]
     assert shown(rows, monkeypatch, spare=(2,)) == [
         "ID            WHEN        TITLE",
@@ -199,7 +199,7 @@ def test_a_diff_of_several_files_names_each() -> None:
     one, gone = "--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-1\n+2\n", "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"
     shown = [plain(row) for row in diff_rows(one + gone, 40)]
     assert shown == ["  src/x.py", "  1 - 1", "  1 + 2", "  gone.txt", "  1 - 1"]
-    assert plain(diff_rows(one, 40)[0]) == "  1 - 1"  # the call names it
+    assert plain(diff_rows(one, 40)[0]) == "  1 - 1"  # the call's line names the file
     unnumbered = [plain(row) for row in diff_rows(one + gone, 40, numbered=False)]
     assert unnumbered == ["  src/x.py", "  @@ -1 +1 @@", "  -1", "  +2", "  gone.txt", "  @@ -1 +0,0 @@", "  -1"]
     assert plain(diff_rows(one, 40, named=True)[0]) == "  src/x.py"
@@ -272,7 +272,7 @@ def test_a_delegate_is_named_with_its_task() -> None:
 
 
 def test_the_whole_of_a_result_is_text_and_no_json() -> None:
-    """As the model read it, or field by field, with its lines as lines."""
+    """As the model read it, or field by field, with real line breaks."""
     call = ToolCall("c", "look", {"path": "a.py"})
     read = ToolResult("look", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
     shown = whole_of(ExecutedCall(call, read, ToolCallStatus.SUCCEEDED, 0.1))

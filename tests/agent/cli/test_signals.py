@@ -1,4 +1,4 @@
-"""Ctrl-C while calls run, wherever it falls."""
+"""Ctrl-C at any moment while calls run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_second_signal_ends_the_run_and_no_task_raises_it_again(number: int, r
     with asyncio.Runner() as runner:
         with pytest.raises(raised), interrupting(lambda: first.append(1)):
             runner.run(outer())
-        runner.run(asyncio.sleep(0.01))  # as what is still open is closed
+        runner.run(asyncio.sleep(0.01))  # like the closing of open resources
     assert first == [1]
 
 
@@ -36,7 +36,7 @@ def test_without_a_loop_or_in_one_that_does_not_go_on_it_is_raised_where_it_fall
     async def stuck() -> None:
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("it went on")
+        pytest.fail("it was not interrupted")
 
     with pytest.raises(KeyboardInterrupt), interrupting(lambda: None):
         asyncio.run(stuck())
@@ -45,7 +45,7 @@ def test_without_a_loop_or_in_one_that_does_not_go_on_it_is_raised_where_it_fall
 
 
 class _Interrupts:
-    """Finds the module as Ctrl-C comes."""
+    """An import finder that raises Ctrl-C when the module is imported."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == "agent.cli.app":

@@ -1,4 +1,4 @@
-"""A model's yes in a person's place is told wherever the run is shown."""
+"""An approval by a model in place of a person is shown wherever the run is shown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_in_a_run(run: Any, aux: ChatServer, tmp_path: Path) -> None:
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m", "--trace")
     assert (done.code, done.out) == (0, "Done.\n")
-    assert done.err.count("aux agreed to terminal: npm install makes it ^[[2J again") == 2  # the view's line and the trace's
+    assert done.err.count("aux agreed to terminal: npm install makes it ^[[2J again") == 2  # in the view's line and in the trace
     assert not (tmp_path / "node_modules").exists()
 
 
@@ -55,7 +55,7 @@ def test_as_json_lines(run: Any, aux: ChatServer) -> None:
 
 
 def test_what_it_leaves_to_a_person_is_denied_where_nobody_is_asked(run: Any, aux: ChatServer, tmp_path: Path) -> None:
-    """003-28: the exit code is the one that `run` has without a model too."""
+    """003-28: the exit code is the same as that of `run` without such a model."""
     aux.responses = [ASK]
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m")

@@ -1,4 +1,4 @@
-"""The person's terminal: a terminal that a command made for itself is none."""
+"""The person's terminal: one that a command created does not count."""
 
 from __future__ import annotations
 

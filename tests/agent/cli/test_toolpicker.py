@@ -1,4 +1,4 @@
-"""The picker of ``toolcrib tools``, key by key; tests/e2e/test_tools_picker.py sits at a terminal with it."""
+"""The picker of ``toolcrib tools``, key by key; tests/e2e/test_tools_picker.py uses it at a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOOLS = [
 
 
 class Sitting:
-    """A person before a picker, of which ``text`` is the screen."""
+    """A person at a picker; ``text`` is the screen."""
 
     def __init__(self, *tools: SwitchableTool, locked: str = "") -> None:
         self.asked: list[tuple[Sequence[str], Sequence[str]]] = []
@@ -103,7 +103,7 @@ def test_space_switches_and_only_enter_after_the_change_was_shown_agrees() -> No
     assert "[ ]* read_file" in sitting.text()
     assert "[x]* moon" in sitting.text()
     assert "2 of 4 on" in sitting.text()
-    assert sitting.press("enter", "enter") is None, "nobody has seen yet what it would change"
+    assert sitting.press("enter", "enter") is None, "the person has not yet seen what it would change"
     assert sitting.asked == [(["moon"], ["read_file"])]
     assert "cli: - read_file" in sitting.text()
     assert sitting.press("escape") is None

@@ -1,4 +1,4 @@
-"""What a person sees of a run while nothing comes."""
+"""What a person sees while a run produces no output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_line_says_what_is_waited_for_and_goes_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = shown(monkeypatch, capsys, "xterm", waits=True).split("\r\x1b[K")
-    assert [line for line, _ in itertools.groupby(lines)] == [  # it is shown again on a machine that has no time for us
+    assert [line for line, _ in itertools.groupby(lines)] == [  # a slow machine shows the line again
         "",
         "waiting for big-model ... 0 s; Ctrl-C interrupts",
         "",

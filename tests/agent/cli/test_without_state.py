@@ -1,4 +1,4 @@
-"""Where the state folder can't be made: what only looks works, and what must write says what to mend."""
+"""The state folder can't be created: commands that only read work, and commands that write name the fix."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WRITES = (
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that nobody can make, whatever rights they have: a file is in the way."""
+    """Return a folder that no user can create, even root: a file is in the way."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "file" / "state"))
     return tmp_path / "file"
@@ -78,7 +78,7 @@ def test_help_with_a_plugin(run: Any, state: Path, config: Callable[[str], Path]
 
 
 def test_grants_that_cannot_be_kept_count_nowhere(run: Any, state: Path, config: Callable[[str], Path], tmp_path: Path) -> None:
-    """explain leaves them out and says so; no session is opened with them, and none without."""
+    """explain leaves them out and reports it; no session opens, neither with them nor without."""
     config(f"store: {{path: {tmp_path}/s.db}}\ncommand_allowlist: [{{argv: [rm, -rf, build], cwd: {tmp_path}, version: 1}}]\n")
     done = run("explain", "rm -rf build")
     assert "decided by: a person" in done.out

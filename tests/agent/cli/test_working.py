@@ -1,4 +1,4 @@
-"""How far calls are, told in words where nothing can be taken back."""
+"""Progress of calls, in words, for output that can't be redrawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALL = ToolCall("c0", "build\x1b[2J", {})
 
 
 def shown_lines(capsys: pytest.CaptureFixture[str], *happened: tuple[float, Event]) -> list[str]:
-    """Return what is written of events that come at these seconds."""
+    """Return the lines that are written when events arrive at these seconds."""
     now = 0.0
     view = View(Screen(interactive=False), clock=lambda: now)
     for seconds, event in happened:
@@ -31,7 +31,7 @@ def half(message: str = "half of it", share: float | None = 0.5, **more: Any) ->
 
 
 def test_progress_is_told_of_a_call_that_takes_its_time(capsys: pytest.CaptureFixture[str]) -> None:
-    """002-17: not of a short one, not the same again, and seconds apart."""
+    """002-17: progress is not shown for short calls, never twice the same, and at most every few seconds."""
     lines = shown_lines(
         capsys,
         (0.0, ToolStarted(CALL, "")),

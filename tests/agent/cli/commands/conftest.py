@@ -16,7 +16,7 @@ DOCTOR = "from agent.cli import main; import sys; sys.exit(main(['doctor', *sys.
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
-    """Return a function that starts ``toolcrib doctor`` on a terminal of its own, with more variables."""
+    """Return a function that starts ``toolcrib doctor`` on its own terminal, with extra environment variables."""
     made: list[pexpect.spawn] = []
 
     def start(*args: str, **variables: str) -> pexpect.spawn:
@@ -33,8 +33,8 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
 
 @pytest.fixture
 def is_asked() -> Callable[[pexpect.spawn, str], str]:
-    """Return ``is_asked(child, pattern)``, which waits until doctor offers such a repair and returns the output from that line
-    on.
+    """Return ``is_asked(child, pattern)``, which waits until doctor offers a repair that matches, and returns the output from
+    that line on.
 
     It denies repairs of leftovers of tests that run at the same time.
     """
@@ -68,7 +68,7 @@ def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
 
 @pytest.fixture
 def plain(config: Callable[[str], Path]) -> Callable[[str], Path]:
-    """Configure no sandbox and no snapshots, for tests of other things. Call it with further configuration."""
+    """Configure no sandbox and no snapshots, for tests of other features. Call it with further configuration."""
 
     def write(text: str) -> Path:
         return config(f"sandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n{text}")

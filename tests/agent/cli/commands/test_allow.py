@@ -1,4 +1,4 @@
-"""``toolcrib run --allow``: rules of a person's for one run, and no more than a rule may allow."""
+"""``toolcrib run --allow``: rules that a person gives for one run, and the limits of such rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf bui
 
 @pytest.fixture
 def does(run: Any, tmp_path: Path) -> Callable[..., Any]:
-    """A run whose model deletes a folder: ``does("build", "--allow", RULE)``."""
+    """Return a function that starts a run whose model deletes a folder: ``does("build", "--allow", RULE)``."""
 
     def start(folder: str, *options: str, command: str = "") -> Any:
         (tmp_path / folder).mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def test_nothing_beside_it_is_allowed(does: Any, tmp_path: Path) -> None:
     assert (tmp_path / "src").exists()
     assert does("build", "--allow", RULE, command="rm -rf build && rm -rf src").code == 4
     assert does("build", "--allow", RULE, command="cd src && rm -rf build *").code == 4
-    refused = does("build", "--allow", RULE, command="cd .. && rm -rf build *")  # toolcrib's own state is in there
+    refused = does("build", "--allow", RULE, command="cd .. && rm -rf build *")  # toolcrib's own state is in the folder
     assert "(rule self.settings: rm -rf build *)" in refused.err
     assert (tmp_path / "build").exists()
 

@@ -1,4 +1,4 @@
-"""``toolcrib approvals``"""
+"""``toolcrib approvals``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELETE = "fs.recursive-delete"
 
 @pytest.fixture
 def other(run: Any, tmp_path: Path) -> Iterator[Crib]:
-    """Another process's worth: a chat that is open on the same store."""
+    """Yield a second crib that has a chat open on the same store, as another process would."""
     with assemble(project_dir=tmp_path) as crib:
         run_async(crib.store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path)))
         run_async(crib.store.sessions.create("0d9e5510", platform="cli", user="", cwd=str(tmp_path)))
@@ -147,7 +147,7 @@ def test_ambiguous_ids_name_the_candidates(run: Any, other: Crib) -> None:
 
 
 def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> None:
-    """003-28: whoever answers in the chat afterwards is told that it was settled."""
+    """003-28: the chat that answers afterwards learns that the request was already decided."""
     asked(other, "aa11")
     asked(other, "bb22", "0d9e5510")
     lines = run("approvals", "pending").out.splitlines()
@@ -164,12 +164,12 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     assert (kept.state, kept.answer.payload["reason"]) == ("denied", "not now")
     assert run_async(other.store.tickets.decide_ticket(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
     again = run("approvals", "deny", "aa11")
-    assert (again.code, again.out) == (1, "")  # as `answer` ends
+    assert (again.code, again.out) == (1, "")  # the same exit code as `answer`
     assert "already decided (denied)" in again.err
 
 
 def test_without_more_all_that_waits_is_shown_before_the_grants(run: Any, other: Crib) -> None:
-    """003-25: who is waited for, since when, until when, and what it is about; in every session."""
+    """003-25: the list shows who is asked, since when, until when and about what, in every session."""
     run_async(other.store.sessions.create("7e1e6a30", platform="telegram", user="ann"))
     asked(other, "aa11")
     asked(other, "bb22", "7e1e6a30")
@@ -192,7 +192,7 @@ def test_there_is_no_yes_from_outside(run: Any, other: Crib) -> None:
 
 
 def test_the_history_says_who_decided_what_by_which_rule(run: Any, other: Crib) -> None:
-    """003-25: a model's yes is told as its own."""
+    """003-25: the history attributes an approval by a model to that model."""
     decisions = [("allowed", "rule"), ("denied", "terminal"), ("approved:once", "smart:aux")]
     for number, (decision, by) in enumerate(decisions):
         detail = {"keys": [DELETE, DELETE], "command": f"rm -rf\nx{number}\x1b", "cwd": "/p"}
@@ -243,7 +243,7 @@ def test_a_no_from_outside_says_how_the_run_continues(run: Any, tmp_path: Path) 
 
 
 def test_a_no_to_a_delegate_says_that_its_parent_goes_on(run: Any, tmp_path: Path) -> None:
-    """The first of its questions waits under its parent's session, the others under its own."""
+    """The first of its requests waits under its parent's session, the others under its own."""
     order = ChatServer.calls(("delegate_task", {"task": "tidy"}))
     asks = ChatServer.calls(("terminal", {"command": "rm -rf a"}), ("terminal", {"command": "rm -rf b"}))
     with ChatServer(order, asks) as server:

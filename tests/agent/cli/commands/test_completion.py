@@ -1,4 +1,4 @@
-"""``toolcrib completion``: what bash, zsh and fish complete, typed there by a person."""
+"""``toolcrib completion``: what bash, zsh and fish complete when a person types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHELLS = pytest.mark.parametrize("shell", [pytest.param(shell, marks=pytest.mark
 
 @pytest.fixture
 def types(shell: str, tmp_path: Path) -> Iterator[Types]:
-    """Type a line, press the tabulator, and return what stands in the line then."""
+    """Type a line, press Tab, and return the line as the shell shows it then."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} not found: apt-get install {shell}")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -47,7 +47,7 @@ def types(shell: str, tmp_path: Path) -> Iterator[Types]:
     process.expect(r"[\r\n](?:\x1b[^\r\n]*)?ready")
 
     def typed(line: str) -> str:
-        process.send(f"{line}\t\x01printf '<<%s>>' \x05 END\r")  # at the line's begin, so that it is shown and not run
+        process.send(f"{line}\t\x01printf '<<%s>>' \x05 END\r")  # at the line's start: shown, not run
         process.expect(r"((?:<<[^<>]*>>)+)<<END>>")
         return " ".join(re.findall("<<([^<>]*)>>", process.match[1]))
 
@@ -131,7 +131,7 @@ def test_a_configuration_that_nobody_confirmed_asks_nothing_there(run: Any, shel
 
 
 def test_names_are_for_scripts_too(run: Any) -> None:
-    """One way to list names: what a session gets, and the backends."""
+    """One option lists all kinds of names, for example the tools of a session and the backends."""
     assert "terminal" in run("completion", "--names", "tools").out.split()
     assert run("completion", "--names", "backends").out.split() == ["local", "bubblewrap", "docker", "ssh"]
     chats = ["discord", "email", "irc", "slack", "telegram", "xmpp"]
@@ -189,7 +189,7 @@ def test_it_says_what_it_wrote_and_takes_it_away_again(
         refused = run("completion", *words, shell)
         assert (refused.code, "is not toolcrib's; move it away first" in refused.err) == (2, True)
     assert file.read_text() == "my own\n"
-    file.write_text(run("completion", shell).out)  # as an older version said to
+    file.write_text(run("completion", shell).out)  # as an older version recommended
     assert run("completion", "--install", shell).out.splitlines()[0] == f"replaced {file}"
 
 

@@ -104,7 +104,7 @@ def test_a_value_arrives_as_it_was_meant(run: Any, key: str, value: str, shown: 
     ],
 )
 def test_a_person_at_a_terminal_gives_trust(run: Any, tmp_path: Path, key: str, value: str, shown: str) -> None:
-    """Nobody else does: the command refuses where there is no terminal."""
+    """Only a person can: without a terminal the command refuses."""
     words = ["config", "set", key, value]
     command = Path(sys.executable).with_name("toolcrib")
     alone = subprocess.run([command, *words], stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, check=False)
@@ -270,7 +270,7 @@ profiles:
 
 
 def test_a_wrong_value_blames_no_line_of_the_file(run: Any, config: Any) -> None:
-    """The file does not have it: nothing was written."""
+    """The value is not in the file, because nothing was written."""
     file = config("max_turns: 7\n")
     for key in ("delegates.at_once", "profiles.x.delegates.at_once"):
         done = run("config", "set", key, "0")

@@ -1,4 +1,4 @@
-"""``toolcrib cron``, from adding a job to its history, and what runs jobs as a program."""
+"""``toolcrib cron``, from adding a job to its history, and the process that runs jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def job(run: Any, config: Callable[[str], Path], server: ChatServer) -> str:
-    """A job that was added, with a model that answers; its id."""
+    """Add a job whose model answers, and return its id."""
     config(f"model: {{base_url: '{server.base_url}', name: test-model}}\n")
     added = run("cron", "add", "every weekday at 9", "look after things", "--name", "looks", "--zone", "Europe/Berlin", "--json")
     assert added.code == 0, added.err
@@ -39,7 +39,7 @@ def job(run: Any, config: Callable[[str], Path], server: ChatServer) -> str:
 def test_a_job_is_added_listed_run_paused_and_removed(run: Any, job: str, server: ChatServer) -> None:
     """003-32"""
     listed = run("cron")
-    assert listed.code == 0, "it was listed, whoever runs it"
+    assert listed.code == 0, "it was listed, whether or not a process runs jobs"
     assert f"{job}  looks" in listed.out
     assert "every weekday at 9 (Europe/Berlin): next " in listed.out
     assert "nobody runs jobs now: start `toolcrib cron serve`" in listed.err
@@ -160,7 +160,7 @@ def test_jobs_run_while_they_are_served_and_the_list_says_so(run: Any, job: str,
             assert "running 1 job until Ctrl-C" in serving.stderr.readline()
             ends = time.monotonic() + 60
             while "nobody runs jobs" in run("cron").err:
-                assert time.monotonic() < ends, "the list never said that somebody runs them"
+                assert time.monotonic() < ends, "the list never reported a process that runs them"
                 time.sleep(0.1)
             assert run("cron", "add", "in 1 second", "be quick", "--name", "quick").code == 0
             while not any(one["state"] == "done" for one in json.loads(run("cron", "history", "quick", "--json").out)):

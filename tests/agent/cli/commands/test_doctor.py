@@ -140,7 +140,7 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
 
 
 def test_a_state_folder_on_a_full_disk(run: Any) -> None:
-    """Its permissions are well, and nothing can be written."""
+    """The folder's permissions are right, but nothing can be written to it."""
     state = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib"
     state.mkdir(parents=True, mode=0o700)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -171,7 +171,7 @@ def test_entries_that_await_confirmation(run: Any, config: Any) -> None:
 
 @pytest.fixture
 def installed(root: Path, tmp_path: Path) -> Path:
-    """toolcrib itself, installed as a wheel into a folder."""
+    """Install toolcrib as a wheel into a folder, and return the folder."""
     target = tmp_path / "site"
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet", "--no-compile"]
     subprocess.run(
@@ -193,7 +193,7 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
     good = start("doctor")
     assert good.returncode == 0, good.stdout + good.stderr
     assert "its files as released" in good.stdout
-    for module in ("model_tools", "toolsets"):  # what a type checker reads of an installed one
+    for module in ("model_tools", "toolsets"):  # type checkers read these in an installed package
         assert (installed / f"{module}-stubs" / "__init__.pyi").read_text() == (installed / f"{module}.py").read_text()
     assert all((installed / package / "py.typed").is_file() for package in ("toolcrib", "tools", "agent"))
     (installed / "tools" / "todo_tool.py").unlink()
@@ -214,7 +214,7 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
 
 
 def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any) -> None:
-    """000-14: what the server tells decides; one that is not there is a fault, whatever was heard of it before."""
+    """000-14: the server's own report decides; a server that does not answer is a fault, whatever it reported earlier."""
     listed = {"data": [{"id": "m", "owned_by": "llamacpp"}]}
     props = {"chat_template": "<arg_key>", "chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
     with ChatServer(answers={"/v1/models": listed, "/props": props}) as server:

@@ -1,4 +1,4 @@
-"""``toolcrib doctor --bundle``: nothing secret and nobody is in it, wherever they were."""
+"""``toolcrib doctor --bundle``: the bundle holds no secrets and no personal data, wherever they were stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.redact import without_forms
 BASE64 = "MIIEowIBAAKCAQEAtB7n8x/0q+5c0Jm7wZ3mHk0u9yqk2r8Zq1Vt4fYx3r5Lk0bQ"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}\n-----END RSA PRIVATE KEY-----"
 SECRETS = {
-    # where -> what was planted there; none of it may be found, nor its end
+    # place -> secret planted there; neither it nor its end may be in the bundle
     "variable": "envsecret-plain-words",
     "variable, short": "hunter7",
     "variable, URL": "postgresql://dbuser:dbpassw0rd@db.internal.example/app",
@@ -105,7 +105,7 @@ def register_tools(registry):
 
 @pytest.fixture
 def planted(config: Callable[[str], Path], user_plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Secrets and people everywhere; a log of all of them."""
+    """Plant secrets and personal data everywhere, and return a log that holds all of them."""
     file = config(CONFIG)
     secrets = file.with_name("secrets.env")
     secrets.write_text(
@@ -163,7 +163,7 @@ def test_no_secret_and_nobody_is_in_it(run: Any, planted: Path, tmp_path: Path) 
 
 
 def test_what_others_may_read_is_taken_out_too(run: Any, planted: Path, config: Any, tmp_path: Path) -> None:
-    """Where the keys' file or the configuration is not usable, what stands in them is secret all the same."""
+    """The secrets in an unusable secrets file or configuration are still removed."""
     file = config("toolz: {}\n")
     file.with_name("secrets.env").chmod(0o644)
     assert run("doctor", "--offline", "--bundle", "b.tar.gz", "--log", str(planted)).code == 0
@@ -194,7 +194,7 @@ def test_a_damaged_store_is_said_and_the_rest_is_there(run: Any, tmp_path: Path)
 
 
 def test_half_a_secret_at_the_ends_of_a_log(run: Any, tmp_path: Path) -> None:
-    """Where a long log is cut within a line, and while somebody writes its last one."""
+    """The log is cut within a line at its start, and its last line is incomplete."""
     first = "x" * 1000 + " sk-proj-abcdefghijklmnopqrstuvwxyz first-half\n"
     lines = [f"line {number} {'of words ' * 200}\n" for number in range(150)]
     body = "".join(lines)

@@ -1,4 +1,4 @@
-"""Checks of ``toolcrib doctor``: keys, the clock, plugins, and checks that break."""
+"""Checks of ``toolcrib doctor``: keys, the clock, plugins, and checks that fail or hang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found(run: Any, *args: str) -> dict[str, dict[str, Any]]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Lists models, with a status, a body and a clock of its own."""
+    """A server that lists models, with its own status, body and clock."""
 
     def __init__(self, status: int = 200, body: bytes = b'{"data": []}', ahead: float = 0.0, wait: float = 0.0) -> None:
         self.said = status, body, ahead, wait
@@ -57,7 +57,7 @@ class _Lists(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_an_extra_whose_libraries_are_missing(monkeypatch: pytest.MonkeyPatch) -
     assert one.repair.loses
 
 
-# -- a check that breaks or hangs --------------------------------------------------------------------------------------
+# -- a check that fails or hangs ---------------------------------------------------------------------------------------
 
 
 def test_a_check_that_raises_or_hangs_is_a_finding_and_the_others_go_on(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

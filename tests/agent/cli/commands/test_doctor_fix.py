@@ -1,4 +1,4 @@
-"""``toolcrib doctor --fix``: real faults, each repaired once somebody agrees, and nothing else."""
+"""``toolcrib doctor --fix``: real faults. Each is repaired once the user agrees, and nothing else is changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found(run: Any, *args: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def loose(config: Any) -> dict[Path, int]:
-    """Files that others may write or read, with the modes that they should have."""
+    """Files that other users may write or read, with the modes that they should have."""
     file = config("{}\n")
     state = state_dir()
     state.mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_below_a_session_nothing_is_repaired(
     assert modes(loose) == before
 
 
-# -- what dead processes left --------------------------------------------------------------------------------------------
+# -- leftovers of dead processes -----------------------------------------------------------------------------------------
 
 HOST = """
 import os, sys
@@ -165,7 +165,7 @@ def _gone(pid: int) -> bool:
 
 @pytest.fixture
 def left(tmp_path: Path, plain: object) -> Iterator[int]:
-    """A command of a toolcrib that was killed, and its watchdog before it; its number."""
+    """Kill a toolcrib and its watchdog while a command runs, and yield the command's process id."""
     words = [sys.executable, "-c", HOST]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as host:
         assert host.stdout is not None
@@ -182,7 +182,7 @@ def left(tmp_path: Path, plain: object) -> Iterator[int]:
 
 
 @pytest.mark.full
-@pytest.mark.xdist_group("leftovers")  # what it leaves in memory is there for others, too
+@pytest.mark.xdist_group("leftovers")  # the test's leftovers in memory are visible to other tests
 def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(
     left: int, run: Any, terminal: Any, is_asked: Any, leave: Any
 ) -> None:
@@ -202,7 +202,7 @@ def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(
     assert str(left) not in str(found(run, "--offline").get("leftover.processes"))
 
 
-@pytest.mark.usefixtures("plain")  # a sandbox that starts removes such folders
+@pytest.mark.usefixtures("plain")  # a starting sandbox removes such folders
 def test_folders_of_dead_processes_go_once_somebody_agrees(terminal: Any, is_asked: Any, leave: Any) -> None:
     with subprocess.Popen(["true"]) as ended:
         pass
@@ -244,7 +244,7 @@ echo "apt-get $*" >>"$LOG"
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
-    """A PATH with bash, and a package manager that puts rg there; it notes what it was asked for."""
+    """Make a PATH with bash and a fake package manager that installs rg and logs its arguments."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "bash").symlink_to("/bin/bash")
@@ -276,7 +276,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
 def test_the_command_for_this_system_is_shown(
     run: Any, system: Any, monkeypatch: pytest.MonkeyPatch, release: str, line: str, user: int
 ) -> None:
-    """Where it would ask for a password it is shown only, to be copied."""
+    """A command that would ask for a password is only shown, for the person to copy."""
     system(release, line.split()[0])
     monkeypatch.setattr(os, "geteuid", lambda: user)
     from agent.cli.program_checks import check_programs
@@ -351,7 +351,7 @@ def test_a_damaged_store_is_repaired_at_a_terminal_only(run: Any, terminal: Any,
 
 @pytest.fixture
 def venv(root: Path, tmp_path: Path) -> Path:
-    """A virtual environment with toolcrib from a wheel, which finds the libraries of this one, and pip."""
+    """Make a virtual environment with pip and toolcrib from a wheel; it uses the libraries of this environment."""
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
     words = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path / "wheels"), str(root)]

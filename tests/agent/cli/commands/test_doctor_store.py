@@ -1,4 +1,4 @@
-"""``toolcrib doctor`` and the store's file: what it finds, and ``--repair-store``."""
+"""``toolcrib doctor`` and the store's file: the damage that it finds, and ``--repair-store``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.dispatch.bridge import run_async
 
 @pytest.fixture
 def store_file(run: Any, tmp_path: Path) -> Path:
-    """The store of a task that wrote a file."""
+    """Run a task that writes a file, and return the path of its store."""
     with ChatServer(ChatServer.calls(("write_file", {"path": "a.txt", "content": "new"})), ChatServer.text("done")) as server:
         done = run("run", "write it", "--model", "m", "--base-url", server.base_url)
     assert (done.code, done.out) == (0, "done\n")
@@ -60,7 +60,7 @@ def test_a_shortened_store_is_one_fault(run: Any, store_file: Path) -> None:
 
 
 def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file: Path) -> None:
-    """By the undo data beside it alone; then from the backup."""
+    """First from the undo data alone, then from the backup."""
     backup = store_file.with_name("toolcrib.db-backup")
     kept = backup.read_bytes()
     backup.unlink()
@@ -221,11 +221,11 @@ def test_prune_names_the_damaged_files_that_it_does_not_forget(run: Any, store_f
 
 @pytest.fixture
 def without_rights(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run toolcrib as one whom modes of files stop, which root is not."""
+    """Run toolcrib as a user whom file modes restrict; root bypasses them."""
     unprivileged: list[str] = []
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to give up root's rights")
+            pytest.skip("needs setpriv to drop root's rights")
         rights = "-dac_override,-dac_read_search"
         unprivileged = ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
 
@@ -289,7 +289,7 @@ def test_another_program_s_database_is_not_called_sound(run: Any, store_file: Pa
 
 @pytest.fixture
 def artifacts(store_file: Path) -> tuple[Path, list[bytes]]:
-    """The file of artifacts beside the store, with its backup, and what is in it."""
+    """Return the path of the artifacts' file, which has a backup, and its contents."""
     store = SqliteStore(store_file, backups=True)
     (session,) = run_async(store.sessions.list())
     kept = [f"large result {number} ".encode() * 5_000 + os.urandom(3_000) for number in range(6)]
@@ -304,7 +304,7 @@ def artifacts(store_file: Path) -> tuple[Path, list[bytes]]:
 
 
 def readable(store_file: Path) -> int:
-    """Return how many of the session's artifacts can be read."""
+    """Return the number of the session's artifacts that can be read."""
     store = SqliteStore(store_file)
     try:
         (session,) = run_async(store.sessions.list())
@@ -317,7 +317,7 @@ def readable(store_file: Path) -> int:
 
 @pytest.mark.parametrize("damage", ["a content", "no header", "emptied"])
 def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, artifacts: Any, damage: str) -> None:
-    """Each says itself whether it is whole; what the file lost is taken from its backup."""
+    """Each artifact is checked by its digest; lost ones are restored from the backup."""
     path, kept = artifacts
     done = run("doctor")
     assert done.code == 0, done.out

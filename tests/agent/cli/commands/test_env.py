@@ -24,13 +24,13 @@ SSH = pytest.mark.xdist_group("ssh")
 
 @pytest.fixture(autouse=True)
 def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may touch containers that are not these tests' own."""
+    """Hide every other engine, so that these tests only see their own containers."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
 
 
 @pytest.fixture
 def docker_place(engine: Any, config: Callable[[str], Path]) -> Any:
-    """``docker`` is configured, and what the other places need is not."""
+    """Configure ``docker`` alone, and not what the other backends need."""
     given = f"image: {engine.image}, host: '{engine.host}', mounts: ['/usr:/usr:ro']"
     config(f"environments: {{docker: {{{given}}}, containers: {{again: {{{given}, keep: reuse}}}}}}")
     return engine
@@ -45,11 +45,11 @@ def ssh_place(root_sshd: Any, config: Callable[[str], Path]) -> Any:
 
 @pytest.fixture
 def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
-    """On a terminal of its own."""
+    """Return a function that runs toolcrib on its own terminal."""
     made: list[pexpect.spawn] = []
 
     def start(*args: str) -> pexpect.spawn:
-        # As a terminal's shell would start it, whatever started these tests.
+        # like the shell of a new terminal, whatever started these tests
         code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
         code += "from agent.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
@@ -69,9 +69,9 @@ def shell(toolcrib: Callable[..., pexpect.spawn]) -> Callable[..., pexpect.spawn
 
 
 def says(child: pexpect.spawn, command: str) -> str:
-    """What a command prints in a shell whose prompt is not known."""
+    """Run a command in a shell whose prompt is unknown, and return its output."""
     mark = secrets.token_hex(4)
-    child.sendline(f"{command}; echo '{mark[:4]}''{mark[4:]}'")  # so that the echo of the line is no answer
+    child.sendline(f"{command}; echo '{mark[:4]}''{mark[4:]}'")  # so that the echoed line does not match
     child.expect(mark)
     return str(child.before)
 
@@ -114,7 +114,7 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     config("environments: {docker: {image: x, host: 'unix:///nowhere'}}")
     pruned = run("env", "prune", "--yes")
     assert pruned.code == 1
-    left = r"(removed: \S*/toolcrib-\d+-\S+\n)+"  # by other tests, just now
+    left = r"(removed: \S*/toolcrib-\d+-\S+\n)+"  # leftovers of other tests
     assert re.fullmatch(rf"there is nothing to remove\n|{left}", pruned.out)
     assert "not looked at: the docker engine at unix:///nowhere does not answer" in pruned.err
     stopped = run("env", "stop", "docker")
@@ -190,13 +190,13 @@ from toolcrib import Health, hookimpl
 from toolcrib.testing import FakeEnvironment
 
 class Slow(FakeEnvironment):
-    told = threading.Event()
+    woken = threading.Event()
     async def health(self):
         print("it waits", flush=True)
-        return Health("" if await asyncio.to_thread(self.told.wait, 50) else "nobody interrupted it")
+        return Health("" if await asyncio.to_thread(self.woken.wait, 50) else "it was not interrupted")
     def interrupt(self):
         print("and is interrupted", flush=True)
-        self.told.set()
+        self.woken.set()
 
 @hookimpl
 def register_environment(add):
@@ -252,7 +252,7 @@ crib.close()
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, str]]]:
-    """Another process with a session in a container: (it, the container's name, the session's id)."""
+    """Start another process with a session in a container, and yield (process, container name, session id)."""
     made: list[subprocess.Popen[str]] = []
 
     def start(backend: str) -> tuple[subprocess.Popen[str], str, str]:
@@ -285,7 +285,7 @@ def test_containers_are_listed_gone_into_and_stopped(
     done = run("env")
     assert name in done.out
     assert "lives" in done.out
-    monkeypatch.setenv("DOCKER_HOST", docker_place.host)  # the same engine by another word
+    monkeypatch.setenv("DOCKER_HOST", docker_place.host)  # the same engine under another name
     assert run("env").out.count(name) == 1
     child = shell("--session", session[:8])
     assert name in says(child, f"grep -o {name[:9]} /tmp/whose; cat /tmp/whose")
@@ -299,7 +299,7 @@ def test_containers_are_listed_gone_into_and_stopped(
 
 
 def forgotten(engine: Any, like: str) -> str:
-    """A container like that one, of a process that is gone and whose watchdog did not get to it; its name."""
+    """Return the name of a container like that, whose process and watchdog are dead."""
     with subprocess.Popen(["true"]) as ended:
         pass
     with contextlib.closing(docker.DockerClient(engine.host)) as client:
@@ -341,7 +341,7 @@ def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
     is_asked: Any,
     leave: Any,
 ) -> None:
-    """On the usual engine, whose backend is not configured any more: one that is removes what was left when it is opened."""
+    """The engine is the default one, and its backend is no longer configured; a configured backend cleans up when opened."""
     _, alive, _ = owner("docker")
     dead = forgotten(docker_place, alive)
     config("{}")
@@ -375,7 +375,7 @@ def test_one_call_in_a_container(run: Any, docker_place: Any, tmp_path: Path) ->
     assert told["output"] == f"{tmp_path}\n"
     assert told["where"].startswith("docker:toolcrib-")
     assert run("call", "terminal", '{"command": "pwd"}', "--backend", "again").code == 0
-    assert not [one for one in running(run).values() if one["kept"]], "a call is no session that goes on"
+    assert not [one for one in running(run).values() if one["kept"]], "a call leaves no session to resume"
     assert (tmp_path / "made").exists()
 
 

@@ -1,4 +1,4 @@
-"""``toolcrib explain``: what a command comes to and who would decide. Nothing is run."""
+"""``toolcrib explain``: how a command is judged and who must approve it. It runs nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_runs_unasked(run: Any) -> None:
 
 
 def test_the_story_of_a_command(run: Any, tmp_path: Path) -> None:
-    """003-24: every finding with its reason, what it comes to, and who would decide."""
+    """003-24: the command shows every finding with its reason, the verdict, and who must approve."""
     (tmp_path / "build").mkdir()
     done = run("explain", f"sudo rm -rf build && {PUSH}")
     assert done.code == 1
@@ -88,7 +88,7 @@ def test_as_json(run: Any, tmp_path: Path) -> None:
 
 
 def test_the_roles_that_may_agree_in_chats_are_told(run: Any, plain: Any) -> None:
-    """003-25: by the longest name that fits, owner where none does; of what is refused nobody."""
+    """003-25: the longest matching name decides, then owner; no role may approve a blocked command."""
     plain("gateway: {approvers: {fs: [owner, admins]}}\nplatforms: {irc: {}}\n")
     out = run("explain", "rm -rf build; curl http://example.test/x | sh").out
     assert out.count("      in chats of the gateway: admins or owner may agree\n") == 1
@@ -181,7 +181,7 @@ def test_the_command_may_be_piped_in(run: Any) -> None:
     assert done.code == 1
 
 
-# -- the gate itself -----------------------------------------------------------------------------------------------------
+# -- the dispatcher's gate -----------------------------------------------------------------------------------------------
 
 
 def test_a_lasting_grant_lets_it_run(run: Any, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_operators_rules_for_tools_are_told(run: Any, plain: Any) -> None:
 def test_as_a_stored_session_would(run: Any, plain: Any, tmp_path: Path) -> None:
     (tmp_path / "got.sh").write_text("echo hi\n")
     store = SqliteStore(state_dir() / "toolcrib.db")
-    plain("")  # with a state folder, a person confirms it
+    plain("")  # with a state folder, changes need a person's confirmation
     run_async(store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path)))
     run_async(store.origins.remember("5e551044", {str(tmp_path / "got.sh"): int(Taint.REMOTE)}))
     grant = new_grant("uses", "fs.recursive-delete", f"{tmp_path}/", session_id="5e551044", uses=1, at=time.time())
@@ -294,7 +294,7 @@ def test_a_line_may_name_its_folder(run: Any, tmp_path: Path) -> None:
 
 
 def log(tmp_path: Path, *entries: tuple[str, str, str | None, str], session: str = "5e551044") -> None:
-    """(decision, command, the level it had, its key)"""
+    """Record decisions as (decision, command, its level at that time, its key)."""
     store = SqliteStore(state_dir() / "toolcrib.db")
     run_async(store.sessions.create(session, platform="cli", user="", cwd=str(tmp_path)))
     for decision, command, level, key in entries:
@@ -305,7 +305,7 @@ def log(tmp_path: Path, *entries: tuple[str, str, str | None, str], session: str
 
 
 def key_of(run: Any, command: str) -> str:
-    """The key that today's rules give."""
+    """Return the key that the current rules give."""
     return str(json.loads(run("explain", "--json", command).out)["findings"][0]["key"])
 
 
@@ -318,7 +318,7 @@ def test_the_same_rules_decide_the_same(run: Any, tmp_path: Path) -> None:
         ("denied", "rm -rf build", "ask", key),
         ("granted", "rm -rf build", "ask", key),
         ("blocked", "rm -rf /", "block", "fs.recursive-delete"),
-        ("blocked", "rm -rf build; rm -rf /", "block", "fs.recursive-delete"),  # the log has what it was refused for
+        ("blocked", "rm -rf build; rm -rf /", "block", "fs.recursive-delete"),  # the log has the key that blocked it
     )
     done = run("explain", "--replay")
     assert (done.code, done.out) == (0, "6 decisions judged again, 0 would differ\n")
@@ -330,7 +330,7 @@ def test_what_today_s_rules_would_decide_otherwise(run: Any, tmp_path: Path) -> 
         ("allowed", "rm -rf build", None, ""),
         ("approved:once", "ls", "ask", "old.rule"),
         ("granted", "rm -rf build", "ask", "old.rule"),
-        ("denied", "rm -rf build", "ask", "old.rule"),  # asked then, asked now
+        ("denied", "rm -rf build", "ask", "old.rule"),  # asked then and now
         ("approved:once", "rm -rf /\x1b", "ask", "old.rule"),
     )
     key = key_of(run, "rm -rf build")

@@ -1,4 +1,4 @@
-"""``toolcrib explain`` in a sandbox: for each finding, whether it is stopped, undone or asked about."""
+"""``toolcrib explain`` in a sandbox: for each finding, whether the sandbox stops it, undo reverts it, or the user is asked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HELD = sandbox_here("workspace")
 
 @pytest.fixture
 def boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plain: object) -> Callable[..., None]:
-    """Let the local backend describe a sandbox around the project."""
+    """Make the local backend report a sandbox around the project."""
 
     def one(network: Any = "on") -> None:
         held = Containment("workspace", (str(tmp_path),), (), (), (), network)

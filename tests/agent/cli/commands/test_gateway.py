@@ -1,4 +1,4 @@
-"""``toolcrib gateway`` as a program: its end, its configuration read again, its figures and its log. Over signed webhooks."""
+"""``toolcrib gateway`` as a process, over signed webhooks: shutdown, reload of the configuration, metrics and log."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 class Bureau:
-    """A model that waits where it is told to, a service that shows messages, and gateways between the two."""
+    """A model that waits on request, a service that shows messages, and gateways between the two."""
 
     def __init__(self, folder: Path, model: int, receiver: int) -> None:
         self.folder = folder
         self.shown: dict[str, dict[str, Any]] = {}
-        """What people see, by its key: the service shows the same key once."""
+        """The messages that users see, by key: the service shows a key once."""
         self.may = threading.Event()
         self.asked: list[str] = []
         self.command = ""
-        """What the model runs before it answers."""
+        """The command that the model runs before it answers."""
         self.port, self.watch = free_port(), free_port()
         self.model = f"{{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}"
         self._receiver = receiver
@@ -96,16 +96,16 @@ platforms:
         )
 
     def texts(self) -> list[str]:
-        """Return what people see."""
+        """Return the texts that users see."""
         return [one["text"] for one in list(self.shown.values())]
 
     def status(self) -> Any:
-        """Return what `gateway status --json` says of the webhook platform."""
+        """Return the webhook platform's entry in `gateway status --json`."""
         done = self.run("gateway", "status", "webhook", "--json")
         return json.loads(done.stdout)["platforms"][0]
 
     def says(self, text: str, *, user: str = "ann", number: str = "") -> Any:
-        """Have somebody write, and return the gateway's answer to that."""
+        """Send a user's message, and return the gateway's response."""
         body = json.dumps({"chat": user, "user": user, "message_id": number or text, "text": text}).encode()
         url = f"http://127.0.0.1:{self.port}/v1/messages"
         return httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=PATIENCE).json()
@@ -208,7 +208,7 @@ def test_another_process_ends_it(bureau: Bureau, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("is_asked_twice", [True, False])
 def test_a_command_that_runs_ends_with_the_gateway_and_its_run_goes_on(bureau: Bureau, is_asked_twice: bool) -> None:
-    mark, number = bureau.folder / "begun", f"1234.{time.time_ns()}"  # of its own: the other case may run beside it
+    mark, number = bureau.folder / "begun", f"1234.{time.time_ns()}"  # of its own: the other case may run at once
     bureau.command = f"touch {mark}; sleep {number}; echo never"
     bureau.configure(roles="owner: [ann]", more="" if is_asked_twice else "gateway: {drain_seconds: 0.2}")
     process = bureau.start()
@@ -237,7 +237,7 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
     person.expect("listening as")
     person.kill(signal.SIGHUP)
     person.expect("the configuration was reloaded")
-    person.ptyproc.fileobj.close()  # as a terminal does that is closed; pexpect's own close would send further signals
+    person.ptyproc.fileobj.close()  # as a closing terminal does; pexpect's own close would send further signals
     person.closed = person.ptyproc.closed = True
     bureau.until(lambda: not person.isalive())
     assert person.exitstatus == 0
@@ -344,7 +344,7 @@ def test_a_gateway_that_can_t_run_says_why_and_ends(bureau: Bureau, monkeypatch:
     done = bureau.run("gateway", "run")
     assert done.returncode == 1
     assert "WEBHOOK_SECRET" in done.stderr
-    told = bureau.run("gateway", "status").stdout  # at once: it has ended, and nothing is tried again
+    told = bureau.run("gateway", "status").stdout  # at once: the gateway has ended, and nothing is retried
     assert "died" in told
     assert "WEBHOOK_SECRET" in told
     assert "tried again" not in told
@@ -388,7 +388,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
 
 
 def _agree(bureau: Bureau) -> None:
-    """Have a person agree to the configuration, who sits at no terminal here."""
+    """Confirm the configuration as a person at a terminal would."""
     from agent.config import load_config
     from agent.policy.confirmation import confirm
 

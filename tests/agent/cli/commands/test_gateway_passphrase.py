@@ -1,4 +1,4 @@
-"""``toolcrib gateway passphrase``: typed twice, unseen, by a person at a terminal."""
+"""``toolcrib gateway passphrase``: a person types it twice at a terminal, without echo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 def _typed(folder: Path, first: str, second: str) -> tuple[int, str]:
-    """Return the exit code and what the terminal showed."""
+    """Return the exit code and the terminal's output."""
     person = pexpect.spawn(sys.executable, ["-c", _CODE, "gateway", "passphrase"], cwd=str(folder), timeout=PATIENCE)
     person.expect("New passphrase")
     person.sendline(first)

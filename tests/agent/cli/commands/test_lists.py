@@ -18,7 +18,7 @@ def register_tools(registry):
 
 
 def test_tools_are_listed_with_their_reasons(run: Any, user_plugin: Any) -> None:
-    """003-9: the reason is kept for people."""
+    """003-9: people see the reasons."""
     user_plugin("weather", NEEDS_A_KEY)
     done = run("tools")
     assert done.code == 0
@@ -52,7 +52,7 @@ def test_what_a_tool_costs_stands_before_it(run: Any, user_plugin: Any) -> None:
 
 
 def test_a_missing_tool_says_how_to_get_it(run: Any, config: Any, agree: Any) -> None:
-    """Whatever keeps it away, doing what is said gives it."""
+    """For each reason why the tool is missing, following the advice makes it available."""
     file = config(
         "tools: {disabled: [todo]}\n"
         "delegates: {max_depth: 0}\n"

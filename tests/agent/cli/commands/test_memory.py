@@ -1,4 +1,4 @@
-"""``toolcrib memory``: people see, edit, export and forget what is remembered of them."""
+"""``toolcrib memory``: people read, edit, export and delete the notes about them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def keep(text: str, target: str = "memory", who: Principal | None = None, projec
 
 
 def ask(run: Any, server: ChatServer, text: str) -> str:
-    """Ask in a session of its own, and return its id."""
+    """Ask in a new session, and return the session's id."""
     done = run("run", text, "--base-url", server.base_url, "--model", "test-model")
     assert done.code == 0, done.err
     return sessions(run)[0]
@@ -147,7 +147,9 @@ def test_what_was_noted_while_it_was_edited_is_kept(run: Any, monkeypatch: pytes
 
 
 def test_forgetting_takes_it_out_everywhere(run: Any, server: ChatServer, tmp_path: Path) -> None:
-    """The document, what a later session was told, the store's file with its copies, and, when wanted, sessions and exports."""
+    """From the document, the prompts of later sessions, the store's file with its backups and, if requested, sessions and
+    exports.
+    """
     first = ask(run, server, "remember what I like")
     told = ask(run, server, "and now?")
     other = ask(run, server, "something else")
@@ -180,7 +182,7 @@ async def _prompts(ids: list[str]) -> list[str]:
 
 
 def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -> None:
-    """Also such as begin with the same words, and those of others."""
+    """Also notes that begin with the same words, and other users' notes."""
     keep("Port 80")
     folder = keep("Port 8080 is the staging\nserver of Ann")
     keep("Port 80", who=Principal("telegram", "ann"))
@@ -202,7 +204,7 @@ def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -
 
 
 def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: ChatServer) -> None:
-    """In calls made by hand, in the middle of long messages, and in a platform's sessions of nobody in particular."""
+    """In calls made by hand, in the middle of long messages, and in a platform's sessions without a user."""
     ann = Principal("telegram", "ann")
     note = 'Likes "walnuts" \\ caf\xe9\nand pears'
     keep(note)
@@ -223,7 +225,7 @@ def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: 
 
 
 def test_copies_are_found_in_what_is_kept_beside_messages(run: Any) -> None:
-    """Large results, what tools keep with a session, and the task of a delegate that never began; of others none."""
+    """In large results, tools' state in a session, and the task of a delegate that never began; not in other users' sessions."""
     keep("Likes walnuts")
     ids = asyncio.run(_kept_beside("likes  WALNUTS"))
     done = run("memory", "forget", "walnuts", "--yes")
@@ -286,7 +288,7 @@ def test_a_reader_of_the_store_is_reported(run: Any, server: ChatServer) -> None
 
 
 async def _told(project: Path, *people: Principal) -> list[str]:
-    """Have a session of each told the memory, and return their ids."""
+    """Open a session of each principal, with the memory in its prompt, and return their ids."""
     ids = []
     async with assemble(project_dir=project) as crib:
         for who in people:
@@ -394,7 +396,7 @@ def test_a_no_keeps_the_notes(run: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("words", [(), ("edit",), ("forget", "Tabs", "--yes"), ("export",), ("--of", "telegram:1")])
 def test_below_a_session_it_refuses(run: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
-    """Also looking: a session may be another person's."""
+    """Reading is refused too: the session may belong to another person."""
     folder = keep("Tabs.")
     keep("Cats.", who=Principal("telegram", "1"))
     monkeypatch.setenv(BELOW, marks_of([state_dir()]))

@@ -1,4 +1,4 @@
-"""``toolcrib models``, ``/model`` in the chat, and the model that a session goes on with."""
+"""``toolcrib models``, ``/model`` in the chat, and the model that a resumed session uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcrib.testing import ChatServer
 
 @pytest.fixture(autouse=True)
 def _nothing_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens to run on the machine is not part of the test."""
+    """Ignore servers that happen to run on the machine."""
     monkeypatch.setattr(agent.providers.discover, "PORTS", {})
 
 
@@ -40,7 +40,7 @@ def gemini_reply(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def vendors(serve: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Three local servers in place of the vendors, each with the replies it is given."""
+    """Return a function that starts three local servers in place of the vendors, each with its replies."""
 
     def start(chat: list[Any], claude: list[Any], gemini: list[Any]) -> dict[str, Any]:
         rows = {"data": [{"id": "test-model"}, {"id": "other-model"}]}
@@ -72,7 +72,7 @@ def posted(server: Any) -> list[Any]:
 
 
 def test_a_conversation_stays_whole_across_three_wires(run: Any, vendors: Any) -> None:
-    """004-22: calls and results of one wire are what the next one reads, in its own form; each server gets its own key only."""
+    """004-22: each wire gets the calls and results of the previous one in its own form; each server gets only its own key."""
     use = {"type": "tool_use", "id": "t1", "name": "terminal", "input": {"command": "echo two"}}
     servers = vendors(
         [chat_call("terminal", {"command": "echo one"}), chat_reply("It was one.")],
@@ -133,7 +133,7 @@ def test_another_way_to_talk_to_the_same_server(run: Any, vendors: Any) -> None:
 
 
 def test_000_14_switching_models_chooses_how_calls_are_made_anew(run: Any, serve: Any, config: Any) -> None:
-    """000-14: from a model with native calls to one without, at the same server, and back."""
+    """000-14: from a model with native calls to one without, at the same server, and back again."""
     shown = {"able:8b": {"capabilities": ["tools"]}, "unable:8b": {"capabilities": ["completion"], "template": "<arg_key>"}}
     routes = {
         "/v1/models": {"data": [{"id": name, "owned_by": "library"} for name in shown]},
@@ -147,11 +147,11 @@ def test_000_14_switching_models_chooses_how_calls_are_made_anew(run: Any, serve
     assert native == [True, False, True]
 
 
-# -- going on ----------------------------------------------------------------------------------------------------------
+# -- resuming ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_goes_on_with_its_own_model_and_provider(run: Any, vendors: Any) -> None:
-    """By chat and by run, without --model; with --model, with that one; /new keeps what was chosen."""
+    """With chat and run, without --model; --model overrides it. A new session uses the configured model."""
     text = {"type": "text", "text": "I am."}
     servers = vendors([chat_reply("Chat.")], [claude_reply(text)] * 3, [gemini_reply("Gem.")])
     assert run("chat", "--provider", "anthropic", "--model", "claude-x", stdin=b"hello\n").out == "I am.\n"
@@ -165,7 +165,7 @@ def test_a_session_goes_on_with_its_own_model_and_provider(run: Any, vendors: An
 
 
 def test_a_session_goes_on_where_nothing_is_configured(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server that the person named is used again; a key that is not set any more is told, with what to do."""
+    """The server that the person named is used again; a key that is no longer set is reported with the fix."""
     with ChatServer(ChatServer.text("One."), ChatServer.text("Two."), ChatServer.text("Three.")) as server:
         run("run", "a", "--base-url", server.base_url, "--model", "m")
         assert run("run", "b", "--continue").out == "Two.\n"
@@ -218,7 +218,7 @@ def test_models_are_listed_with_what_is_known(run: Any, serve: Any, config: Any)
 
 
 def test_where_calls_are_not_native_the_protocol_is_shown(run: Any, serve: Any, config: Any) -> None:
-    """By the template, else by the name; and for the provider text always."""
+    """By the template, else by the name; always for the provider text."""
     shown = {
         "own:8b": {"capabilities": ["completion"], "template": "<tool_call>", "model_info": {"x.context_length": 4096}},
         "kimi:1b": {"capabilities": ["completion"], "template": "{{ .Prompt }}"},
@@ -267,7 +267,7 @@ def test_a_probe_asks_the_model_itself(run: Any, serve: Any, config: Any) -> Non
     assert "a probe takes 8 at most" in run("models", "m", "--probe").err
 
 
-# -- its name ----------------------------------------------------------------------------------------------------------
+# -- the name ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_provider_by_name(run: Any) -> None:

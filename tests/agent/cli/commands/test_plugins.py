@@ -1,4 +1,4 @@
-"""``toolcrib plugins``: what there is, and switching it."""
+"""``toolcrib plugins``: listing plugins, and enabling and disabling them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_projects_plugin_is_enabled_and_not_trusted_by_that(run: Any, tmp_path
 
 
 def test_trust_is_given_at_a_terminal_alone(run: Any, tmp_path: Path) -> None:
-    """Under a test there is none, or it is in the background."""
+    """A test has no terminal, or runs in the background."""
     _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
     done = run("plugins", "trust")
     assert done.code == 2
@@ -130,7 +130,7 @@ def test_new_where_nothing_can_be_written_is_told_in_a_sentence(run: Any, config
     make = Path.mkdir
 
     def refuse(self: Path, *args: Any, **how: Any) -> None:
-        if self == folder / "plugins":  # a real one refuses root nothing, by permissions
+        if self == folder / "plugins":  # root passes the permissions of a real folder
             raise OSError(errno.EROFS, "Read-only file system")
         make(self, *args, **how)
 

@@ -42,7 +42,7 @@ def of_type(done: Any, kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_answer_alone_goes_to_stdout(ask: Any) -> None:
-    """004-3, 004-4: what a script takes for the answer holds nothing that was said on the way."""
+    """004-3, 004-4: stdout, which scripts read, has the answer and no text from earlier turns."""
     with ChatServer(
         ChatServer.calls(("terminal", {"command": "echo hi"}), text="Let me look."), ChatServer.text("It says hi.")
     ) as server:
@@ -60,7 +60,7 @@ def test_the_task_may_be_piped_in(ask: Any) -> None:
 
 
 def test_the_next_turn_has_the_results(ask: Any) -> None:
-    """004-5: the call and its result go back to the model, and each turn is asked with all of it."""
+    """004-5: the call and its result go back to the model, and each request has all of the conversation."""
     with ChatServer(ChatServer.calls(("terminal", {"command": "echo hi"}), ids=["c9"]), ChatServer.text("Done.")) as server:
         ask(server, "go")
     roles = [message["role"] for message in server.requests[1]["messages"]]
@@ -95,7 +95,7 @@ def register_tools(registry):
 
 
 def test_json_lines_have_what_calls_report(ask: Any, user_plugin: Any) -> None:
-    """002-15 .. 002-17: with the call's id, changes applied, the last before the call's end."""
+    """002-15 .. 002-17: with the call's id and with changes applied; the last report comes before the call's end."""
     user_plugin("build", REPORTS)
     with ChatServer(ChatServer.calls(("build", {}), ids=["c9"]), ChatServer.text("Done.")) as server:
         done = ask(server, "go", "--json")
@@ -115,7 +115,7 @@ def test_json_lines_have_what_a_command_prints_meanwhile(ask: Any) -> None:
 
 
 def test_json_lines_tell_it_all(ask: Any) -> None:
-    """004-2, 004-3, 004-11: deltas as they come, ids that are fresh in each turn, one id for all events of a call."""
+    """004-2, 004-3, 004-11: deltas as they arrive, new ids in each turn, one id for all events of a call."""
     with ChatServer(
         ChatServer.calls(("terminal", {"command": "echo hi"}), text="Look: ä", ids=["c9"]), ChatServer.text("It says hi.")
     ) as server:
@@ -175,7 +175,7 @@ def test_json_lines_are_json_whatever_the_model_writes(ask: Any) -> None:
 
 
 def test_results_are_json_values(ask: Any, tmp_path: Path) -> None:
-    """Version 2: objects, lists and texts as they are."""
+    """Version 2: objects, lists and texts as JSON values."""
     (tmp_path / "a.txt").write_text("one\n")
     with ChatServer(
         ChatServer.calls(
@@ -249,7 +249,7 @@ def test_a_backend_that_is_unavailable_is_told_at_the_start(ask: Any, config: An
 
 
 def test_max_turns_then_one_final_answer(ask: Any, config: Any) -> None:
-    """000-41, 000-43: --max-turns stands before the configuration."""
+    """000-41, 000-43: --max-turns overrides the configuration."""
     config("max_turns: 7\n")
     call = ("terminal", {"command": "true"})
     with ChatServer(ChatServer.calls(call), ChatServer.calls(call), ChatServer.text("So far so good.")) as server:
@@ -261,7 +261,7 @@ def test_max_turns_then_one_final_answer(ask: Any, config: Any) -> None:
 
 
 def test_max_turns_may_be_an_error(ask: Any, config: Any) -> None:
-    """004-6, 000-43: the configuration's number counts where none is given."""
+    """004-6, 000-43: without --max-turns the configured number counts."""
     config("max_turns: 1\nrun: {on_max_turns: error}\n")
     with ChatServer(ChatServer.calls(("terminal", {"command": "true"}))) as server:
         done = ask(server, "go", "--json")
@@ -326,7 +326,7 @@ def test_a_timeout_also_counts_while_the_server_is_asked_for_its_models(run: Any
     ],
 )
 def test_errors_of_the_server(ask: Any, config: Any, response: Response, kind: str, words: str) -> None:
-    """000-42: told at once where asking again can't help, with what the server said."""
+    """000-42: an error that a retry can't fix is reported at once, with the server's message."""
     config("retry: {attempts: 1}\n")
     for option in ((), ("--json",)):
         with ChatServer(response) as server:
@@ -341,7 +341,7 @@ def test_errors_of_the_server(ask: Any, config: Any, response: Response, kind: s
 
 
 def test_an_http_error_ends_the_run_at_once(ask: Any) -> None:
-    """000-42: status and body, and no further turn."""
+    """000-42: the error has status and body, and no turn follows."""
     with ChatServer(failing(403, "this project may not")) as server:
         done = ask(server, "go")
     assert "403: this project may not" in done.err
@@ -424,7 +424,7 @@ def test_a_wrong_command_line(run: Any, words: list[str]) -> None:
     done = run("run", "go", *words)
     assert (done.code, done.out) == (2, "")
     assert "`toolcrib run --help` tells more" in done.err
-    assert "invalid" not in done.err  # argparse's words for a number that is none name our functions
+    assert "invalid" not in done.err  # argparse's message for an invalid number would name our functions
 
 
 def test_a_wrong_count_or_age_is_told(run: Any) -> None:

@@ -26,7 +26,7 @@ SHELL = "from agent.cli import main; import sys; sys.exit(main(['sandbox', 'shel
 
 @pytest.fixture
 def key() -> Path:
-    """A made-up key in the home of this test."""
+    """Put a made-up key into the home of this test."""
     key = Path.home() / ".ssh" / "id_test"
     key.parent.mkdir(mode=0o700, exist_ok=True)
     key.write_text("no key\n")
@@ -75,7 +75,7 @@ def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> Non
 
 @HOLDS
 def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # the real one takes a second
     config("sandbox: {mode: workspace, network: hosts, hosts: [known.example]}\n")
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
@@ -97,8 +97,8 @@ def test_where_no_project_is_nothing_on_the_disk_can_be_written(run: Any, monkey
 def test_a_command_of_ones_own_reaches_allowed_hosts_only(
     run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the same proxy as the model's commands, which is there when the command begins."""
-    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
+    """The command uses the same proxy as the model's commands, and the proxy is ready when the command begins."""
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # the real one takes a second
     with socket.create_server(("127.0.0.1", 0)) as service:
         port = service.getsockname()[1]
         config(f"sandbox: {{mode: workspace, network: hosts, hosts: ['localhost:{port}']}}\n")

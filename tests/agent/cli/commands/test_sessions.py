@@ -1,4 +1,4 @@
-"""``toolcrib sessions``: names, tags, forks and deletion of what is stored."""
+"""``toolcrib sessions``: names, tags, forks and deletion of stored sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.dispatch.bridge import run_async
 
 @pytest.fixture
 def talked(run: Any) -> dict[str, str]:
-    """Two sessions: ids by what was said."""
+    """Two sessions: their ids by their messages."""
     with ChatServer(*[ChatServer.text(f"answer {n}") for n in range(3)]) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         for lines in ("first\n", "second\nand more\n"):
@@ -142,7 +142,7 @@ def test_one_that_is_in_use_stays(run: Any, talked: dict[str, str]) -> None:
 
 
 def test_what_could_be_undone_goes_with_the_session(run: Any, tmp_path: Path) -> None:
-    """Contents that another session could give back stay."""
+    """Contents that another session's undo needs are kept."""
     (tmp_path / "a.txt").write_text("only here: quinces\n")
     (tmp_path / "b.txt").write_text("both: apricots\n")
 

@@ -1,4 +1,4 @@
-"""``toolcrib sessions artifacts``: large results, for people."""
+"""``toolcrib sessions artifacts``: people read large results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES[4_000] = "the quokka \x1b[31m\u202ehops"
 
 @pytest.fixture
 def kept(run: Any) -> dict[str, str]:
-    """A session with an artifact of ``terminal``, and one of a call by hand; names and id by what they are."""
+    """Make a session with an artifact of ``terminal`` and one of a manual call; return their names and the session's id."""
 
     async def fill() -> dict[str, str]:
         async with assemble() as crib:

@@ -49,7 +49,7 @@ def test_what_a_delegate_said_is_not_the_persons(run: Any) -> None:
 
 
 def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
-    """No quotes and escapes of JSON, and what was searched for is still marked."""
+    """The text has no JSON quotes or escapes, and the matches are still marked."""
     answers = [
         json.dumps({"output": 'a harbour\n"QX\\7" of the harbour\tmaster', "exit_code": 0, "where": "local"}),
         json.dumps("notes.txt: lines 1-2 of 2\n1|the harbour caf\u00e9\n2|x"),

@@ -1,4 +1,4 @@
-"""``toolcrib setup`` where nobody sits at a terminal: flags answer, and what was found. See tests/e2e for one at a terminal."""
+"""``toolcrib setup`` without a terminal: it takes flags and what it finds as answers. tests/e2e has setup at a terminal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agent.config import load_config
 from toolcrib.testing import ChatServer
 from tools.environments.local.holding import sandbox_here
 
-pytestmark = pytest.mark.full  # each looks whether a sandbox opens
+pytestmark = pytest.mark.full  # each test checks whether a sandbox opens
 KEY = "sk-" + "abcdefghij" * 3
 NOWHERE = ("--ports", "9")
-"""Where nothing listens."""
+"""Ports where no server listens."""
 CALL: tuple[str, Any] = ("ready", {})
 
 
@@ -29,7 +29,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def setup(run: Any, server: ChatServer) -> Callable[..., Any]:
-    """``setup("--model", "x")``, which looks at that server's port alone."""
+    """Return ``setup("--model", "x")``, which probes only the port of that server."""
     return lambda *words: run("setup", "--ports", str(server.port), *words)
 
 
@@ -173,7 +173,7 @@ def test_a_stricter_backend_stays_where_nobody_names_another(run: Any, config: A
     done = run("setup", *NOWHERE, "--no-test", "--yes")
     assert (done.code, load_config().terminal.backend) == (0, "bubblewrap")
     assert run("config", "confirm").code == 0
-    assert run("chat", "--provider", "manual", stdin=b"").code == 0  # from now on it was started before
+    assert run("chat", "--provider", "manual", stdin=b"").code == 0  # the first start: later changes need a confirmation
     done = run("setup", *NOWHERE, "--no-test", "--backend", "local")
     assert "with local, commands may do on this machine what you may; now they are kept in bubblewrap" in done.out
     assert done.code == 4
@@ -221,7 +221,7 @@ def test_a_profile_gets_its_own_keys(
     near, far = load_config(profile="near"), load_config(profile="")
     assert (near.model.name, near.model.base_url, near.model.api_key_env) == ("test-model", server.base_url, "")
     assert (far.model.name, far.model.api_key_env, far.toolsets.enabled) == ("far", "FAR_KEY", None)
-    assert setup("--no-test", "--profile", "near", "--toolsets", "preset").code == 4  # nobody is there to agree to more
+    assert setup("--no-test", "--profile", "near", "--toolsets", "preset").code == 4  # no person is there to confirm more
     assert load_config(profile="near").toolsets.enabled is None
     assert "# base" in file().read_text()
     agree()
@@ -274,7 +274,7 @@ def test_a_flag_chooses_the_sandbox(run: Any, config: Any, monkeypatch: pytest.M
     if (held := sandbox_here("workspace")).mode == "workspace":
         weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
         assert "commands may do on this machine what you may; now they are kept in a sandbox" in weaker.out
-        assert run(*words, "--sandbox", "none").code == 4  # it loosens: a person confirms it
+        assert run(*words, "--sandbox", "none").code == 4  # it loosens the configuration: a person must confirm it
         config("model: {provider: manual}\nsandbox: {mode: none}\n")
         told = run(*words)
         assert ". To turn it on: --sandbox workspace" in told.out

@@ -1,4 +1,4 @@
-"""What operators switch, and what comes of it."""
+"""Switching tools and toolsets, and the effects."""
 
 from __future__ import annotations
 

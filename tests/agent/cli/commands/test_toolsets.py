@@ -1,4 +1,4 @@
-"""``toolcrib toolsets``: making and changing one, and what a change would do."""
+"""``toolcrib toolsets``: creating and changing a toolset, and the effects of a change."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_who_gets_other_tools_by_a_change_is_told(run: Any, config: Any) -> None
 
 
 def _taken(told: str, who: str) -> set[str]:
-    """Return the tools that a change takes from somebody, as it was told: in the order in which they were registered."""
+    """Return the tools that a change removes for a principal, from the output, which lists them in the order of registration."""
     (line,) = [line for line in told.splitlines() if line.startswith(f"  {who}: - ")]
     return {*line.removeprefix(f"  {who}: - ").partition("  (")[0].split(", ")}
 

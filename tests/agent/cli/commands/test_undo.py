@@ -1,4 +1,4 @@
-"""``toolcrib undo``, and ``/undo`` in the chat; the changes themselves: tests/agent/test_undo.py."""
+"""``toolcrib undo``, and ``/undo`` in the chat; tests/agent/test_undo.py tests the changes themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(run: Any) -> Callable[[str, str], None]:
 
 
 def test_it_shows_asks_and_does(run: Any, write: Any, tmp_path: Path) -> None:
-    """Repeating goes further back; piped input never answers."""
+    """Each repetition reverts an earlier turn; piped input never counts as an answer."""
     write("d/a", "1\n")
     write("d/a", "2\n")
     shown = run("undo", "--dry-run")
@@ -131,7 +131,7 @@ def said(request: Any) -> list[str]:
 def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command changes no file that an undo knows, so the turn before it would be taken for the last one."""
+    """A command changes no files that undo records: without the message the person would expect it to be undone."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "calc.py").write_text("1\n")
     asked: list[str] = []
@@ -207,7 +207,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
 
 
 def test_a_piped_chat_shows_and_does_not_do(run: Any, tmp_path: Path) -> None:
-    """Piped lines may be a tool's: only a person takes changes back."""
+    """A tool may have produced the piped lines: only a person can undo."""
     calls = ChatServer.calls(("write_file", {"path": "a", "content": "2"}))
     with ChatServer(calls, ChatServer.text("Yes."), ChatServer.text("What?")) as server:
         done = chat(run, server, "change it", '@write_file {"path": "b", "content": "1"}', "/undo", "yes")
@@ -241,7 +241,7 @@ def test_it_is_done_in_the_session_s_own_place(run: Any, write: Any, config: Any
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
-    """A project with snapshots."""
+    """Make a project with snapshots."""
     (config_path().parent).mkdir(parents=True, exist_ok=True)
     config_path().write_text("snapshots: {enabled: true}\n")
     (tmp_path / "project/src").mkdir(parents=True)
@@ -272,7 +272,7 @@ def test_what_a_command_changed_is_shown_undone_and_redone(run: Any, project: Pa
 
 
 def test_the_chat_undoes_a_turn_of_commands_by_its_number(run: Any, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its difference has what commands changed."""
+    """The diff shows the changes of commands."""
 
     async def confirm(question: str) -> bool:
         return True

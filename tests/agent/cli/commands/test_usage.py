@@ -1,4 +1,4 @@
-"""``toolcrib usage`` and /cost, after real runs against a server that counts."""
+"""``toolcrib usage`` and /cost, after real runs against a server that reports usage."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def used(run: Any, config: Callable[[str], Path], server: ChatServer) -> Any:
-    """Two turns of one model with prices, and one of another session."""
+    """Record two turns of a model with prices, and one turn of another session."""
     config("model: {prices: {input: 100, output: 1000}}\n")
-    for task in ("go on and\nlook", "again"):
+    for task in ("look up and\nlook", "again"):
         assert run("run", task, "--base-url", server.base_url, "--model", "test-model").code == 0
     return run
 
@@ -60,7 +60,7 @@ def test_it_is_shown_with_a_plot(today: str, used: Any) -> None:
     tools = used("usage", "--by", "tool").out.splitlines()
     assert tools[0].split() == ["TOOL", "CALLS", "FAILED", "SECONDS", "MEAN"]
     assert (len(tools[1].split()[-1]), len(tools[2].split()[-1])) == (24, 12)
-    assert "go on and look" in used("usage", "--by", "session").out
+    assert "look up and look" in used("usage", "--by", "session").out
 
 
 def test_since_takes_an_age_or_a_date(today: str, used: Any) -> None:
@@ -124,7 +124,7 @@ def test_what_delegates_took_is_told(run: Any, config: Callable[[str], Path]) ->
 
 
 def test_delegates_of_delegates_count_for_the_session_of_a_person(run: Any) -> None:
-    """One whose parent is gone stands by itself, and sessions that name each other as parents end nothing."""
+    """A session whose parent is missing counts for itself, and a cycle of parents causes no endless loop."""
 
     async def fill() -> None:
         with assemble() as crib:

@@ -1,4 +1,4 @@
-"""What was typed before the chat reads keys, on a real terminal."""
+"""Input that was typed before the chat reads keys, on a real terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.cli.screen.tty import told_within
 
 
 class Typed(Vt100Input):
-    """A terminal at which somebody types on while it is taken over."""
+    """A terminal whose user types while the chat takes it over."""
 
     def __init__(self, there: TextIO, person: int) -> None:
         super().__init__(there)
@@ -33,7 +33,7 @@ class Typed(Vt100Input):
 
 
 def _settles() -> None:
-    time.sleep(0.1)  # the line is edited in the kernel
+    time.sleep(0.1)  # the kernel edits the line
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The board under a text that streams, calls that tick and keys: the input is always there, and no row is lost or doubled."""
+"""The board under streaming text, running calls and key presses: the input line stays visible, and no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXT = "".join(
 
 
 class Scene:
-    """A board with a view, a draft, and every frame that was written."""
+    """A board with a view, a draft, and every frame that it wrote."""
 
     def __init__(self) -> None:
         self.frames: list[str] = []
@@ -48,7 +48,7 @@ class Scene:
 
 
 def replayed(frames: list[str]) -> tuple[list[str], int]:
-    """Return all rows of a terminal that was fed the frames, and how often its input line was missing between updates."""
+    """Return all rows of a terminal that received the frames, and how often the input line was missing between updates."""
     screen = pyte.HistoryScreen(*SIZE, history=100_000, ratio=0.5)
     stream = pyte.Stream(screen)
     missing = 0
@@ -116,7 +116,7 @@ def test_a_call_lives_and_then_stays() -> None:
 
 
 async def shown(*events: Event) -> list[str]:
-    """Return the rows below the line of a call that reported this."""
+    """Return the rows below a call's line after these reports."""
     scene = Scene()
     scene.board.begin()
     scene.view(ToolStarted(ToolCall("1", "x", {}), ""))
@@ -143,7 +143,7 @@ BAR = "██████████░░░░░░░░░░"
     ],
 )
 def test_progress_is_a_bar_or_words(progress: ToolProgressed, row: str) -> None:
-    """002-17: without a share there is no bar, and a hostile message moves no cursor."""
+    """002-17: without a fraction there is no bar, and a hostile message can't move the cursor."""
     assert asyncio.run(shown(progress)) == [row]
 
 
@@ -181,7 +181,7 @@ def test_pastes() -> None:
 
 
 def test_calls_that_wait_for_their_turn_are_told_of() -> None:
-    """Commands of one reply run one after the other; who watches is told that more will come."""
+    """Commands of one reply run one after the other; the screen shows that more follow."""
     scene = Scene()
     calls = [ToolCall(f"c{number}", "terminal", {"command": f"sleep {number}"}) for number in range(3)]
     scene.view(TurnFinished(1, "", len(calls)))

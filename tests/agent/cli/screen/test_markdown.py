@@ -1,4 +1,4 @@
-"""Markdown as it streams: the same rows wherever the text is cut, each once, and final as soon as they can be."""
+"""Markdown as it streams: the same rows for any chunks, each row once, and final as early as possible."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def f():
 After.
 
 > quoted *text
-> that* goes on
+> that* runs on
 >
 > - an item in it
 
@@ -47,7 +47,7 @@ Underlined
 |---|--:|
 | 1 | 22 |
 
-long **paragraph with a mark** that goes on and on over rows, `some code`, 5*3 and a_b_c and [brackets] and *one
+long **paragraph with a mark** that runs on and on over rows, `some code`, 5*3 and a_b_c and [brackets] and *one
 more* line &amp; a \\* star.
 """
 SHOWN = """\
@@ -71,7 +71,7 @@ Hello world, a link (http://example.org/x) and code.
 
 After.
 
-▌ quoted text that goes on
+▌ quoted text that runs on
 ▌
 ▌ • an item in it
 
@@ -81,14 +81,14 @@ a   b
 ─  ──
 1  22
 
-long paragraph with a mark that goes on and on over rows,
+long paragraph with a mark that runs on and on over rows,
 some code, 5*3 and a_b_c and [brackets] and one more line &
 a * star.
 """
 
 
 def rows_of(*pieces: str, columns: int = 60, laid_out: bool = True) -> list[Row]:
-    """Final rows, with a look at the live ones after each piece, as the screen has it."""
+    """Return the final rows; as the screen does, read the live rows after each piece."""
     markdown = Markdown(columns, laid_out=laid_out)
     rows = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""A key that chooses, among text that somebody types."""
+"""Single keys that choose, among text that the user types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.cli.screen.onekey import ALONE, OneKey
 
 
 def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[list[str], str]:
-    """Return what was answered, and what was taken for text; a key ``""`` is a pause."""
+    """Return the answers, and the keys that counted as text; a key ``""`` is a pause."""
     answered: list[str] = []
     typed: list[str] = []
 
@@ -33,7 +33,7 @@ def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[lis
         (["o", ""], (["o"], "")),
         (["O", ""], (["O"], "")),
         (["d"], (["d"], "")),
-        (["o"], ([], "o")),  # it ended before anybody knew whether more follows
+        (["o"], ([], "o")),  # the input ended before a pause showed that no text follows
         (["o", "n", "", "l", "y"], ([], "only")),
         (["n", "o", "enter"], ([], "no")),
         (["o", "o", ""], ([], "oo")),

@@ -1,4 +1,4 @@
-"""Frames, replayed into a terminal: what is final stands there once and in order, what is live stands below it."""
+"""Frames, replayed into a terminal: final rows appear once and in order, live rows below them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.config import DisplayConfig
 
 
 class Glass:
-    """A painter, and the terminal that it paints on."""
+    """A painter, and its terminal."""
 
     def __init__(self, columns: int = 40, rows: int = 10, theme: str = "dark") -> None:
         self.size = (columns, rows)
@@ -33,7 +33,7 @@ class Glass:
 
     @property
     def lines(self) -> list[str]:
-        """All that can be scrolled to, and the screen."""
+        """Return the scrollback and the screen."""
         history = ["".join(line[x].data for x in range(self.size[0])) for line in self.screen.history.top]
         lines = [line.rstrip() for line in [*history, *self.screen.display]]
         while lines and not lines[-1]:
@@ -100,7 +100,7 @@ def test_a_frame_is_one_write_between_the_marks_of_a_synchronized_update() -> No
     assert glass.frames[0].startswith(BEGIN)
     assert glass.frames[0].endswith(END)
     glass.painter.paint([], [row("bc")])
-    assert BEGIN not in glass.frames[1]  # one row in its place can't be seen half done
+    assert BEGIN not in glass.frames[1]  # a single changed row can't appear half drawn
 
 
 def test_what_did_not_change_is_not_written() -> None:
@@ -125,7 +125,7 @@ def test_a_row_of_emoji_that_terminals_measure_differently_is_written_whole() ->
 def test_no_row_reaches_the_last_column() -> None:
     glass = Glass(columns=20)
     glass.painter.paint([row("x" * 50)], [row("漢" * 30)])
-    assert glass.lines == ["x" * 19, "x" * 19, "x" * 12, "漢" * 9]  # what stays is broken, what is live is cut
+    assert glass.lines == ["x" * 19, "x" * 19, "x" * 12, "漢" * 9]  # final text is wrapped, live text is cut
     assert len(glass.screen.display) == 10
 
 
@@ -144,18 +144,18 @@ def test_leaving_takes_the_live_rows_away() -> None:
 
 
 def test_narrowing_moves_up_over_the_rows_that_the_terminal_broke() -> None:
-    """Terminals break rows at the new width: the frame begins where the live rows begin then."""
+    """Terminals wrap rows at the new width: the frame begins at the new position of the live rows."""
     glass = Glass(columns=40)
     glass.painter.paint([], [row("x" * 39), row("y" * 25), row("> ")], (2, 2))
     glass.size, glass.now = (20, 10), 5.0
     glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
     assert "\x1b[4A" in glass.frames[-1]
-    assert glass.frames[-1].count("\x1b[2K") == 2  # so that no terminal joins them when it is wider again
-    assert "\x1b[J" in glass.frames[-1]  # the three that are left over
+    assert glass.frames[-1].count("\x1b[2K") == 2  # so that no terminal joins the rows when it is wider again
+    assert "\x1b[J" in glass.frames[-1]  # the three remaining rows
 
 
 def test_a_row_that_a_narrower_terminal_may_have_cut_counts_as_one_line() -> None:
-    """It was written while the terminal was narrow already and had not told: what stands above it must not be overwritten."""
+    """The terminal was narrower when the row was written, but had not reported it: the rows above must not be overwritten."""
     glass = Glass(columns=20)
     glass.size = (40, 10)
     glass.painter.paint([row("finished")], [row("x" * 10), row("> ")], (1, 2))
@@ -170,7 +170,7 @@ def test_a_row_that_a_narrower_terminal_may_have_cut_counts_as_one_line() -> Non
 
 
 def test_a_row_that_gets_shorter_is_erased_whole() -> None:
-    """Some terminals count what was ever written in a row when they break it, though its end was erased."""
+    """When some terminals wrap a row, they count all cells that were ever written in it, even erased ones."""
     glass = Glass()
     glass.painter.paint([], [(("⠋ ", "bullet"), ("a call that runs", "")), row("> a draft")], (1, 9))
     glass.painter.paint([], [(("⠋ ", "bullet"), ("a call", "")), row("> a")], (1, 3))
@@ -179,7 +179,7 @@ def test_a_row_that_gets_shorter_is_erased_whole() -> None:
 
 
 def test_wide_characters_are_not_broken_in_two() -> None:
-    """A terminal of 5 columns has room for two of them in a line."""
+    """A terminal of 5 columns has room for two wide characters in a line."""
     glass = Glass(columns=40)
     glass.painter.paint([], [row("漢" * 12), row("> ")], (1, 2))
     glass.size, glass.now = (9, 10), 5.0
@@ -204,7 +204,7 @@ def test_a_smaller_screen_keeps_the_rows_that_it_has_room_for() -> None:
     glass.size = (40, 5)
     glass.screen.resize(5, 40)
     glass.painter.paint([], [row("live 0"), row("> ")], (1, 2))
-    assert "\x1b[4A" in glass.frames[-1]  # no further than its top
+    assert "\x1b[4A" in glass.frames[-1]  # no further than the top row
 
 
 def test_every_theme_can_be_chosen() -> None:
