@@ -1,4 +1,4 @@
-"""A draft of AGENTS.md by what a project's files say, and the request by which a model writes one."""
+"""A draft of AGENTS.md from a project's files, and the request for a draft by a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project's instructions: which files are read, how much of them, and what is never read."""
+"""A project's instructions: which files are read, how much of them, and which are never read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.context.instructions import ALL_BYTES, FILE_BYTES, describe_files, gi
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with a folder of two levels in it."""
+    """A repository with folders two levels deep."""
     folder = tmp_path / "project"
     (folder / "a" / "b").mkdir(parents=True)
     (folder / ".git").mkdir()
@@ -90,7 +90,7 @@ def test_links_lead_to_markdown_of_the_project_only(project: Path, tmp_path: Pat
 
 
 def test_a_folder_that_leads_out_is_not_followed(project: Path, tmp_path: Path) -> None:
-    """The working folder is resolved first: through a link out of the project it is in none, or in another one."""
+    """The working folder is resolved first: a link out of the project leads to no project, or to another one."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "AGENTS.md").write_text("Elsewhere.")

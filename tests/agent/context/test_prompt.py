@@ -1,4 +1,4 @@
-"""The system prompt: what the names of folders can't do to it."""
+"""The system prompt: folder names can't inject text into it."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_the_server_s_count_goes_before_the_estimate(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("configured", "listed", "window"), [(900, 500, 900), (None, 500, 500), (None, None, None)])
 async def test_what_the_model_reads(tmp_path: Path, configured: Any, listed: Any, window: Any) -> None:
-    """As configured, else as its server says; where neither does, nobody guesses."""
+    """The configured size, else the size that its server reports; if neither is known, no size is assumed."""
     file = tmp_path / "config.yaml"
     file.write_text("" if configured is None else f"model: {{context_window: {configured}}}\n")
     rows = {"object": "list", "data": [{"id": "m", "object": "model", **({} if listed is None else {"context_length": listed})}]}
@@ -106,5 +106,5 @@ async def test_what_the_model_reads(tmp_path: Path, configured: Any, listed: Any
     ],
 )
 def test_a_refusal_says_what_the_model_reads(words: str, window: int) -> None:
-    """The number that the server names, where it may be right; else a little less than the 20,000 that it refused."""
+    """The number that the server names, if it is plausible; else a little less than the 20,000 that it refused."""
     assert window_refused(ContextTooLong("it is too long", body=words), 20_000) == window

@@ -1,4 +1,4 @@
-"""Answers to tickets from outside a session: by the beginning of an id, and by whom."""
+"""Answers to tickets from outside a session: by the start of an id, and who may give them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_only_whom_a_ticket_was_put_to_may_answer_it() -> None:
 
 
 async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
-    """Also where somebody else's run is under way in the session above it."""
+    """Also while another user's run is active in the parent session."""
     store = MemoryStore()
     await store.sessions.create("room", platform="chat", user="")
     await store.sessions.create("below", platform=BOB.platform, user=BOB.user, parent="room", why="delegate")

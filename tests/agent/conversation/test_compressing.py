@@ -1,4 +1,4 @@
-"""A context that fills: the middle is summarised, and nothing of what was stored changes."""
+"""A context that fills: the middle is summarised, and no stored record changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def opened(crib: Crib, server: WindowServer, resume: str = "") -> Session:
 
 
 def chatty(sent: dict[str, Any]) -> Any:
-    """It reads the file for each thing that is said, then answers at length."""
+    """Read the file for each message about reading, then answer at length."""
     said = last_text(sent)
     if sent["messages"][-1]["role"] == "tool":
         return "I have read it. " + "Nothing stands out in this part. " * 10
@@ -116,7 +116,7 @@ async def test_old_results_say_how_they_are_read_again(project: Path) -> None:
 
 
 async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path) -> None:
-    """Nobody says how much it reads: its refusal does, and it is not asked for more than that again."""
+    """The size of the window is unknown until the server refuses; after that no request is longer than the refused one."""
     events: list[Event] = []
     with WindowServer(WINDOW, chatty) as server:
         async with assemble(config=config(project, window=None), project_dir=project) as crib:
@@ -133,7 +133,7 @@ async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path)
 
 
 class Stubborn(WindowServer):
-    """Refuses ``times`` requests on end, however short they are."""
+    """A model that refuses ``times`` requests in a row, however short they are."""
 
     times = 0
 
@@ -164,7 +164,7 @@ async def test_a_server_that_counts_otherwise_gets_less_each_time(project: Path,
 
 
 async def test_what_a_tool_just_returned_is_read_whole(project: Path) -> None:
-    """Also where the window is small: a model that got half of it would ask for it again and again."""
+    """Even in a small window: a model that received only half of a result would request it again and again."""
     with WindowServer(9_000, chatty) as server:
         async with assemble(config=config(project, window=9_000), project_dir=project) as crib:
             session = await opened(crib, server)
@@ -178,7 +178,7 @@ async def test_what_a_tool_just_returned_is_read_whole(project: Path) -> None:
 
 @pytest.mark.parametrize("summary", ["", "word " * 30_000, [("read_file", {"path": "x"})]])
 async def test_a_summary_that_fails_is_no_end(project: Path, summary: Any) -> None:
-    """At the threshold all stays as it was; what the server then refuses goes on with how messages began."""
+    """At the threshold nothing changes; after a refusal the conversation continues with the beginnings of its messages."""
     events: list[Event] = []
     with WindowServer(WINDOW, chatty, lambda text: summary) as server:
         async with assemble(config=config(project), project_dir=project) as crib:
@@ -237,7 +237,7 @@ async def test_another_model_writes_the_summary(project: Path) -> None:
 
 
 async def test_a_summary_is_data(project: Path) -> None:
-    """What it says stands between marks that it can't write itself, and the todo list and the last files stand there too."""
+    """The summary is between marks that it can't forge, and so are the todo list and the last files."""
 
     def answer(sent: dict[str, Any]) -> Any:
         plan = [("todo", {"todos": [{"content": "paint the fence", "status": "in_progress"}]})]
@@ -322,7 +322,7 @@ async def test_a_result_that_alone_is_too_long_is_cut(project: Path) -> None:
 
 
 async def test_what_the_person_said_last_is_not_what_toolcrib_said(project: Path) -> None:
-    """toolcrib asks for a final answer where a run has no more turns; the person's own words stay."""
+    """toolcrib asks for a final answer when a run has no turns left; the person's own words stay."""
 
     def answer(sent: dict[str, Any]) -> Any:
         held = sent.get("tool_choice") == "none" or not sent.get("tools")
@@ -359,7 +359,7 @@ async def test_data_in_a_message_that_is_cut_ends_with_its_mark(project: Path) -
 
 
 async def test_a_run_that_was_broken_off_is_settled_first(project: Path) -> None:
-    """Nobody was asked anything: it is not told that an answer is missing."""
+    """The person asked nothing, so no message says that an answer is missing."""
     with WindowServer(WINDOW, chatty) as server:
         async with assemble(config=config(project), project_dir=project) as crib:
             session = await opened(crib, server)

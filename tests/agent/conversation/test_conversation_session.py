@@ -1,4 +1,4 @@
-"""What is remembered of a conversation, and going on with it."""
+"""The stored state of a conversation, and how it is resumed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_said(crib: Crib) -> None:
 
 
 def test_calls_without_a_result_get_one(tmp_path: Path) -> None:
-    """X-1: a process that died between a turn and its results, and stored no run: an earlier version's"""
+    """X-1: an earlier version's process died between a turn and its results, and stored no run"""
     ran, lost = ToolCall("c1", "todo", {}), ToolCall("c2", "terminal", {"command": "true"})
 
     async def die(crib: Crib) -> str:
@@ -121,7 +121,7 @@ def test_the_store_can_be_switched_off(tmp_path: Path) -> None:
 
 
 def test_an_agent_in_a_few_lines(tmp_path: Path) -> None:
-    """The typed API: a model that edits a file and runs it."""
+    """A model edits a file and runs it, through the typed API."""
     calls = ChatServer.calls
     server = ChatServer(
         calls(("write_file", {"path": "a.py", "content": "print(6 * 7)\n"})),
@@ -150,7 +150,7 @@ def test_an_agent_in_async_code(tmp_path: Path) -> None:
 
 
 def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
-    """X-1: runs of two processes stand one after the other, and each model reads what came of the other's."""
+    """X-1: runs of two processes alternate, and each model reads the results of the other's runs."""
     with assemble(project_dir=tmp_path) as crib:
         first = crib.open_session()
         run(first, [("todo", {})], "one")
@@ -171,7 +171,7 @@ def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_without_a_model_nothing_pretends_to_answer(tmp_path: Path) -> None:
-    """The first question raises ConfigError, and nothing of it is recorded."""
+    """The first question raises ConfigError, and no part of it is recorded."""
     with Agent(project_dir=tmp_path) as agent:
         with pytest.raises(ConfigError, match="no model is connected: name one"):
             agent.ask("Which test fails?")
@@ -179,7 +179,7 @@ def test_without_a_model_nothing_pretends_to_answer(tmp_path: Path) -> None:
 
 
 def test_an_end_that_cannot_be_recorded_is_one_line_for_people(crib: Crib, caplog: pytest.LogCaptureFixture) -> None:
-    """A full disk is no fault of the code: what was done was done, and no trace hides what to do."""
+    """A full disk is no bug: the call's result is kept, and no traceback hides what to do."""
     session = crib.open_session()
 
     def last(request: Any) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""A process that is killed at any moment: what is on disk then, and what the model is told when the conversation goes on."""
+"""A process that is killed at any moment: what is on disk then, and what the model reads when the conversation is resumed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from agent.api import Agent
 from agent.store._database import Database
 
 def die_at(number, after):
-    """SIGKILL before or after the write of that number: before, those that began earlier may or may not be on disk."""
+    """SIGKILL before or after the write of that number: before, earlier writes may or may not be on disk."""
     left, write = [number], Database.write
     async def counted(self, work):
         left[0] -= 1
@@ -79,18 +79,18 @@ for line in sys.stdin:
                 importlib.import_module(name)
     print(status, flush=True)
 '''
-"""The job with the number 0 lives, and what it imported is imported before the next forks: else each would do it anew."""
+"""Job number 0 survives, and its imports are loaded before the next forks, so that the other jobs need not load them."""
 
 
 def responses() -> list[Any]:
-    """Two turns with calls, whose ids are the same: some servers count from 0 in each reply."""
+    """Return two turns with calls that have the same ids: some servers count from 0 in each reply."""
     write = [[("write_file", {"path": f"{turn}{place}.txt", "content": "x"}) for place in "12"] for turn in "ab"]
     return [*(ChatServer.calls(*calls, ids=["call_0", "call_1"]) for calls in write), ChatServer.text("done")]
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
-    """Run the conversation in a process that dies at the write of that number; the exit code, 0 where it lived."""
+    """Run the conversation in a process that dies at that number of writes; return the exit code, 0 if it survived."""
     folder = tmp_path_factory.mktemp("lives")
     with subprocess.Popen(
         [sys.executable, "-c", FORKS],
@@ -114,7 +114,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., i
 
 
 def resumed(project: Path) -> list[dict[str, Any]] | None:
-    """The messages that the model gets when the conversation goes on; None where nothing was said yet."""
+    """Return the messages that the model receives when the conversation is resumed, or None if it has none yet."""
     with ChatServer(ChatServer.text("ok")) as server:
         with assemble(project_dir=project) as crib:
             last = run_async(crib.store.sessions.latest(platform="api"))
@@ -132,7 +132,7 @@ UNSURE = ("may have run", "before it finished", "StoreFailed")
 
 
 def check(messages: list[dict[str, Any]], project: Path) -> None:
-    """Each call has its own one result right after it, and the result says what became of the file."""
+    """Check that each call has exactly one result right after it, and that the result is true for the file."""
     at = 0
     while at < len(messages):
         calls = messages[at].get("tool_calls", [])
@@ -153,8 +153,9 @@ def check(messages: list[dict[str, Any]], project: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after", marks=pytest.mark.untraced)])
 def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
-    """X-1: a turn and its calls are on disk before a handler starts, results before the next request; wherever the process
-    dies, the conversation goes on with one true result a call."""
+    """X-1: a turn and its calls are on disk before a handler starts, and results before the next request. At whatever write the
+    process dies, the resumed conversation has one true result for each call.
+    """
     for number in range(1, 200):
         project, state = tmp_path / f"p{number}", tmp_path / f"s{number}"
         project.mkdir()
@@ -188,8 +189,8 @@ with Agent(model="m", base_url=sys.argv[1], project_dir=sys.argv[2], asker=asker
 
 @pytest.fixture
 def asking(tmp_path: Path, config: Callable[[str], Path]) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A process that waits for a person's answer, in the middle of a turn."""
-    config("sandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # it asks about what an undo would revert
+    """Start a process that waits for a person's answer in the middle of a turn."""
+    config("sandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # without undo it asks about the deletion
     (tmp_path / "build").mkdir()
     calls = ChatServer.calls(("terminal", {"command": "rm -rf build"}), ("todo", {}), ids=["call_0", "call_1"])
     with (
@@ -217,7 +218,7 @@ def last_session(project: Path) -> str:
 
 
 def test_killed_while_somebody_was_asked(asking: tuple[subprocess.Popen[str], Path]) -> None:
-    """X-1: where nobody can be asked the call is given up, and an answer that comes late no longer runs it."""
+    """X-1: if no person can be asked, the call is cancelled, and a late answer no longer runs it."""
     process, project = asking
     process.kill()
     process.wait()
@@ -234,7 +235,7 @@ def test_killed_while_somebody_was_asked(asking: tuple[subprocess.Popen[str], Pa
 
 
 def test_killed_while_somebody_was_asked_and_asked_again(asking: tuple[subprocess.Popen[str], Path]) -> None:
-    """002-24: whoever goes on with the session is asked the same ticket, and the run goes on."""
+    """002-24: the resumed session asks about the same ticket, and the run continues."""
     process, project = asking
     process.kill()
     process.wait()
@@ -259,7 +260,7 @@ def test_killed_while_somebody_was_asked_and_asked_again(asking: tuple[subproces
 
 
 def test_a_session_that_is_at_work_elsewhere_is_waited_for(asking: tuple[subprocess.Popen[str], Path]) -> None:
-    """X-1: else one call would get two results, and the model would be told to ask again for what runs."""
+    """X-1: otherwise one call would get two results, and the model would be asked to repeat a call that still runs."""
     process, project = asking
     session_id, busy = last_session(project), threading.Event()
 
@@ -285,7 +286,7 @@ def test_a_session_that_is_at_work_elsewhere_is_waited_for(asking: tuple[subproc
 
 
 def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_path: Path) -> None:
-    """X-1: wait_for around ask"""
+    """X-1: ``wait_for`` around ``aask``."""
     calls = ChatServer.calls(("terminal", {"command": "touch started; sleep 60"}), ("todo", {}), ids=["call_0", "call_1"])
     with ChatServer(calls, ChatServer.text("here")) as server:
 
@@ -309,7 +310,7 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
 @pytest.mark.full
 @pytest.mark.parametrize("failures", [1, pytest.param(3, marks=pytest.mark.untraced)])
 def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
-    """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
+    """X-1: a call that can't be recorded does not run, one that ran has its true result, and the conversation can continue."""
     write = Database.write
     left = 1_000
 
@@ -348,7 +349,7 @@ SEND = {"description": "d", "parameters": {"type": "object", "properties": {"tag
 
 
 def replying(*tags: str) -> list[ProviderTurn]:
-    """Replies with one call each, whose ids are the same."""
+    """Return replies with one call each, all with the same id."""
     return [ProviderTurn("", (ToolCall("call_0", "send", {"tag": tag}),)) for tag in tags]
 
 
@@ -369,7 +370,7 @@ async def sending(crib: Crib, sent: list[str], **options: Any) -> Session:
 def test_whose_a_call_is_does_not_depend_on_clocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew: float, died: str, then: str, named: bool
 ) -> None:
-    """The store's clock may be another machine's. ``named``: False for what an older toolcrib stored, which only clocks tell."""
+    """The store's clock may be another machine's. ``named``: False for an older toolcrib's records, which have only times."""
     if not named:
         monkeypatch.setattr(RunState, "turn_id", "")
     sent: list[str] = []
@@ -419,7 +420,7 @@ def test_whose_a_call_is_does_not_depend_on_clocks(
 
 
 def test_a_run_that_a_gate_ended_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process dies before the results are stored: no more of that reply is run, and the model is not asked on."""
+    """The process dies before the results are stored: the reply's other calls do not run, and the model is not asked again."""
     ran: list[str] = []
 
     class Ends:

@@ -1,4 +1,4 @@
-"""One session and several who want something of it: who is answered, and with what."""
+"""One session and several callers: which of them gets an answer, and which answer."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_giving_up_in_another_process_is_a_beginning_too(crib: Crib) -> No
 
 
 async def test_a_run_is_somebody_s_and_the_session_goes_back(crib: Crib) -> None:
-    """Its tools, calls and grants are theirs for that run only."""
+    """The session takes the caller's tools, calls and grants for that run only."""
     session = await opened(crib, [("who", {})], "done")
     seen: list[Any] = []
 
@@ -165,7 +165,7 @@ async def test_what_another_process_made_of_a_message_is_what_its_sender_hears(c
     mine.watch = lambda event: waits.set()
     async with theirs.holding.held(lambda: None):
         asked = asyncio.ensure_future(mine.ask("go"))
-        await waits.wait()  # it is told that the session is busy
+        await waits.wait()  # the caller learns that the session is busy
         with pytest.raises(BadRequest):
             await theirs.advance()
     with pytest.raises(RunError, match="the server refused it"):

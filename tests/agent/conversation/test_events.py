@@ -1,4 +1,4 @@
-"""Events of one conversation over its runs, and over the processes that it goes on in."""
+"""Events of one conversation across its runs and its processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids(events: list[Event]) -> list[str]:
 
 
 def test_004_2_ids_are_those_of_no_other_run(tmp_path: Path) -> None:
-    """004-2: of one process, and of another that goes on with the conversation."""
+    """004-2: across one process, and another one that resumes the conversation."""
     events: list[Event] = []
     with ChatServer(*map(thinking, ("One.", "Two.", "Three."))) as server:
         about: dict[str, Any] = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "on_event": events.append}
@@ -39,7 +39,7 @@ def test_004_2_ids_are_those_of_no_other_run(tmp_path: Path) -> None:
 
 
 def test_004_2_calls_have_ids_of_their_own_though_the_server_counts_anew(tmp_path: Path) -> None:
-    """004-2: over turns, runs and processes; and the server gets each result by the id of its call."""
+    """004-2: across turns, runs and processes; and the server gets each result by the id of its call."""
     events: list[Event] = []
     counted = ChatServer.calls(("todo", {}), ("todo", {}), ids=["call_0", "call_1"])
     done = ChatServer.text("Done.")
@@ -59,7 +59,7 @@ def test_004_2_calls_have_ids_of_their_own_though_the_server_counts_anew(tmp_pat
 
 
 class Breaking(ScriptedSession):
-    """A model whose process is at an end in the midst of its reply."""
+    """A model whose process dies in the middle of its reply."""
 
     async def stream_turn(self, on_event: Any) -> ProviderTurn:
         on_event(StreamEvent("assistant_delta", "I th"))
@@ -71,7 +71,7 @@ class Breaking(ScriptedSession):
 
 
 def test_004_2_a_reply_that_is_begun_anew_has_ids_of_its_own(tmp_path: Path) -> None:
-    """004-2: whoever joins deltas by their id does not get half a reply and then the whole of it."""
+    """004-2: an interface that joins deltas by their id never appends the whole reply to half of it."""
     events: list[Event] = []
 
     async def drive(crib: Crib, model: ScriptedSession, resume: str = "") -> tuple[str, RunResult | None]:
@@ -98,7 +98,7 @@ def test_004_2_a_reply_that_is_begun_anew_has_ids_of_its_own(tmp_path: Path) -> 
 
 
 def test_how_each_reply_ended_is_told(tmp_path: Path) -> None:
-    """In the event of its turn, and of the last one in the result, also of a run that goes on in another process."""
+    """In the event of each turn, and in the result for the last one, even if the run continues in another process."""
     events: list[Event] = []
     cut = {"choices": [{"index": 0, "delta": {"content": "Half"}, "finish_reason": "length"}]}
     delete = ChatServer.calls(("terminal", {"command": "rm -rf build"}))

@@ -1,4 +1,4 @@
-"""A fork: the end of a session as a new one, whole replies only, and nothing of what was granted or counted."""
+"""A fork: the end of a session as a new one, with whole replies only, and without its grants and usage."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ async def test_as_many_messages_as_are_wanted(tmp_path: Path, talk: list[Any], c
         ([asked("four"), asked("five")], "five"),
         ([asked("four"), replied("", "d"), results("d")], ""),
     ],
-    ids=["refused", "broken off in a call", "twice", "results"],
+    ids=["refused", "cut in a call", "twice", "results"],
 )
 async def test_what_was_not_answered_is_left_out(tmp_path: Path, talk: list[Any], end: list[Any], unanswered: str) -> None:
-    """No call without a result, and no two messages of a person in a row."""
+    """Each call keeps its result, and no two user messages are adjacent."""
     async with assemble(project_dir=tmp_path) as crib:
         made = await fork(crib.store, await stored(crib, *talk, *end), 1)
         assert made.unanswered == unanswered

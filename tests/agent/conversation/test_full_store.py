@@ -1,4 +1,4 @@
-"""A store that can't be written for a while: what people and the model are told of the calls that ran meanwhile."""
+"""A store that can't be written for a while: what users and the model read about the calls that ran during that time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FULL = "store.db can't grow: the disk is full; free space and try again"
 
 @contextmanager
 def failing(monkeypatch: pytest.MonkeyPatch, *methods: str) -> Iterator[None]:
-    """Let these writes of the ledger fail."""
+    """Make these writes of the ledger fail."""
 
     async def fail(*args: Any, **options: Any) -> None:
         raise StoreFailed(FULL)
@@ -56,7 +56,7 @@ def results(server: ChatServer) -> list[str]:
 def test_an_end_that_is_not_on_record_is_no_success_and_is_recorded_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process goes on, so that the model reads what really happened."""
+    """The process continues, so that the model reads what really happened."""
     seen: list[Event] = []
     responses = [ChatServer.calls(("write_file", {"path": "a", "content": "x"})), ChatServer.text("ok")]
     with ChatServer(*responses) as server, conversation(server, tmp_path, seen) as agent:
@@ -89,7 +89,7 @@ def test_an_end_that_is_not_on_record_is_no_success_and_is_recorded_later(
 def test_a_store_that_fails_before_the_handler_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
-    """The call does not run, and no trace hides what to do."""
+    """The call does not run, and no traceback hides what to do."""
     seen: list[Event] = []
     responses = [ChatServer.calls(("write_file", {"path": "a", "content": "x"})), ChatServer.text("ok")]
     with ChatServer(*responses) as server, conversation(server, tmp_path, seen) as agent:
@@ -110,7 +110,7 @@ class Failing:
 
 
 def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And it denies."""
+    """The gate denies the call."""
     seen: list[Event] = []
     responses = [ChatServer.calls(("write_file", {"path": "a", "content": "x"})), ChatServer.text("ok")]
     with ChatServer(*responses) as server, conversation(server, tmp_path, seen) as agent:
@@ -123,7 +123,7 @@ def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.
 
 
 def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would have waited for itself until the lease lapses."""
+    """Otherwise the process would wait for its own lease until the lease lapses."""
     seen: list[Event] = []
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server, conversation(server, tmp_path, seen) as agent:
 

@@ -1,4 +1,4 @@
-"""Holding a session's lease through a store that fails now and then."""
+"""Holding a session's lease while the store fails now and then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib.contract.store import Fence, Lease
 
 
 async def test_a_lease_that_could_not_be_given_back_is_taken_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own holder need not wait until it lapses. It counts as taken anew: calls that the failure left are recovered."""
+    """Its holder does not wait until it lapses. The lease counts as a new one: calls that the failure left are recovered."""
     store, fence, waited = MemoryStore(), Fence(), list[str]()
     release, failures = store.leases.release, [StoreFailed("the disk is full")]
 

@@ -1,4 +1,4 @@
-"""A session's lease: held by several of one process, lost to another, and taken by somebody who no longer waits."""
+"""A session's lease: shared within one process, lost to another process, and taken by a caller that no longer waits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_who_gives_up_waiting_is_cancelled() -> None:
 async def test_losing_it_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
     store, lost = MemoryStore(), asyncio.Event()
     own = holding(store, lost)
-    own.seconds = 0.03  # it is renewed three times as often
+    own.seconds = 0.03  # the lease is renewed every third of it
     with caplog.at_level(logging.ERROR):
         async with own.held(lambda: None):
             assert not own.is_lost

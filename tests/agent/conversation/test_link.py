@@ -1,4 +1,4 @@
-"""A session's link to its model: one provider session for as long as it knows the whole conversation."""
+"""A session's link to its model: it keeps one provider session while that session knows the whole conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def said(request: Any) -> list[tuple[str, str]]:
 
 
 async def test_one_provider_session_serves_all_turns(crib: Crib) -> None:
-    """What it has in its history already is not sent through the transcript again."""
+    """The transcript does not send again what the provider session already has."""
     with ChatServer(ChatServer.calls(("todo", {})), ChatServer.text("one"), ChatServer.text("two")) as server:
         session = await connected(crib, server)
         first = session.link.provider

@@ -1,4 +1,4 @@
-"""SessionManager: everything that was said is answered and told of, whatever happens to the process and its listeners."""
+"""SessionManager: every message is answered and every outcome delivered, even if the process or its listeners fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolcrib.testing import ScriptedSession
 
 
 class Echo(ScriptedSession):
-    """A model that answers once it ``may``; to ``no`` with an error, to a command by running it."""
+    """A model that answers once it ``may``; it answers ``no`` with an error, and a command by running it."""
 
     def __init__(self, may: asyncio.Event) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Echo(ScriptedSession):
 
 
 class House:
-    """Makes managers over one store; ``came`` is what they were told, ``models`` the models of their sessions."""
+    """Makes managers over one store; ``came`` are the delivered outcomes, ``models`` the models of their sessions."""
 
     def __init__(self, crib: Crib) -> None:
         self.crib = crib
@@ -100,7 +100,7 @@ async def test_an_interrupt_ends_one_run_and_its_own_message_is_answered(house: 
         await manager.say("chat", "three", mode="interrupt")
         await house.until(lambda: len(house.came) == 3)
         assert session_id is not None
-        assert await house.texts(session_id) == ["one", "", "two", "re two", "three", "re three"]  # "": what was interrupted
+        assert await house.texts(session_id) == ["one", "", "two", "re two", "three", "re three"]  # "": the interrupted reply
     assert house.came == ["", "re two", "re three"]
 
 
@@ -121,7 +121,7 @@ async def test_what_waits_at_the_end_is_answered_by_the_next_process(house: Hous
 
 
 async def test_a_run_and_a_message_that_a_dead_host_left_are_taken_up(house: House) -> None:
-    """Its lease is held by nobody any more: what it had begun is gone on with, and what it had accepted is answered."""
+    """The lease has no holder any more: the unfinished run is continued, and the accepted message is answered."""
     store = house.crib.store
     async with house.manager() as manager:
         session, other = await manager.session("chat"), await manager.session("other")
@@ -166,7 +166,7 @@ async def test_a_fault_of_ours_or_of_a_provider_is_told_once(house: House, caplo
         session_id = await manager.say("chat", "one")
         assert session_id
         await house.until(lambda: house.came)
-        await house.crib.store.signals.send(topic_of(session_id))  # a late one, of what was said before
+        await house.crib.store.signals.send(topic_of(session_id))  # a late signal about the earlier message
         await asyncio.sleep(0.2)
         assert [type(one) for one in house.came] == [KeyError]
         assert Broken.asked == 1
@@ -197,7 +197,7 @@ async def test_a_parked_run_is_told_of_once_and_ended_by_an_interrupt_of_whose_i
 async def test_an_answer_that_comes_while_its_run_is_being_parked_is_heeded_though_the_store_is_slow(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits is read until nothing drives the session any more, and the run is left once that has begun."""
+    """Waiting items are read until nothing drives the session any more; after that the run is left alone."""
     (tmp_path / "out").mkdir()
     house.may.set()
     driving: list[object] = []
@@ -213,7 +213,7 @@ async def test_an_answer_that_comes_while_its_run_is_being_parked_is_heeded_thou
 
     async def slowly(session_id: str) -> Any:
         found = await waiting(session_id)
-        if driving and asyncio.current_task() not in driving and len(looks) < 2:  # the answer's, and its signal's
+        if driving and asyncio.current_task() not in driving and len(looks) < 2:  # the look of the answer and of its signal
             looks.append(session_id)
             await house.until(lambda: not manager.at_work(session_id))
         return found

@@ -1,4 +1,4 @@
-"""What a SessionManager does by itself: it looks again, reminds, keeps few sessions open, and closes them."""
+"""Background work of a SessionManager: it checks the store, sends reminders, limits open sessions, and closes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMOVES = [("terminal", {"command": "rm -rf out"})]
 
 
 class House:
-    """Sessions whose models say ``turns``; ``came`` and ``events`` are what the manager told."""
+    """Sessions whose models say ``turns``; ``came`` and ``events`` are what the manager delivered."""
 
     def __init__(self, crib: Crib) -> None:
         self.crib = crib
@@ -86,12 +86,12 @@ async def test_a_ticket_that_waits_is_reminded_of_once_at_its_time(house: House)
     await store.tickets.put(TicketRecord(later, session.id, at=now, remind_at=now + 300))
     async with house.manager(look_seconds=0.2):
         await house.until(lambda: house.events)
-        await asyncio.sleep(0.5)  # it looks again
+        await asyncio.sleep(0.5)  # the manager checks the store again
     assert house.events == [(session.id, TicketReminder(ticket.id, session.id, "may it?", now + 500))]
     record = await store.tickets.get(ticket.id)
     assert record is not None
     assert record.remind_at is not None
-    assert 198 < record.remind_at - now < 260  # as long after as the first one was
+    assert 198 < record.remind_at - now < 260  # the same interval as before the first reminder
 
 
 async def test_an_answer_whose_signal_was_lost_is_found(house: House, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_an_answer_whose_signal_was_lost_is_found(house: House, tmp_path: 
         await house.until(lambda: house.came)
         assert isinstance(house.came[0], RunResult)
         assert house.came[0].stopped == "parked"
-        house.turns = ["done"]  # a parked session is closed, and opened again
+        house.turns = ["done"]  # a parked session is closed and opened again
         answer = Answer(house.came[0].tickets[0], payload={"approved": True, "scope": "once"}, by="me", at=time.time())
         assert await house.crib.store.tickets.decide_ticket(answer, "approved") == "settled"
         await house.until(lambda: len(house.came) == 2)
@@ -135,7 +135,7 @@ async def test_sessions_of_another_platform_are_left_to_its_hosts(house: House) 
         await store.inbox.put(InboxItem(session.id, "go", principal=Principal("api").to_json()))
     async with house.manager(look_seconds=0.2):
         await house.until(lambda: house.came)
-        await asyncio.sleep(0.3)  # it looks again
+        await asyncio.sleep(0.3)  # the manager checks the store again
     assert len(house.came) == 1
     assert [item.text for item in await store.inbox.waiting(other.id)] == ["go"]
     assert await store.inbox.waiting(mine.id) == []
@@ -151,7 +151,7 @@ async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeyp
         await house.until(lambda: len(rested) == 2)
         await asyncio.sleep(0.2)
         assert sorted(rested) == ["one", "two"]
-        await manager.session("two")  # it is used again
+        await manager.session("two")  # session two is used again
         await house.until(lambda: len(rested) == 3)
         assert rested[2] == "two"
 

@@ -1,4 +1,4 @@
-"""Mode of a session: a person sets it, the store keeps it, and nothing that runs in the session changes it."""
+"""A session's mode: a person sets it, the store keeps it, and code that runs in the session can't change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command of the person's own: unasked, in the session's shell, and never what nobody may run."""
+"""A command of the user's own: it runs unasked in the session's shell, except commands that no user may run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def outcome_of(folder: Path, *commands: str, mode: str = "", enabled: list
 
 
 def test_nobody_is_asked_about_a_command_of_the_person_s(tmp_path: Path) -> None:
-    """There is nobody who could be, and the mode would refuse it to a model."""
+    """No approver is connected, and in this mode a model's command would be refused."""
     (tmp_path / "build").mkdir()
     outcomes = asyncio.run(
         outcome_of(tmp_path, "rm -rf build; X=kept", 'echo "$X"; exit_code() { return 3; }; exit_code', mode="plan")
@@ -35,7 +35,7 @@ def test_nobody_is_asked_about_a_command_of_the_person_s(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("enabled", [None, ["file"]])
 def test_what_nobody_may_run_is_refused(tmp_path: Path, enabled: list[str] | None) -> None:
-    """A session whose model has no terminal judges it all the same."""
+    """A session whose model has no terminal judges the command too."""
     with pytest.raises(Denied, match="deletes folders with all their contents: a system root"):
         asyncio.run(outcome_of(tmp_path, "rm -rf --no-preserve-root /", enabled=enabled))
     with pytest.raises(Denied, match="self"):

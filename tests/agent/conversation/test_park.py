@@ -46,7 +46,7 @@ YES = {"approved": True, "scope": "once"}
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty PostgreSQL database, "" for SQLite in the project's folder."""
+    """Return the URL of an empty PostgreSQL database, or "" for SQLite in the project's folder."""
     if request.param == "sqlite":
         return ""
     url: str = request.getfixturevalue("postgres").new_database()
@@ -55,7 +55,7 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def worker(root: Path, tmp_path: Path, store_url: str) -> Callable[..., list[str]]:
-    """The command line of a process that drives the session; see tests/fuzz/run_worker.py."""
+    """Return the command line of a process that drives the session; see tests/fuzz/run_worker.py."""
 
     def command(*words: object, lease: float = 20.0) -> list[str]:
         script = str(root / "tests" / "fuzz" / "run_worker.py")
@@ -84,7 +84,7 @@ def log(project: Path) -> list[str]:
 
 
 def results(store: Store) -> list[list[tuple[str, str]]]:
-    """(call id, text) of every record of results."""
+    """Return (call id, text) of every record of results."""
     records = run_async(store.sessions.messages(SESSION))
     return [[(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"]
 
@@ -113,7 +113,7 @@ def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Cal
 
 
 def is_locked(file: Path) -> bool:
-    """Whether somebody is within a transaction that writes to this SQLite file."""
+    """Return whether a process is in a transaction that writes to this SQLite file."""
     if not file.exists():
         return False
     with closing(sqlite3.connect(file, timeout=0.5, isolation_level=None)) as connection:
@@ -126,7 +126,7 @@ def is_locked(file: Path) -> bool:
 
 
 def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
-    """SIGSTOP, takeover, SIGCONT: whoever lost the lease changes neither transcript nor ledger, and says so."""
+    """SIGSTOP, takeover, SIGCONT: the process that lost the lease changes neither transcript nor ledger, and reports the loss."""
     (tmp_path / "plan.json").write_text(json.dumps([[["note", str(number)]] for number in range(400)]))
     with subprocess.Popen(worker("begin", lease=1.0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -134,11 +134,11 @@ def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: C
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.01)
             os.kill(process.pid, signal.SIGSTOP)
-            while is_locked(tmp_path / "store.db"):  # within a transaction it would keep everybody from writing
+            while is_locked(tmp_path / "store.db"):  # in a transaction it would keep all others from writing
                 os.kill(process.pid, signal.SIGCONT)
-                time.sleep(0.01)  # without time between the two it may never leave the transaction
+                time.sleep(0.01)  # with no time in between it may never leave the transaction
                 os.kill(process.pid, signal.SIGSTOP)
-            (tmp_path / "plan.json").write_text("[]")  # the one that takes over ends the run at its next turn
+            (tmp_path / "plan.json").write_text("[]")  # the process that takes over ends the run at its next turn
             does(worker("continue"))
             records, calls = run_async(kept.sessions.messages(SESSION)), run_async(kept.ledger.calls(SESSION))
             audit = len(run_async(kept.audit.entries(SESSION)))
@@ -198,7 +198,7 @@ async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> 
 
 
 async def test_what_another_process_downloaded_is_asked_about_here(crib: Crib, tmp_path: Path) -> None:
-    """Where files came from is read anew once another process had the session: in runs, and in calls by hand."""
+    """The files' origins are read again after another process had the session, in runs and for manual calls."""
     for name in ("x.sh", "y.sh"):
         (tmp_path / name).write_text("echo hello\n")
     here = await crib.open(suspends=True)
@@ -229,7 +229,7 @@ async def test_a_refusal_is_told_and_the_run_goes_on(crib: Crib, tmp_path: Path)
 
 
 async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_path: Path) -> None:
-    """Else the call would be another one than the person agreed to, and a new ticket."""
+    """Otherwise the call would differ from the approved one, and need a new ticket."""
     (tmp_path / "sub" / "out").mkdir(parents=True)
     session = await crib.open(suspends=True)
     moves = [("terminal", {"command": "cd sub; export KIND=x"})]
@@ -254,7 +254,7 @@ async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_pat
 
 
 async def test_a_secret_is_not_stored_with_a_parked_run(crib: Crib, tmp_path: Path) -> None:
-    """Without it the shell is another one, so that the person is asked anew."""
+    """Without the secret the restored shell differs, so the person is asked again."""
     (tmp_path / "out").mkdir()
     session = await crib.open(suspends=True)
     exports = [("terminal", {"command": "export KIND=x SERVICE_API_KEY=sk-ant-REDACTED"})]
@@ -325,7 +325,7 @@ async def test_the_same_decision_twice_is_nothing_and_another_is_refused(crib: C
 
 
 async def test_a_decision_that_says_something_else_does_not_count(crib: Crib, tmp_path: Path) -> None:
-    """002-31: the same decision id with other words, or for another ticket, is refused with what was decided."""
+    """002-31: the same decision id with another answer, or for another ticket, is refused with the recorded decision."""
     for name in ("out", "old"):
         (tmp_path / name).mkdir()
     calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("out", "old")]
@@ -342,7 +342,7 @@ async def test_a_decision_that_says_something_else_does_not_count(crib: Crib, tm
 
 
 async def test_an_answer_may_be_the_result_or_reach_the_tool(crib: Crib) -> None:
-    """002-30, 002-31: and it must fit the ticket's schema."""
+    """002-30, 002-31: an answer must fit the ticket's schema."""
 
     def ask(args: Any, ctx: ToolCallContext) -> Any:
         if ctx.resume_input is not None:
@@ -395,7 +395,7 @@ async def test_what_is_said_to_a_parked_session_waits(crib: Crib, tmp_path: Path
 
 
 async def test_a_run_that_another_process_took_over_ends_here(crib: Crib) -> None:
-    """A late write is refused, whatever makes it."""
+    """A late write is refused, from any caller."""
     session = await crib.open()
 
     async def taken(args: Any) -> str:
@@ -417,7 +417,7 @@ async def test_a_run_that_another_process_took_over_ends_here(crib: Crib) -> Non
 
 
 async def hosting(crib: Crib, *turns: Any) -> tuple[SessionManager, asyncio.Queue[Any]]:
-    """A manager each of whose sessions has a model that says the next of these turns whenever it is opened."""
+    """Return a manager whose sessions' models say the next of these turns each time a session is opened."""
     came: asyncio.Queue[Any] = asyncio.Queue()
     script = list(turns)
     manager = SessionManager(
@@ -430,7 +430,7 @@ async def hosting(crib: Crib, *turns: Any) -> tuple[SessionManager, asyncio.Queu
 
 
 async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Path) -> None:
-    """002-31: in another process it is recorded, and here the run goes on."""
+    """002-31: another process records the answer, and the run continues in this one."""
     (tmp_path / "out").mkdir()
     manager, came = await hosting(crib, [("terminal", {"command": "rm -rf out"})], "understood")
     session_id = await manager.say("chat", "go")
@@ -455,7 +455,7 @@ async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Pat
 async def test_only_whose_run_it_is_and_the_local_person_end_it(
     crib: Crib, tmp_path: Path, who: Principal, ends: bool, elsewhere: bool
 ) -> None:
-    """Anybody else's interrupt waits for the run's end, as what is queued does."""
+    """An interrupt by any other user waits for the run's end, like queued messages."""
     running, over = asyncio.Event(), asyncio.Event()
 
     async def hold(args: Any) -> str:

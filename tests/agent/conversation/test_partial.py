@@ -1,4 +1,4 @@
-"""What a model had said of a reply that was broken off: by an interrupt, by a lost connection, by the end of the process."""
+"""The text of a reply that an interrupt, a lost connection or the end of the process cut off."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def opened(crib: Crib, base_url: str, provider: str = "", resume: str = ""
 
 
 async def interrupted_after(session: Session, kind: type[Event], text: str = "go") -> str:
-    """Interrupt the run at the first event of that kind; return what it says of its end."""
+    """Interrupt the run at the first event of that kind; return why it stopped."""
 
     def watch(event: Event) -> None:
         if isinstance(event, kind):
@@ -59,7 +59,7 @@ async def test_the_next_request_has_what_was_said_before_an_interrupt(tmp_path: 
     assert said.startswith("one two")
     assert said.endswith("\n\n[interrupted by the user]")
     assert len(said) < len("one two three four five six\n\n[interrupted by the user]")
-    assert json.dumps(second[: len(first)]) == json.dumps(first)  # a server's cache of it holds
+    assert json.dumps(second[: len(first)]) == json.dumps(first)  # the server's cache of it stays valid
     assert json.dumps(third[: len(second)]) == json.dumps(second)
 
 
@@ -80,7 +80,7 @@ async def test_a_call_that_was_being_written_is_told_of_and_not_run(tmp_path: Pa
 
 
 async def test_an_interrupt_before_the_first_word_is_told_too(tmp_path: Path) -> None:
-    """Two messages of the user in a row: some servers' templates refuse them."""
+    """Some servers' templates refuse two user messages in a row."""
     with ChatServer(ChatServer.text("late", delay=5), ChatServer.text("ok")) as server, assemble(project_dir=tmp_path) as crib:
         session = await opened(crib, server.base_url)
         asked = asyncio.ensure_future(session.ask("go"))
@@ -109,7 +109,7 @@ async def test_what_came_before_the_connection_was_lost_is_kept(tmp_path: Path) 
 
 
 class Stuck(ScriptedSession):
-    """Says a part of its reply, and then nothing."""
+    """A model that says a part of its reply, and then hangs."""
 
     async def stream_turn(self, on_event: Any) -> Any:
         on_event(StreamEvent("thinking_delta", "hm"))
@@ -119,7 +119,7 @@ class Stuck(ScriptedSession):
 
 
 async def test_a_killed_process_leaves_what_was_said_a_second_before(tmp_path: Path) -> None:
-    """The store has the text about once a second, and a run that another message ends puts it into the conversation."""
+    """The store receives the text about once a second; the run that answers the next message adds it to the conversation."""
     with assemble(project_dir=tmp_path) as crib:
         session = await crib.open(enabled=[])
         session.link.use(Stuck())
@@ -131,7 +131,7 @@ async def test_a_killed_process_leaves_what_was_said_a_second_before(tmp_path: P
             state = state if record is None else RunState.of(record)
         assert (state.said, state.phase, state.step) == ("a long answer", "asking", 2)
         assert [one["role"] for one in await session.records()] == ["user"]
-        asked.cancel()  # as a kill does, it leaves the run where it is
+        asked.cancel()  # leaves the run as a kill does
         with pytest.raises(asyncio.CancelledError):
             await asked
         await session.close()
@@ -150,5 +150,5 @@ async def test_a_reply_shorter_than_a_second_is_written_once(tmp_path: Path) -> 
         await session.ask("go")
         run = (await session.store.runs.get(f"{session.id}-1")) or pytest.fail("no run")
         await session.close()
-    assert run.step == 2  # what was said, and the answer
+    assert run.step == 2  # the text and the answer
     assert "said" not in run.state

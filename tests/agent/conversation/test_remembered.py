@@ -1,4 +1,4 @@
-"""A session's state: in the next process, in a fork, and a person's in all of their sessions."""
+"""A session's state: in the next process, in a fork, and a user's state in all of that user's sessions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def results(session: Session) -> list[Any]:
 
 
 def test_what_a_call_wrote_is_there_though_the_batch_goes_on_in_another_process(tmp_path: Path) -> None:
-    """002-14, 002-32: its results are not in the conversation yet."""
+    """002-14, 002-32: the call's result is not in the conversation yet."""
     with assemble(project_dir=tmp_path) as crib:
         session = opened(crib, suspends=True)
         asyncio.run(ask(session, [("note", {"text": "one"}), ("wait", {})]))
@@ -99,7 +99,7 @@ def test_a_fork_takes_over_the_state_and_goes_on_with_its_own(tmp_path: Path) ->
 
 
 def test_results_carry_the_state_only_where_it_changed(tmp_path: Path) -> None:
-    """A long list would stand in every record."""
+    """A long list would be stored in every record."""
     with assemble(project_dir=tmp_path) as crib:
         session = opened(crib)
         asyncio.run(ask(session, [("note", {"text": "one"})], [("visit", {"city": "Oslo"})], [("note", {"text": "two"})], "ok"))
@@ -140,7 +140,7 @@ def test_a_persons_state_is_there_in_their_next_session(tmp_path: Path) -> None:
 
 
 def test_of_two_sessions_at_work_the_later_one_is_told(tmp_path: Path) -> None:
-    """002-32: each of them looked before the other wrote."""
+    """002-32: each of them read the state before the other wrote it."""
     with assemble(project_dir=tmp_path) as crib:
         first, second = opened(crib), opened(crib)
 

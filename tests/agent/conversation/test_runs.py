@@ -1,4 +1,4 @@
-"""Runs from a message to its answer, with a scripted model and with the one that is a person typing."""
+"""Runs from a message to its answer, with a scripted model and with a person who types as the model."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def parsed(line: str) -> Any:
         ('@tool terminal {"command": ', ("terminal", {}, True)),
         ("@tool terminal [1]", ("terminal", {}, True)),
         ("@tool terminal ls -l", ("terminal", {}, True)),
-        ("@somebody look at this", None),
+        ("@stranger look at this", None),
         ('please use @tool terminal {"command": "ls"}', None),
         ("mail me@tool.example", None),
         ("", None),
@@ -98,7 +98,7 @@ def parsed(line: str) -> Any:
     ],
 )
 def test_the_command_protocol(line: str, expected: Any) -> None:
-    """001-13, 001-14: dotted and versioned names, strict objects, a mention in prose is no call"""
+    """001-13, 001-14: dotted and versioned names, strict objects; a mention in prose is not a call"""
     assert parsed(line) == expected
 
 
@@ -131,7 +131,7 @@ CALL = [("terminal", {"command": "true"})]
 
 
 def test_after_the_last_turn_one_more_call_gives_the_answer(crib: Crib) -> None:
-    """000-41: exactly one more model call, whose text is the answer"""
+    """000-41: exactly one more model call; its text is the answer"""
     model = ScriptedSession(CALL, CALL, "as far as I got")
     result = run(crib, model, max_turns=2)
     assert (result.text, result.stopped, result.turns) == ("as far as I got", "max_turns", 3)
@@ -251,7 +251,7 @@ def test_every_turn_has_fresh_ids_and_every_call_one_id(crib: Crib) -> None:
 
 
 def test_a_turn_is_on_record_before_its_calls_run_and_results_before_the_next_request(crib: Crib) -> None:
-    """A step is kept whole before the next begins."""
+    """A step is stored completely before the next one begins."""
     seen: list[Any] = []
 
     async def go() -> None:
@@ -281,7 +281,7 @@ def test_a_turn_is_on_record_before_its_calls_run_and_results_before_the_next_re
 
 
 class Endless(ScriptedSession):
-    """A model that begins to speak and does not come to an end."""
+    """A model that begins to speak and never ends."""
 
     async def stream_turn(self, on_event: Any) -> ProviderTurn:
         on_event(StreamEvent("assistant_delta", "I think"))
@@ -290,7 +290,7 @@ class Endless(ScriptedSession):
 
 
 def speaking(session: Session) -> tuple[Any, asyncio.Event]:
-    """An ``emit``, and what is set when the model speaks."""
+    """Return an ``emit`` function, and an event that is set when the model speaks."""
     begun = asyncio.Event()
 
     def emit(event: Event) -> None:
@@ -338,7 +338,7 @@ def test_a_cancelled_run_is_cancelled(crib: Crib) -> None:
 
 
 def test_messages_at_once_are_answered_in_order(crib: Crib) -> None:
-    """Each gets the answer to its own, whoever drives the session."""
+    """Each message gets its own answer, whichever caller drives the session."""
 
     async def go() -> list[str]:
         session = await crib.open()
@@ -369,7 +369,7 @@ def test_a_message_is_taken_once_by_its_sender_s_key(crib: Crib) -> None:
 
 
 def test_what_steers_is_read_with_the_next_results(crib: Crib) -> None:
-    """It belongs to the run that is under way, and its sender gets that run's answer."""
+    """The message joins the active run, and its sender gets that run's answer."""
 
     async def go() -> None:
         session = await crib.open()
@@ -405,34 +405,34 @@ def test_what_interrupts_ends_the_run_and_is_answered_next(crib: Crib) -> None:
         emit, begun = speaking(session)
         first = asyncio.create_task(session.ask("go", emit=emit))
         await begun.wait()
-        session.link.use(ScriptedSession("stopped, and looked at that"))
+        session.link.use(ScriptedSession("stopped, and read it"))
         second = await session.ask("no, this", mode="interrupt")
         assert (await first).stopped == "interrupted"
-        assert second.text == "stopped, and looked at that"
+        assert second.text == "stopped, and read it"
         await session.close()
 
     asyncio.run(go())
 
 
 def test_what_interrupts_does_not_end_the_run_that_answers_it(crib: Crib) -> None:
-    """The news of a message may come late."""
+    """The signal of a message may arrive late."""
 
     async def go() -> None:
         session = await crib.open()
         item = await session.say("no, this", mode="interrupt")
         assert item is not None
         session.heed(item)
-        session.link.use(ScriptedSession(CALL, "looked at that"))
+        session.link.use(ScriptedSession(CALL, "read it"))
         last = await session.advance(lambda event: session.heed(item))
         assert last is not None
-        assert (last.stopped, last.text) == ("done", "looked at that")
+        assert (last.stopped, last.text) == ("done", "read it")
         await session.close()
 
     asyncio.run(go())
 
 
 def test_what_was_said_behind_an_interrupted_run_is_answered(crib: Crib) -> None:
-    """An interrupt ends one run; nothing that waits behind it is lost."""
+    """An interrupt ends one run; the messages that wait behind it are not lost."""
 
     async def go() -> None:
         session = await crib.open()
@@ -454,7 +454,7 @@ def test_what_was_said_behind_an_interrupted_run_is_answered(crib: Crib) -> None
 
 
 def test_caps_hold_across_processes(tmp_path: Path) -> None:
-    """What a run has counted is stored with it: another process goes on from there, and does not begin anew."""
+    """A run's counts are stored with it: another process continues counting from them."""
 
     class Dies(ScriptedSession):
         async def stream_turn(self, on_event: Any) -> ProviderTurn:

@@ -1,4 +1,4 @@
-"""Answers as data, forced and forbidden tools: in each wire's own fields, and checked whatever the server does."""
+"""Structured answers, forced and forbidden tools: in each wire's own fields, and checked whatever the server does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LIMITS = RunLimits(retry=RetryPolicy(attempts=1))
 
 
 def asked(wire: str, *responses: Response, **more: Any) -> Any:
-    """The bodies of the requests for one turn."""
+    """Return the request bodies of one turn."""
     with ChatServer(*(responses or [ChatServer.body(ANSWERS[wire])])) as server:
         conversation = ProviderOpening(tools=[TOOL], stream=False, **more)
         session = open_session(ModelTarget(wire, Endpoint(server.base_url, "m")), conversation, {})
@@ -135,7 +135,7 @@ def agent(server: ChatServer, folder: Path, **more: Any) -> Agent:
 
 
 def test_an_answer_is_data(tmp_path: Path) -> None:
-    """Tools may be used on the way; then no schema binds the reply, which could hold the calls to it."""
+    """Turns before the answer may call tools; with tools, no schema restricts the reply, which must be able to hold calls."""
     with ChatServer(ChatServer.calls(CALL), ChatServer.text('```json\n{"n": 4}\n```')) as server, agent(server, tmp_path) as made:
         result = made.ask("how many?", schema=SCHEMA)
         assert (result.data, result.turns, result.stopped) == ({"n": 4}, 2, "done")
@@ -195,7 +195,7 @@ def test_a_resumed_agent_keeps_its_model(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_forbids_tools(tmp_path: Path) -> None:
-    """000-41: where the wire can, and for that turn only."""
+    """000-41: if the wire can forbid them, and for that turn only."""
     replies = (ChatServer.calls(CALL), ChatServer.text("as far as I got"), ChatServer.text("hello"))
     limits = RunLimits(max_turns=1, retry=RetryPolicy(attempts=1))
     with ChatServer(*replies) as server, agent(server, tmp_path, limits=limits) as made:

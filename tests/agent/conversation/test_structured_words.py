@@ -1,4 +1,4 @@
-"""What a model is told of the form of its answer, and of what does not fit."""
+"""The instructions for the model about its answer's form, and about an answer that does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session's title that a model drafts, where that is switched on."""
+"""A session's title that a model drafts, if this is enabled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DONE = ChatServer.text("done")
 def talked(
     folder: Path, scripts: Mapping[str, Sequence[Reply]], says: Sequence[str], config: str = MODEL
 ) -> tuple[str, TaskServer]:
-    """Say these in one session, and close it; return its title then, and the server."""
+    """Send these messages in one session, and close it; return its title and the server."""
 
     async def title(session_id: str) -> str:
         store = open_store(load_config())
@@ -46,10 +46,10 @@ def talked(
 def test_it_is_drafted_once_after_the_first_answer(tmp_path: Path) -> None:
     draft = ChatServer.text('\n**"Mending the flaky login test."**\nIt is about that.\x1b')
     scripts = {"go": [ChatServer.text("I mended it."), DONE], ASKED: [draft]}
-    title, server = talked(tmp_path, scripts, ["go and mend the login test", "more"])
+    title, server = talked(tmp_path, scripts, ["go and fix the login test", "more"])
     assert title == "Mending the flaky login test"
     (request,) = server.talks[ASKED]
-    assert "PERSON: go and mend the login test" in request["messages"][1]["content"]
+    assert "PERSON: go and fix the login test" in request["messages"][1]["content"]
     assert "AGENT: I mended it." in request["messages"][1]["content"]
     assert "tools" not in request
     assert len(server.talks["go"][-1]["messages"]) == 4, "the conversation knows nothing of it"
@@ -96,8 +96,8 @@ def test_the_conversation_does_not_wait_and_a_title_of_the_persons_stays(tmp_pat
     ids=["refused", "empty", "a call", "unseen"],
 )
 def test_without_one_the_first_words_stay(tmp_path: Path, reply: Any) -> None:
-    title, server = talked(tmp_path, {"go": [DONE], ASKED: [reply]}, ["go on with it"])
-    assert title == "go on with it"
+    title, server = talked(tmp_path, {"go": [DONE], ASKED: [reply]}, ["go ahead with it"])
+    assert title == "go ahead with it"
     assert len(server.talks[ASKED]) == 1
 
 

@@ -1,4 +1,6 @@
-"""A week of conversations in short: many turns over several sessions with a small window; ``tests.fuzz.week`` is the long one."""
+"""A short version of a week of conversations: many turns in several sessions with a small window; ``tests.fuzz.week`` is the long
+one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.fuzz.week_facts import PLACES, facts
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_no_context_error_and_nothing_forgotten(tmp_path: Path, seed: int) -> None:
-    """003-18: what was said, found, answered and noted is found again later, in another session or after a compression."""
+    """003-18: messages, results, answers and notes are found later, in another session or after a compression."""
     report = await Week(turns=120, sessions=6, window=16_000, facts_count=12, seed=seed).run(tmp_path)
     told = "\n".join(report.lines())
     assert report.is_good, told
