@@ -1,4 +1,4 @@
-"""Processes of these tests: each runs the jobs of a store, with a model that records its requests."""
+"""Programs for these tests: each runs the jobs of a store, with a model that records its requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counter(ScriptedSession):
         self._acted = False
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        said = self.said[-1] if self.said else "(goes on)"  # the conversation contains what an ended process left
+        said = self.said[-1] if self.said else "(goes on)"  # the conversation contains what the dead process left
         with (self._folder / "asked").open("a") as file:
             file.write(f"{os.getpid()} {said.splitlines()[-1]}\n")
         if self._how == "hangs":

@@ -1,4 +1,4 @@
-"""Jobs of people in chats: agreed to, run with their rights of today, told in their chat."""
+"""Users' jobs in chats: approved there, run with the user's current rights, and their answers sent to the chat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAILY: dict[str, Any] = {"action": "add", "schedule": "every day at 9", "task": 
 
 
 async def agreed(house: JobHouse, many: int = 1, **args: Any) -> Any:
-    """Have ann make a job and agree to it."""
+    """Make a job for ann, approve it as ann, and return it."""
     asked = len(house.platform.shown)
     await house.asks("please", **{**DAILY, **args})
     await house.until(lambda: len(house.platform.shown) > asked and house.platform.shown[-1].out.buttons)
@@ -162,7 +162,7 @@ async def test_what_a_person_paused_at_a_terminal_no_model_resumes(house: JobHou
         assert "a user paused the job" in str((await house.came_to(2))[-1].message)
         assert (await house.job()).state == "paused"
         await house.asks("hold it", action="pause", job=job.id)
-        await house.asks("go on now", action="resume", job=job.id)
+        await house.asks("continue it", action="resume", job=job.id)
         assert "a user paused the job" in str((await house.came_to(4))[-1].message)
         assert (await house.job()).state == "paused"
         assert (await operator.resume(job.id, Maker())).state == "active"
@@ -181,7 +181,7 @@ async def test_a_principal_sees_and_touches_only_its_own(house: JobHouse) -> Non
 
 
 async def test_rights_that_shrank_meanwhile_count(house: JobHouse) -> None:
-    """A tool that the creator may use no more is missing; one who may not speak any more gets nothing done."""
+    """The job lacks a tool that its creator may no longer use; a creator who may no longer speak gets no runs."""
     paired = Pairings(house.store, "fake")
     house.configure(OWNED.replace("[ann]", "[]") + QUICK)
     async with house.gateway() as gateway:
@@ -256,10 +256,10 @@ async def test_what_would_ask_waits_where_it_is_parked_and_is_asked_in_the_chat(
         assert "rm -rf build" in question.out.text
         due = time_words(run.due_at, "Europe/Berlin")
         assert question.out.text.startswith(f'⏰ asked by the job "rm -rf build" ({job.id}), due {due}:\n')
-        await house.due(job)  # the next time comes while it waits
+        await house.due(job)  # it becomes due again while it waits
         skipped = await house.run_of(job, "skipped")
         assert skipped.note == "the previous run was still in progress"
-    async with house.gateway() as gateway:  # asked again by nobody, answered to another process
+    async with house.gateway() as gateway:  # not asked again; another process gets the answer
         line_of(gateway)
         assert sum(1 for one in house.platform.shown[shown:] if one.out.buttons) == 1
         await house.platform.presses(question, "y")
@@ -321,7 +321,7 @@ async def test_a_rule_set_that_is_gone_lets_nothing_run(house: JobHouse) -> None
 
 
 async def test_a_job_makes_no_jobs(house: JobHouse) -> None:
-    """Not even with all tools there are."""
+    """Even if all tools are enabled."""
     house.configure(OWNED + QUICK + "toolsets: {enabled: [all]}\n")
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -352,7 +352,7 @@ async def test_a_dead_model_is_told_and_the_next_time_comes_all_the_same(house: 
                 async def fails(on_event: Any) -> Any:
                     raise Overloaded("the server at 10.0.0.1 has too much to do", retry_after=None)
 
-                house.parrots[session.id].stream_turn = fails  # type: ignore[method-assign]  # one that fails
+                house.parrots[session.id].stream_turn = fails  # type: ignore[method-assign]  # a model that fails
                 session.limits = replace_retry(session.limits)
 
         original = house.prepare

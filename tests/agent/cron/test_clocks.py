@@ -1,4 +1,4 @@
-"""Clocks that are set, stores that fail, times at which nobody ran jobs."""
+"""Clocks that are set, stores that fail, and due times without a process to run jobs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tools.schedules.schedule import time_words
 
 DAY = 86_400.0
 START = 1_774_000_000.0
-"""A Friday in March 2026."""
+"""A Friday in March 2026, as a timestamp."""
 
 
 class Desk:
-    """Jobs of the local person, a clock that tests set, and what models were asked."""
+    """Jobs of the local user, a clock that tests set, and the requests to models."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,12 +67,12 @@ class Desk:
             await crib.aclose()
 
     async def at(self, runner: CronRunner, now: float) -> None:
-        """Set the clock, and have the runner look at it."""
+        """Set the clock, and wake the runner."""
         self.now = now
         runner._wake.set()
 
     async def due_by(self, job: CronJob, at: float) -> None:
-        """Return once a job is due before then."""
+        """Return once a job's next time is before that time."""
         for _ in range(3_000):
             now = await self.store.cron.get(job.id)
             if now is not None and now.next_at is not None and now.next_at < at:
@@ -81,7 +81,7 @@ class Desk:
         raise AssertionError(f"due later: {now}")
 
     async def runs(self, job: CronJob, many: int, state: str = "") -> list[CronRun]:
-        """Return the runs of a job, the oldest first, once there are so many, and none is under way."""
+        """Return the runs of a job, the oldest first, once there are ``many`` and all have ended."""
         for _ in range(3_000):
             found = [run for run in await self.store.cron.runs(job.id, 100) if state in ("", run.state)]
             if len(found) >= many and all(run.ended_at is not None for run in found):
@@ -119,11 +119,11 @@ async def test_a_clock_that_is_set_back_begins_nothing_twice_and_goes_on(desk: D
         for number in range(1, 7):
             await desk.at(runner, START + number * 600)
             await desk.runs(job, number)
-            await desk.runs(often, number)  # a time that comes while the run before is under way is skipped
+            await desk.runs(often, number)  # a time that arrives during the previous run is skipped
         begun = {run.due_at for run in await desk.runs(often, 6)}
-        await desk.at(runner, START + 1_205)  # 40 minutes back, 5 seconds after a time of its own
+        await desk.at(runner, START + 1_205)  # 40 minutes back, 5 seconds after one of its times
         await asyncio.sleep(0.03)
-        for number in range(1, 9):  # an interval is elapsed time: it goes on
+        for number in range(1, 9):  # an interval is elapsed time: it continues
             await desk.at(runner, START + 1_206 + number * 600)
             await desk.runs(job, 6 + number)
             await desk.runs(often, 6)
@@ -157,7 +157,7 @@ async def test_elapsed_time_goes_on_when_the_clock_was_set_back_by_a_day(desk: D
 async def test_a_clock_that_was_far_ahead_keeps_no_job_waiting(desk: Desk) -> None:
     job = await desk.add("every 10 minutes")
     async with desk.running() as runner:
-        await desk.at(runner, START + 400 * DAY)  # a year and more: set by mistake
+        await desk.at(runner, START + 400 * DAY)  # more than a year: set by mistake
         await desk.runs(job, 1)
         await desk.at(runner, START + 30)
         await asyncio.sleep(0.05)
@@ -237,7 +237,7 @@ async def test_a_year_with_a_leap_day(desk: Desk) -> None:
 
 
 async def test_nothing_is_begun_that_could_not_be_claimed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead store, or a full disk: the job waits, and is begun once the store can be used."""
+    """With a dead store or a full disk the job waits; it begins once the store can be used."""
     monkeypatch.setattr("agent.cron.runner._STORE_PAUSE", 0.05)
     job = await desk.add("in 20 minutes")
     claim: Callable[..., Any] = desk.store.cron.claim

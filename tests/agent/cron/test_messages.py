@@ -1,4 +1,4 @@
-"""Chats that the answers of jobs go to: they are told nothing any more once they are somebody else's."""
+"""Chats that receive the answers of jobs: they receive no more answers once they belong to another user."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BOTH, ZOES = (OWNED.replace("[ann]", who) + QUICK for who in ("[ann, zoe]", "[zo
 
 
 async def operators_job(house: JobHouse, to: str = "fake:anns", task: str = "say it", unattended: str = "deny") -> CronJob:
-    """Make a job as at a terminal, by the configuration as it is now."""
+    """Make a job as at a terminal, with the current configuration."""
     wanted = planned_by({"action": "add", "schedule": "every day at 9", "task": task, "unattended": unattended}, {}, "")
     book = JobBook(house.store, load_config(house.config), Principal("cli"), everybodys=True)
     return await book.add(wanted, "every day at 9", to, Maker(folder=str(house.folder)))
 
 
 async def reasons_undelivered(house: JobHouse) -> list[str]:
-    """Return why answers were told to nobody, once one was not."""
+    """Return the reasons why answers were not delivered."""
     entries = [one for one in await house.store.audit.entries() if one.decision == "not told"]
     return [str(one.detail["reason"]) for one in entries]
 
@@ -55,7 +55,7 @@ async def test_the_operators_job_tells_the_owner_of_today(house: JobHouse) -> No
 
 
 async def settled(house: JobHouse, job: CronJob) -> None:
-    """Return once the gateway is done with the last run of a job."""
+    """Return once the gateway has handled the last run of a job."""
     for _ in range(3_000):
         if (await house.run_of(job)).is_told:
             return
@@ -93,7 +93,7 @@ async def test_a_former_owner_is_not_asked_what_the_operators_job_waits_for(hous
             await asyncio.sleep(0.02)
         await gateway.lines[0].jobs.deliver_pending()
         assert len(house.platform.texts(ANNS)) == 1
-    async with house.gateway() as gateway:  # nor when it is started anew
+    async with house.gateway() as gateway:  # nor after a restart
         line_of(gateway)
         assert len(house.platform.texts(ANNS)) == 1
 

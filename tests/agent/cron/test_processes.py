@@ -1,4 +1,4 @@
-"""Several processes on one store: each time that a job is due is begun once, and what a killed one left goes on in another."""
+"""Several processes on one store: each due time starts one run, and another process continues the run of a killed one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.schedules.schedule import Schedule
 Run = Callable[[str], "subprocess.Popen[str]"]
 
 PLAIN = "sandbox: {mode: none}\nsnapshots: {enabled: false}\n"
-"""Its commands leave marks outside of their job's folder."""
+"""Commands may leave marks outside of their job's folder."""
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Start a process that runs jobs; it has begun to at the return. All are ended at the end."""
+    """Yield a function that starts a process and returns once it runs jobs. All processes are ended at the end."""
     with ExitStack() as stack:
 
         def start(how: str = "plain") -> subprocess.Popen[str]:
-            env = {**os.environ, "TMPDIR": str(tmp_path)}  # what is killed leaves its folder there
+            env = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed process leaves its folder there
             command = [sys.executable, "-m", "tests.agent.cron.children", str(tmp_path), how]
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
@@ -108,7 +108,7 @@ async def until(holds: Callable[[], Any], seconds: float = 30.0) -> None:
 
 
 def asked(folder: Path) -> list[str]:
-    """Return what models were asked, without the process."""
+    """Return the requests to models, without the process ids."""
     file = folder / "asked"
     return [line.partition(" ")[2] for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -128,7 +128,7 @@ async def test_of_two_processes_each_time_is_begun_by_one(store: Store, run: Run
     for process in processes:
         ended(process)
     times = Counter(asked(tmp_path))
-    resumed = times.pop("(goes on)", 0)  # an often that the first process left as it ended
+    resumed = times.pop("(goes on)", 0)  # a run of "often" that the first process left when it ended
     assert {name: many for name, many in times.items() if name != "often"} == {f"job{number}": 1 for number in range(20)}
     runs = await store.cron.runs(often.id, 100)
     done, left = ([one for one in runs if one.state == state] for state in ("done", "running"))
@@ -137,7 +137,7 @@ async def test_of_two_processes_each_time_is_begun_by_one(store: Store, run: Run
     assert len({one.due_at for one in runs}) == len(runs)
     begun = [one for job in jobs for one in await store.cron.runs(job.id)]
     assert all(0 <= one.started_at - one.due_at < 5 for one in begun)
-    assert [(await store.cron.get(job.id)).state for job in jobs] == ["done"] * 20  # type: ignore[union-attr]  # they are there
+    assert [(await store.cron.get(job.id)).state for job in jobs] == ["done"] * 20  # type: ignore[union-attr]  # all jobs exist
 
 
 async def test_what_a_killed_process_was_asking_goes_on_in_another(store: Store, run: Run, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_what_a_killed_process_was_asking_goes_on_in_another(store: Store,
     info = await store.sessions.get((await store.cron.runs(job.id))[0].session_id)
     assert info is not None
     messages = [message for message in await store.sessions.messages(info.id) if message["role"] == "user"]
-    assert len(messages) == 1, "it was told once what to do"
+    assert len(messages) == 1, "the model got its task once"
 
 
 async def test_a_command_that_ran_when_the_process_was_killed_is_not_run_again(store: Store, run: Run, tmp_path: Path) -> None:
@@ -180,14 +180,14 @@ async def test_a_command_that_ran_when_the_process_was_killed_is_not_run_again(s
 
 
 async def test_a_time_that_was_claimed_and_not_begun_is_begun_by_another(store: Store, run: Run, tmp_path: Path) -> None:
-    """Killed between the claim and the first word to the session: claimed is what another has to do."""
+    """Killed between the claim and the first message in the session: another process must do what was claimed."""
     from agent.cron.plan import session_of
     from toolcrib.contract.cron import CronRun
 
     job = await added(store, tmp_path, "left", time.time() - 1)
     claimed = await store.cron.claim(CronRun(job.id, 5.0, session_of(job.id, 5.0)), job, None)
     assert claimed is not None
-    await asyncio.sleep(5.1)  # a living process gets that long for its first word
+    await asyncio.sleep(5.1)  # a living process has that long to write its first message
     run("plain")
 
     async def done() -> bool:
@@ -203,4 +203,4 @@ async def test_a_change_in_one_process_is_seen_in_another_at_once(store: Store, 
     sent = time.monotonic()
     await store.signals.send(CHANGED)
     await until(lambda: asyncio.to_thread(lambda: asked(tmp_path) == ["new"]))
-    assert time.monotonic() - sent < 25  # a signal, and not the look of every half minute
+    assert time.monotonic() - sent < 25  # by a signal, not by the check every half minute

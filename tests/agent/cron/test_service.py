@@ -1,4 +1,4 @@
-"""What the book of jobs keeps to."""
+"""Limits that JobBook keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/jobs in a chat: without a model, and for who has nothing left."""
+"""/jobs in a chat: it needs no model, and works for users whose limits are used up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolcrib.chat import Chat
 
 
 async def said(house: JobHouse, text: str, **more: Any) -> str:
-    """Say something, and return what is answered."""
+    """Send a message, and return the reply."""
     before = len(house.platform.texts(more.get("chat")) if "chat" in more else house.platform.texts())
     await house.platform.says(text, **more)
 
@@ -63,9 +63,9 @@ async def test_what_a_person_paused_in_a_chat_they_resume_and_no_model_does(hous
         await house.until(lambda: "re please" in house.platform.texts())
         assert await said(house, f"/jobs pause {job.id}") == "Paused."
         await house.asks("hold it", action="pause", job=job.id)
-        await house.asks("go on", action="resume", job=job.id)
+        await house.asks("continue", action="resume", job=job.id)
         assert "a user paused the job" in str((await house.came_to(3))[-1].message)
-        await house.until(lambda: "re go on" in house.platform.texts())
+        await house.until(lambda: "re continue" in house.platform.texts())
         assert "next " in await said(house, f"/jobs resume {job.id}")
         operator = JobBook(house.store, house.cribs[0].config, Principal("cli"), everybodys=True)
         await operator.pause(job.id, Maker())

@@ -1,4 +1,4 @@
-"""Ends of what is under way of a job: its questions, and its runs, also in another process."""
+"""Ending what a job has in progress: its questions and its runs, also in another process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def operator(house: JobHouse) -> JobBook:
 
 
 async def parked(house: JobHouse) -> tuple[CronJob, Any]:
-    """Return a job of which a run waits for an answer, and its question."""
+    """Return a job with a run that waits for an answer, and the run's question."""
     (house.folder / "build").mkdir(exist_ok=True)
     job = await agreed(house, task="rm -rf build", unattended="park")
     shown = len(house.platform.shown)
