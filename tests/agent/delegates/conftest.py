@@ -1,4 +1,4 @@
-"""A model server that answers each conversation by its own script, and agents that talk to it."""
+"""A model server that answers each conversation from its own script, and agents that use it."""
 
 from __future__ import annotations
 

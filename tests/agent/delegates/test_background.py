@@ -1,4 +1,4 @@
-"""Delegates in the background: their ends come as messages, once, whatever became of the processes."""
+"""Delegates in the background: each end arrives as one message, even if processes die."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def messages(agent: Agent) -> list[str]:
 
 
 def test_its_answer_comes_with_the_next_turn(tmp_path: Path, task_server: Any) -> None:
-    """The call returns at once; the run that is under way reads the answer with the next results."""
+    """The call returns at once; the active run reads the answer with the next results."""
     goes_on = threading.Event()
 
     def wait(request: Any) -> Any:
@@ -112,7 +112,7 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
                 about += "the model reads its answer"
                 assert news_of(events[0]) == f"{about} next"
                 assert news_of(events[0], idle=True) == f"{about} with your next message"
-                assert len(server.talks["sleep"]) == 1, "it is told once, and does not begin again"
+                assert len(server.talks["sleep"]) == 1, "its end is reported once, and it does not begin again"
 
     asyncio.run(main())
 
@@ -174,7 +174,7 @@ def test_plan_mode_that_another_process_sets_holds_for_it_at_once(tmp_path: Path
 
 
 def test_its_question_waits_until_the_person_is_there(tmp_path: Path, task_server: Any) -> None:
-    """Between runs nobody expects a question; with the next message it is asked."""
+    """No approver is available between runs; the question is asked with the next message."""
     (tmp_path / "build").mkdir()
     asked: list[SuspendTicket] = []
 
@@ -249,7 +249,7 @@ def test_a_fork_does_not_take_over_delegates(tmp_path: Path, task_server: Any) -
 
 
 def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `toolcrib run --resume`: its run reads the end of a delegate that a killed process left at work."""
+    """As in `toolcrib run --resume`: the run reads the end of a delegate that a killed process left unfinished."""
 
     async def main() -> None:
         async def never(self: Any, session_id: str, order: Any) -> None:
@@ -260,7 +260,7 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
             choice = ModelChoice("m", server.base_url)
             async with assemble(project_dir=tmp_path) as crib:
                 session = await crib.open(platform="cli", choice=choice)
-                with monkeypatch.context() as killed:  # as in a process that is killed before it begins
+                with monkeypatch.context() as killed:  # as in a process that is killed before the delegate begins
                     killed.setattr(BackgroundDelegates, "_in_background", never)
                     await session.ask("go")
                 again = await crib.open(platform="cli", choice=choice, resume=session.id)

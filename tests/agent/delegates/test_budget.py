@@ -1,4 +1,4 @@
-"""Shares of a run's budget, and the clock of a delegate."""
+"""Shares of a run's budget, and a delegate's time limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_who_ended_in_this_turn_counts_before_the_run_is_charged() -> None:
             budget.used(f"d{number}", run.turn_id, {"input": 200, "output": 100}, None)
     with pytest.raises(Denied), budget.share(run, RunLimits(), 1):
         raise AssertionError
-    with budget.share(run.next(turn=2), RunLimits(), 1) as share:  # by then it is on the run's account
+    with budget.share(run.next(turn=2), RunLimits(), 1) as share:  # by then it is counted for the run
         assert share.tokens == 1_000
 
 

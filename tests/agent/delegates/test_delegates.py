@@ -1,4 +1,4 @@
-"""Delegates of a session, over a real server and the real store: what they are given, what comes back, and what they may not."""
+"""Delegates of a session, over a real server and the real store: their input, their answer, and their limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def yes(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
-    """003-18: it reads its task and what its parent gives it, and its last answer alone comes back."""
+    """003-18: it reads its task and what its parent passes to it, and only its last answer returns."""
     agent, server = start(
         {
             "go": [ChatServer.calls(order("count the files", context="There are some in src.", name="counter")), DONE],
@@ -70,12 +70,12 @@ def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
 def test_a_session_that_is_continued_is_never_a_delegates(start: Start) -> None:
     agent, _ = start({"go": [ChatServer.calls(order("task")), DONE], "task": [ChatServer.text("x")]})
     agent.ask("go")
-    run_async(agent.crib.store.sessions.append(_child(agent), {"role": "user", "text": "later"}))  # used after its parent
+    run_async(agent.crib.store.sessions.append(_child(agent), {"role": "user", "text": "later"}))  # used later than its parent
     assert agent.crib.open_session(platform="api", latest=True).id == agent.session.id
 
 
 def test_ten_at_once_take_turns_and_each_call_gets_its_result(start: Start) -> None:
-    """003-31: results stand in the order of the calls; three work at the same time by default."""
+    """003-31: results are in the order of the calls; by default three delegates work at the same time."""
     working, most = 0, 0
     guard = threading.Lock()
 
@@ -112,7 +112,7 @@ def test_it_never_has_more_tools_than_its_parent(start: Start) -> None:
     agent.ask("go")
     assert server.tools("all") == ["read_file", "todo"]
     assert "'write_file' is not granted" in server.results("all")[0]
-    assert server.tools("other") == ["read_file", "write_file", "patch", "search_files", "todo"], "clarify: nobody can be asked"
+    assert server.tools("other") == ["read_file", "write_file", "patch", "search_files", "todo"], "clarify: no person is there"
     assert "tools: 'terminal' not among yours" in server.results("go")[2]
 
 
@@ -200,7 +200,7 @@ def test_grants_of_the_parents_session_do_not_pass_down(start: Start, tmp_path: 
 
 
 def test_what_a_delegate_downloaded_its_parent_is_asked_about(start: Start, tmp_path: Path) -> None:
-    """The journal is shared both ways: what one of them wrote or downloaded, both know."""
+    """Both share the journal: it has what either of them wrote or downloaded."""
     keys: list[list[str]] = []
 
     def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -258,7 +258,7 @@ def test_undo_takes_back_what_its_delegates_changed(start: Start, tmp_path: Path
 
 
 def test_delegates_at_the_same_time_may_use_the_same_ids_of_calls(start: Start, tmp_path: Path) -> None:
-    """Servers number the calls of each conversation anew; snapshots around them are not mixed up."""
+    """Servers number the calls of each conversation from the start; snapshots around them are not mixed up."""
     meet = "touch {0}; until [ -e one ] && [ -e two ]; do sleep 0.05; done"
     scripts = {
         name: [ChatServer.calls(("terminal", {"command": meet.format(name)}), ids=["call_0"]), ChatServer.text("met")]
@@ -338,7 +338,7 @@ def test_its_time_is_its_own(start: Start) -> None:
 
 
 def test_tokens_are_bound_by_what_its_parent_has_left(start: Start) -> None:
-    """Each reply counts 15; of the 60 - 15 that are left, one of three delegates at once may have a third."""
+    """Each reply counts 15; 60 - 15 are left, and one of three concurrent delegates may use a third of that."""
     look = [ChatServer.calls(("todo", {})) for _ in range(5)]
     agent, server = start(
         {"go": [ChatServer.calls(order("look")), DONE], "look": look}, limits=RunLimits(max_tokens=60, max_turns=10)
@@ -432,11 +432,13 @@ def test_a_run_with_all_its_delegates_keeps_to_its_tokens(start: Start, at_once:
     with pytest.raises(TokenCapReached):
         agent.ask("go")
     each = 15  # tokens of a reply
-    assert each * len(server.requests) <= 1_000 + (at_once + 1) * each  # each at work, and the run itself, learns it with a reply
+    assert each * len(server.requests) <= 1_000 + (at_once + 1) * each  # each of them and the run notice it only with a reply
 
 
 def test_another_project_is_not_its_own(start: Start, tmp_path: Path) -> None:
-    """Where the session went elsewhere, its delegate begins where it began: other projects have instructions of their own."""
+    """If the session changed to another project's folder, its delegate begins in the session's own: other projects have their own
+    instructions.
+    """
     (tmp_path / "project" / "deep").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "AGENTS.md").write_text("OTHERS-RULE")
@@ -450,7 +452,7 @@ def test_another_project_is_not_its_own(start: Start, tmp_path: Path) -> None:
 
 
 def test_an_answer_in_the_background_is_never_the_persons_word(start: Start) -> None:
-    """In a fork it is no message of theirs, and the summary of a compression has it as a delegate's."""
+    """A fork does not turn it into a user message, and the summary of a compression marks it as a delegate's."""
     agent, _ = start(
         {
             "go": [ChatServer.calls(order("plant", background=True, name="P")), DONE, ChatServer.text("I read it."), DONE],

@@ -1,4 +1,4 @@
-"""A process that is killed while delegates work: they go on, or are told lost, and nothing that they did is done again."""
+"""A process that is killed while delegates work: they continue or are reported lost, and nothing that they did is repeated."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TASKS = ("first", "second", "third")
 
 @pytest.fixture(scope="module")
 def killed() -> Iterator[Callable[..., int]]:
-    """Run the conversation in a process that dies at the write of that number; the exit code, 0 where it lived."""
+    """Run the conversation in a process that dies at that number of writes; return the exit code, 0 if it survived."""
     with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -78,7 +78,7 @@ def killed() -> Iterator[Callable[..., int]]:
 
 
 class Scripts(dict[str, Any]):
-    """The replies of each conversation by what it has seen, however often it is asked."""
+    """Scripts that reply to each conversation by its content, however often it is requested."""
 
     def __init__(self) -> None:
         super().__init__({"go": [_parent] * 20, **{task: [_delegate] * 20 for task in TASKS}})
@@ -120,7 +120,7 @@ def test_each_call_has_one_outcome_and_one_effect(
         if not parents:
             return
         with Agent(model="m", base_url=server.base_url, project_dir=project, resume=parents[0].id) as agent:
-            lost = number % 8 == 2  # a run that was broken off is over then: its calls are told lost
+            lost = number % 8 == 2  # the interrupted run is over then: its calls are reported lost
             agent_said = agent.ask("go on").text if lost else getattr(run_async(agent.resume_run()), "text", "done")
             run_async(_at_rest(agent))
             _check(agent, project)
@@ -153,6 +153,6 @@ def _check(agent: Agent, project: Path) -> None:
     began = run_async(store.sessions.list(20))
     third = [info for info in began if info.title.startswith("third")]
     went_off = any("works on" in one["text"] for record in records for one in record.get("results", ()))
-    assert len(told) + len(said) <= 1, "its end is told once"
+    assert len(told) + len(said) <= 1, "its end is reported at most once"
     if third and went_off:
-        assert len(told) + len(said) == 1, "and it is told"
+        assert len(told) + len(said) == 1, "its end is reported"

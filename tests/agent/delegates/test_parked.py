@@ -1,4 +1,4 @@
-"""A delegate's question where runs are parked: it waits under its parent's session, and is answered there."""
+"""A delegate's question in runs that park: it waits under its parent's session, and is answered there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scripts(*commands: str) -> dict[str, Any]:
 @pytest.mark.parametrize("again", [False, True], ids=["same process", "another process"])
 @pytest.mark.parametrize("agrees", [True, False])
 def test_the_answer_reaches_the_delegate(tmp_path: Path, task_server: Any, agrees: bool, again: bool) -> None:
-    """A no is for the delegate's model, which goes on; the call of the parent is not refused by it."""
+    """A denial is for the delegate's model, which continues; it does not deny the parent's call."""
     (tmp_path / "build").mkdir()
     payload = YES if agrees else {"approved": False, "reason": "not today"}
 
@@ -132,7 +132,7 @@ def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: 
 
 
 def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_server: Any) -> None:
-    """By itself it would have another prompt, and tools that its parent did not give it."""
+    """Without its parent it would have another prompt, and tools that its parent did not grant."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
 
@@ -148,13 +148,13 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
                 own = [one for one in await store.tickets.pending() if one.session_id == child]
                 assert [await persons_session(store, one.session_id) for one in own] == [parent] * 2
                 for one in [*(await store.tickets.pending(parent)), *own]:
-                    with suppress(Denied):  # that one was answered under its parent's
+                    with suppress(Denied):  # its twin was answered under the parent's session
                         await agent.answer(one.ticket.id, YES)
                 resumed = await agent.resume_run()
                 assert resumed is not None
                 assert resumed.text == "done"
                 talked = await agent.crib.open(platform="api", resume=child)
-                assert talked.id == child, "once it has ended, whoever wants to may talk with it"
+                assert talked.id == child, "once it has ended, any caller may resume it"
                 await talked.close()
         assert not (tmp_path / "a").exists()
         assert not (tmp_path / "b").exists()
@@ -164,7 +164,7 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
 
 @pytest.mark.parametrize("background", [False, True], ids=["in front", "background"])
 def test_an_answer_to_its_own_ticket_counts_for_both(tmp_path: Path, task_server: Any, background: bool) -> None:
-    """The question is one, by whichever of its two tickets it is answered: the run goes on, and a second answer is refused."""
+    """One question has two tickets: after an answer to either the run continues, and a second answer is refused."""
     (tmp_path / "build").mkdir()
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_an_answer_to_its_own_ticket_counts_for_both(tmp_path: Path, task_server
 
 
 def test_an_answer_that_came_before_the_ticket_above_it_is_not_lost(tmp_path: Path, task_server: Any) -> None:
-    """As where it is given at the moment in which the question is put under the parent's session."""
+    """As if it arrives while the question is being added to the parent's session."""
     (tmp_path / "build").mkdir()
 
     async def main() -> None:
@@ -246,7 +246,7 @@ def test_a_no_to_its_own_ticket_keeps_the_call_from_running(tmp_path: Path, task
 
 
 def test_one_in_the_background_stays_parked_as_its_parent_closes(tmp_path: Path, task_server: Any) -> None:
-    """It has not ended: it goes on in the next process, once it was answered."""
+    """It has not ended: after the answer it continues in the next process."""
     (tmp_path / "build").mkdir()
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_one_in_the_background_stays_parked_as_its_parent_closes(tmp_path: Path,
                     await asyncio.sleep(0.02)
             async with Agent(**options, resume=session_id) as agent:
                 store = agent.crib.store
-                assert await store.inbox.waiting(session_id) == [], "nobody is told that it has ended"
+                assert await store.inbox.waiting(session_id) == [], "its end is not reported"
                 await agent.answer(standing[0].ticket.id, YES)
                 await agent.resume_run()
                 while agent.session.delegates.at_work:

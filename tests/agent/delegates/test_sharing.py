@@ -32,7 +32,7 @@ def test_what_one_knows_of_files_both_know() -> None:
 
 
 def test_variables_of_a_shell_are_its_own() -> None:
-    """The delegate has a shell of its own: what the parent's `tmp=$(mktemp -d)` set is not set there."""
+    """The delegate has its own shell: the variable of the parent's `tmp=$(mktemp -d)` is not set in it."""
 
     async def main() -> None:
         store = MemoryStore()

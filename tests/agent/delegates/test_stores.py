@@ -1,4 +1,4 @@
-"""Delegates over every store, for people without a name, and with tools that a program brings."""
+"""Delegates over every store, for users without an id, and with tools that a program registers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_who_has_no_name_reads_what_the_delegates_of_the_session_did(tmp_path: P
 
 
 def test_a_delegate_in_the_same_turn_as_other_calls(tmp_path: Path, task_server: Any) -> None:
-    """003-31: results stand in the order of the calls."""
+    """003-31: results are in the order of the calls."""
 
     async def main() -> None:
         calls = [("read_file", {"path": "gone"}), ("delegate_task", {"task": "count"}), ("todo", {})]
