@@ -89,7 +89,7 @@ def test_nobody_away_from_the_terminal_approves_for_always() -> None:
 
 
 async def a_desk() -> ApprovalDesk:
-    """Return a desk with one request, of ann."""
+    """Return a desk with one request of ann's."""
     store = MemoryStore()
     await store.sessions.create("s", platform="fake", user="ann", model="", cwd="/", place={}, via={})
     await store.tickets.put(ticket("fs.write@/x", call=ToolCall("c", "terminal", {}), id="t1"))

@@ -1,4 +1,4 @@
-"""The front desk: every interface opens its sessions by a request, which holds all that is special about them."""
+"""The front desk: every interface opens its sessions by a request, which holds all their special settings."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_page_names_each_event_with_its_line_of_json() -> None:
 
 
 async def test_a_resumed_session_keeps_its_bounds_for_others_than_the_local_user(config: Config, tmp_path: Path) -> None:
-    """A chat's run that waits is continued at a terminal with no more tools than its chat had."""
+    """A parked run of a chat is continued at a terminal with no more tools than the chat had."""
     with assemble(config=config, project_dir=tmp_path) as crib:
         about = {"platform": "telegram", "user": "bob"}
         session = await crib.desk.open(SessionRequest(**about, enabled=["file"], without=["write_file", "patch"], named="s" * 32))
@@ -144,6 +144,6 @@ async def test_a_resumed_session_keeps_its_bounds_for_others_than_the_local_user
         local = await crib.desk.open(SessionRequest(platform="cli", enabled=["file"], resume="s" * 32))
         assert "write_file" in local.names
         assert local.outfit is not None
-        local.outfit(Principal("telegram", "bob"))  # a run of bob's
+        local.outfit(Principal("telegram", "bob"))  # a run for bob
         assert local.scope.granted <= first
         await local.close()

@@ -1,4 +1,4 @@
-"""Nobody speaks who was not let in."""
+"""Only users who were admitted may speak."""
 
 from __future__ import annotations
 

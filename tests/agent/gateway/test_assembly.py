@@ -1,4 +1,4 @@
-"""A platform's line is assembled without a gateway, from its parts alone; then only the platform's host gets it."""
+"""A platform's line works without a gateway; only the platform's host receives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are too long, hold secrets, or are no longer wanted: bounded, without the secrets, and taken back."""
+"""Answers that are too long, hold secrets or are stopped: they are bounded, redacted or withdrawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAITS = Traits(max_chars=MOST, edit_seconds=0.0, idempotent=True, per_second=10
 
 
 class Teller(ScriptedSession):
-    """Says these pieces, and then waits until it may end."""
+    """A model that says these pieces, and then waits until it may end."""
 
     def __init__(self, house: House, pieces: Sequence[str]) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ async def test_where_no_file_is_taken_a_long_answer_is_cut(house: House) -> None
 
 
 async def test_of_a_flood_no_more_is_kept_than_is_shown(house: House) -> None:
-    """Whatever comes behind that is not looked at: many chats share the loop."""
+    """The rest is not even scanned: many chats share the loop."""
     tells(house, [])
     house.may.set()
     async with house.gateway() as gateway:
@@ -96,7 +96,7 @@ async def test_of_a_flood_no_more_is_kept_than_is_shown(house: House) -> None:
 )
 @pytest.mark.parametrize("secret", [SECRET, KEY])
 async def test_no_piece_of_a_secret_is_shown(house: House, monkeypatch: pytest.MonkeyPatch, secret: str, traits: Traits) -> None:
-    """Not while it is being written, and not where a message ends in it."""
+    """Neither while it streams, nor if a message ends inside of it."""
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
     text = f"{'words ' * 43}it is {secret} and {'more ' * 30}"
     tells(house, list(text), traits)
@@ -121,7 +121,7 @@ async def test_a_server_s_error_is_told_without_keys(house: House) -> None:
 
 
 async def stopped(house: House, line: ChatLine, many: int) -> None:
-    """Say ``/stop`` once so many messages were shown, while each takes its time."""
+    """Send ``/stop`` once that many messages were shown, while each of them takes time."""
     await house.until(lambda: len(house.platform.shown) >= many)
     await house.platform.says("/stop")
     await house.until(lambda: any("topped" in text or "(interrupted)" in text for text in house.platform.texts()))

@@ -1,4 +1,4 @@
-"""All garbage is collected when a gateway is quiet, and young garbage always."""
+"""When a gateway is idle it collects all garbage; young garbage is always collected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.gateway.collecting import collecting
 
 
 class Ring:
-    """An object that only a collection of garbage can free."""
+    """An object that only the garbage collector can free."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -46,7 +46,7 @@ async def test_what_is_old_is_collected_once_it_is_quiet() -> None:
     is_quiet = False
     async with collecting(lambda: is_quiet):
         known = old_ring()
-        assert not await freed(known, 10), "somebody waits for an answer"
+        assert not await freed(known, 10), "a chat waits for an answer"
         is_quiet = True
         gc.collect(1)
         assert await freed(known, 500)

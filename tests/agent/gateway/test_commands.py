@@ -1,4 +1,4 @@
-"""What people type with a slash, and answers in words."""
+"""Slash commands of users, and answers in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP, OTHER = Chat("room", is_group=True), Chat("other")
 
 
 async def asked(house: House, *, chat: Chat | None = None, user: str = "ann", folder: Path | None = None) -> Shown:
-    """Have a command asked about, and return the question."""
+    """Send a command that needs approval, and return the question."""
     build = (folder or house.folder) / "build"
     build.mkdir(exist_ok=True)
     before = len(house.platform.shown)
@@ -35,7 +35,7 @@ async def asked(house: House, *, chat: Chat | None = None, user: str = "ann", fo
 
 
 async def said(house: House, text: str, *, user: str = "ann", chat: Chat | None = None, **more: object) -> str:
-    """Say something, and return what is shown next."""
+    """Send a message, and return the text that is shown next."""
     before = len(house.platform.shown)
     await house.platform.says(text, user=user, **({} if chat is None else {"chat": chat}), **more)
     await house.until(lambda: len(house.platform.shown) > before)
@@ -77,7 +77,7 @@ async def test_what_runs_is_ended_by_whose_it_is(house: House) -> None:
 
 @pytest.mark.parametrize("before", [0, 1])
 async def test_what_has_not_begun_yet_is_stopped_too(house: House, before: int) -> None:
-    """/stop comes right behind its message, and the session is being opened."""
+    """/stop comes right after its message, while the session is being opened."""
     async with house.gateway() as gateway:
         line = line_of(gateway)
         for number in range(before):
@@ -129,7 +129,7 @@ async def test_approve_and_deny_by_words(house: House) -> None:
 
 
 async def test_a_word_from_before_a_question_was_shown_approves_nothing(house: House) -> None:
-    """It may be anybody's answer to what was said before: a no counts all the same."""
+    """The word may answer an earlier message. A denial counts anyway."""
     early = time.time() - 60
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -137,7 +137,7 @@ async def test_a_word_from_before_a_question_was_shown_approves_nothing(house: H
         assert "waits until the question above" in await said(house, "Yes.", at=early)
         assert "You wrote that before this question was shown" in await said(house, "/approve", at=early)
     body = inbound_json(Inbound(direct, "ann", "kept", "yes"))
-    assert await house.store.mail.arrived(Mail("fake", direct.key, "kept", body, at=early)) is not None  # as it drained
+    assert await house.store.mail.arrived(Mail("fake", direct.key, "kept", body, at=early)) is not None  # sent while it drained
     async with house.gateway() as gateway:
         line_of(gateway)
         await house.until(lambda: sum("waits until" in text for text in house.platform.texts()) == 2)
@@ -182,7 +182,7 @@ async def test_a_grant_of_one_chat_is_none_of_another_s(house: House) -> None:
         assert {grant.principal for grant in await house.store.grants.all()} == {"fake:room:room"}
         (room / "build").mkdir()
         await house.platform.says(f"rm -rf {room}/build # again", chat=GROUP, user="carl", is_addressed=True)
-        await house.until(lambda: not (room / "build").exists())  # the room's grant, for whoever speaks in it
+        await house.until(lambda: not (room / "build").exists())  # the room's grant covers every speaker in it
         again = await asked(house, folder=room)
         assert again.out.chat.id == "direct"
 
@@ -198,7 +198,7 @@ async def test_words_from_elsewhere_mean_the_same_here(house: House) -> None:
 
 async def test_plugins_commands_are_for_the_surfaces_and_the_role_that_they_name(house: House) -> None:
     def sky(text: str, identity: RunIdentity) -> str:
-        """What the sky is like."""
+        """Report the sky's color."""
         return f"blue over {text or 'all'}, {identity.user}"
 
     async def fails(text: str, identity: RunIdentity) -> str:
@@ -238,13 +238,13 @@ async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house
         await house.platform.says("wait", user="bob", chat=alone)
         await house.until(lambda: house.asked == ["wait"])
         await house.platform.says("hello", user="bob", chat=alone)
-        await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # and the first one waits for nothing any more
+        await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # the first message no longer waits
         assert any("interrupted" in text for text in house.platform.texts(alone))
         assert "during a run: queue." in await said(house, "/busy", chat=OTHER)
 
 
 async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_place(house: House) -> None:
-    """A plugin's backend may run commands on this machine, without a sandbox."""
+    """A plugin's backend may run commands on this machine without a sandbox."""
     house.configure(OWNED.replace("    allow_local: true\n", "    backend: vm\n"))
     take_back = register_environment("vm", LocalEnvironment)
     try:
@@ -257,7 +257,7 @@ async def test_a_backend_that_toolcrib_does_not_know_to_contain_commands_is_no_p
 
 
 async def test_a_session_in_an_uncontained_backend_gets_no_place_by_another_default(house: House) -> None:
-    """It still runs in the backend in which it began."""
+    """The session stays in its first backend."""
     own = OWNED.replace("    allow_local: true\n", "    backend: local\n")
     house.configure(own)
     chat = Chat("bobs")
@@ -289,7 +289,7 @@ async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(ho
 
 
 async def test_folders_above_those_of_chats_are_closed(house: House) -> None:
-    """Those of an earlier version too."""
+    """Also folders of an earlier version."""
     chats = house.folder.parent / "state-chats"
     (chats / "fake").mkdir(parents=True)
     async with house.gateway():

@@ -1,4 +1,4 @@
-"""The end of a gateway, and platforms that do not start: nothing is lost, and the others go on."""
+"""The end of a gateway, and platforms that do not start: nothing is lost, and the other platforms continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcrib.testing import FakePlatform
 
 
 async def status(house: House, name: str = "fake") -> Any:
-    """Return what other processes are told of a platform."""
+    """Return the platform's status that other processes read."""
     found = (await house.store.state.of("profile", f"gateway:{name}")).get(STATUS)
     return {} if found is None else found.value
 
@@ -101,7 +101,7 @@ async def test_a_question_that_is_answered_while_it_drains_is_acted_on_at_the_ne
 
 
 class Dead(FakePlatform):
-    """A platform whose server is dead for the first ``times`` tries."""
+    """A platform whose server is down for the first ``times`` attempts."""
 
     times = 2
     error: Exception = OSError("connection refused")

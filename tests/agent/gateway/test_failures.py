@@ -1,4 +1,4 @@
-"""What fails reaches the operator's log, and people only in words that tell nothing of the house."""
+"""Failures reach the operator's log; users get words that reveal no internals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUP = Chat("room", is_group=True)
 
 
 class Silent(ScriptedSession):
-    """A model whose server lets nobody in."""
+    """A model whose server refuses the key."""
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         raise AuthFailed(f"{ADDRESS} refused the key sk-hunter2", status=401)
@@ -116,7 +116,7 @@ def test_no_error_tells_others_than_the_owner_an_address(error: Exception, says:
 
 
 class Refusing(ScriptedSession):
-    """A model whose server repeats what was said, in whatever it answers."""
+    """A model whose server repeats the request in its error."""
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         raise BadRequest("it can't read: my words", status=400)
@@ -180,13 +180,13 @@ def _caused(error: Exception, cause: Exception) -> Exception:
 
 
 class Foreign(ToolcribError):
-    """A plugin's error."""
+    """An error class of a plugin."""
 
 
 async def test_a_failure_is_told_where_the_secrets_can_t_be_read_any_more(
     silent: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where the process may open no further file: what was known before is still taken out."""
+    """As if the process may open no more files: secrets that were read before are still redacted."""
     with gateway_log("text", str):
         async with silent.gateway() as gateway:
             line_of(gateway)

@@ -1,4 +1,4 @@
-"""Figures of a gateway: what is counted, and that nothing of people is in them."""
+"""Metrics of a gateway: what is counted, and that they hold nothing about users."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_platform_that_is_down_is_no_health(house: House) -> None:
     def refused(**more: object) -> object:
         raise OSError("no route")
 
-    house.others["broken"] = refused  # type: ignore[assignment]  # it makes none
+    house.others["broken"] = refused  # type: ignore[assignment]  # it makes no platform
     async with house.gateway(), httpx.AsyncClient(timeout=30) as client:
         answer = await client.get(f"http://127.0.0.1:{port}/healthz")
         assert answer.status_code == 503

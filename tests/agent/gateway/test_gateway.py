@@ -125,7 +125,7 @@ async def test_as_many_messages_as_a_platform_takes_at_once_go_at_once() -> None
     started, pace = time.monotonic(), SendRate(0.5, 10)
     for _ in range(10):
         await pace.wait()
-    assert time.monotonic() - started < 10  # one by one it would be 18 s
+    assert time.monotonic() - started < 10  # one after the other would take 18 s
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await pace.wait()
@@ -186,7 +186,7 @@ async def test_a_question_whose_run_was_not_parked_yet_is_shown_once_it_is(house
     async with house.gateway() as gateway:
         line_of(gateway)
         await asyncio.sleep(0.1)
-        assert not [one for one in house.platform.shown if one.out.buttons], "whoever answered it now would answer nothing"
+        assert not [one for one in house.platform.shown if one.out.buttons], "an answer would have no effect yet"
         may.set()
         await house.until(lambda: [one for one in house.platform.shown if one.out.buttons])
         [question] = [one for one in house.platform.shown if one.out.key.startswith("ticket:")]

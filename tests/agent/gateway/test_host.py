@@ -1,4 +1,4 @@
-"""What a platform is given: its secrets, from the file beside the configuration that is used, and whom it may answer."""
+"""What a platform receives: its secrets, from the file beside the active configuration, and whose invitations it may accept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_platform_may_ask_whose_invitation_to_follow(house: House) -> No
         door = line_of(gateway).door
         room, elsewhere = Chat("room", is_group=True), Chat("elsewhere", is_group=True)
         assert await door.follows(Chat("d"), "bob")
-        assert await door.follows(elsewhere, "bob")  # whoever may speak may ask us in; what is said there is refused
+        assert await door.follows(elsewhere, "bob")  # a user who may speak may invite the bot; messages there are refused
         assert await door.follows(room, "eve")
         for chat in (Chat("d"), elsewhere, Chat("*")):
             assert not await door.follows(chat, "eve", ["owner"])

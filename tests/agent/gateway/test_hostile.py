@@ -1,4 +1,4 @@
-"""What an attacker may send: each is refused as it should be, reaches no model, and keeps nobody else from being answered."""
+"""Messages of attackers: each is refused, reaches no model, and does not keep other users from being answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE = Attachment("notes.txt", "text/plain", 4, {"id": "file"})
 
 
 class WatchedPlatform(FakePlatform):
-    """Notes what is fetched, and has files that never end."""
+    """A platform that records which files are fetched, and has files that never end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,12 +52,12 @@ def watched(house: House) -> WatchedPlatform:
 
 
 async def answered(house: House) -> None:
-    """Look that somebody who may speak is answered, as if nothing had happened."""
+    """Check that a user who may speak still gets an answer."""
     await house.platform.says("are you well?")
     await house.until(lambda: "re are you well?" in house.platform.texts())
 
 
-# -- messages that are refused at the door ---------------------------------------------------------------------------------
+# -- messages that are refused on arrival ----------------------------------------------------------------------------------
 
 STRANGERS: dict[str, dict[str, Any]] = {
     "words of a stranger": {"user": "eve"},
@@ -96,8 +96,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "an aside in a group": {"user": "bob", "chat": GROUP},
 }
 ELSEWHERES: dict[str, dict[str, Any]] = {
-    "the owner in a group that nobody allowed": {"chat": ELSEWHERE, "is_addressed": True},
-    "a command in a group that nobody allowed": {"chat": ELSEWHERE, "text": "/new"},
+    "the owner in a group that is not allowed": {"chat": ELSEWHERE, "is_addressed": True},
+    "a command in a group that is not allowed": {"chat": ELSEWHERE, "text": "/new"},
     "the allowed group's id in capitals": {"chat": Chat("ROOM", is_group=True), "is_addressed": True},
 }
 REFUSED = [
@@ -132,7 +132,7 @@ async def test_what_a_stranger_says_is_in_no_log_of_ours(house: House, watched: 
         for number in range(12):
             await house.platform.says(f"a secret of mine {number}", user="eve", chat=EVES, name="also a secret")
     entries = await house.store.audit.entries()
-    assert [entry.detail["times"] for entry in entries] == [1, 10]  # a flood of messages is none of entries
+    assert [entry.detail["times"] for entry in entries] == [1, 10]  # a flood of messages makes no flood of entries
     assert "secret" not in str(entries)
 
 
@@ -159,7 +159,7 @@ async def test_a_code_is_not_guessed_and_not_said_in_a_group(house: House, watch
             guess = "ABCDEFGH"[number:] + "ABCDEFGH"[:number]
             await house.platform.says(code if chat.is_group else guess, user="eve", chat=chat, is_addressed=True)
         await house.platform.says(code, user="mal", chat=chat, is_addressed=True)
-        assert not await pairings.is_open()  # five wrong ones void it, and so does a room that has read it
+        assert not await pairings.is_open()  # five wrong codes void it, and so does a message in a room
         assert await pairings.people() == []
         await answered(house)
     assert house.asked == ["are you well?"]
@@ -179,7 +179,7 @@ async def test_an_overheard_code_lets_nobody_else_in(house: House, watched: Watc
     assert house.asked == ["hello"]
 
 
-# -- presses and words about a question of somebody's ------------------------------------------------------------------------
+# -- presses and words about another user's question -------------------------------------------------------------------------
 
 
 async def _press(house: House, question: Shown, **more: Any) -> str:
@@ -196,7 +196,9 @@ def pressing(says: str = "no such question", **more: Any) -> Callable[[House, Sh
 
 
 def saying(text: str, says: str = "", **more: Any) -> Callable[[House, Shown, TicketRecord], Awaitable[None]]:
-    """Say something where ``{id}`` is the ticket's id; ``says`` is in what is shown next in that chat, "" for nothing."""
+    """Send a message with ``{id}`` as the ticket's id; the next text in that chat contains ``says``, or there is none if "" is
+    given.
+    """
 
     async def act(house: House, question: Shown, record: TicketRecord) -> None:
         given = {"user": "bob", "chat": GROUP, "is_addressed": True, **more}
@@ -218,10 +220,10 @@ ATTACKS = {
     "a press of everybody's": pressing("", user="*"),
     "a press of a role's": pressing("", user="role:owner"),
     "a press of the group's": pressing("", user="room:room"),
-    "a press of nobody's": pressing("", user=""),
+    "a press without a user": pressing("", user=""),
     "a press with roles of one's own": pressing("You may not decide", user="bob", roles=["owner", "role:owner"]),
-    "a press of whoever asked": pressing("You may not decide", user="bob"),
-    "a press of the owner's in a group that nobody allowed": pressing("", chat=ELSEWHERE),
+    "a press of the asker's": pressing("You may not decide", user="bob"),
+    "a press of the owner's in a group that is not allowed": pressing("", chat=ELSEWHERE),
     "the same message id in another chat": pressing(chat=DIRECT),
     "the same message id in another thread": pressing(chat=Chat("room", "thread", is_group=True)),
     "the same chat id as if it were a direct one, of another's": pressing("You may not decide", user="bob", chat=Chat("room")),
@@ -235,11 +237,11 @@ ATTACKS = {
     "a choice of a tool's question": pressing(choice="c0"),
     "a number that is none": pressing(choice="c\u00b2"),
     "a number without end": pressing(choice="c" + "9" * 5_000),
-    "a reply of whoever asked": saying("yes", "You may not decide", reply_to="question"),
+    "a reply of the asker's": saying("yes", "You may not decide", reply_to="question"),
     "a reply of a stranger's": saying("yes", reply_to="question", user="eve"),
-    "a reply that was edited into a yes": saying("yes", reply_to="question", user="ann", edits="u1"),
+    "a reply that was edited into an approval": saying("yes", reply_to="question", user="ann", edits="u1"),
     "a reply that says more than yes": saying("yes, and always", "Answer with 1", reply_to="question", user="ann"),
-    "a command of whoever asked": saying("/approve {id}", "You may not decide"),
+    "a command of the asker's": saying("/approve {id}", "You may not decide"),
     "a command without an id": saying("/approve", "You may not decide"),
     "a refusal of another's": saying("/deny {id} because", "You may not decide", user="carl"),
     "an end by another": saying("/stop", "Another user", user="carl"),
@@ -271,7 +273,7 @@ async def test_a_question_is_settled_by_nobody_else(
         assert (house.asked, (house.folder / "build").is_dir()) == (asked, True)
         assert [one.ticket.id for one in await house.store.tickets.pending()] == [record.ticket.id]
         assert question.out.buttons
-        assert await _press(house, question, press_id="the owner's") == ""  # who may decide still can
+        assert await _press(house, question, press_id="the owner's") == ""  # a user with the right still can
         await house.until(lambda: not (house.folder / "build").exists())
         await answered(house)
 
@@ -355,7 +357,7 @@ NASTY = [
 async def test_whatever_comes_in_whatever_order_ends_nothing(
     house: House, watched: WatchedPlatform, tmp_path: Path, caplog: pytest.LogCaptureFixture, store: str
 ) -> None:
-    """Seeded at random: messages and presses of fields that nobody would choose, by people who may speak and who may not."""
+    """Random messages and presses with unlikely fields, by users who may speak and users who may not."""
     if store == "sqlite":
         house.store = SqliteStore(tmp_path / "store.db")
     choose = random.Random(16).choice  # noqa: S311 - no secret

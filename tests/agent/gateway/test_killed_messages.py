@@ -1,4 +1,4 @@
-"""send_message of the real program, killed -9 between the call and what is shown, over the webhook, which shows a key once."""
+"""The real program is killed with -9 between the call of send_message and the message, over a webhook that shows a key once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = 60.0
 
 
 class Post:
-    """What the chats are shown, and what the model hears. ``meets`` says what becomes of the message."""
+    """Records the messages that chats show, and the requests to the model. ``meets`` decides the fate of the message."""
 
     def __init__(self) -> None:
         self.came: list[dict[str, Any]] = []
@@ -35,7 +35,7 @@ class Post:
         self.meets: Callable[[], str] = str
 
     def in_chat(self, chat: str, words: str) -> set[str]:
-        """Return the keys of the messages with these words."""
+        """Return the keys of the chat's messages with these words."""
         return {one["edits"] or one["key"] for one in self.came if one["chat"] == chat and words in one["text"]}
 
     def model(self) -> type[BaseHTTPRequestHandler]:
@@ -70,7 +70,7 @@ class Post:
                 meets = post.meets() if TEXT in message["text"] else ""
                 if meets != "refuse":
                     post.came.append(message)
-                if meets:  # no answer: whoever waits for it is killed
+                if meets:  # no response: the gateway that waits for it is killed
                     post.reached.set()
                     self.close_connection = True
                     time.sleep(0.5)
@@ -125,7 +125,7 @@ def until(holds: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("meets", ["refuse", "show"])
 def test_a_message_that_was_kept_comes_once(gateway: Gateway, post: Post, meets: str) -> None:
-    """003-32. It is not shown when the gateway is killed; or it is, and the gateway does not know yet."""
+    """003-32. At the kill the message is not shown; or it is shown, and the gateway does not know it yet."""
     for chat in ("home", "desk"):
         says(gateway, chat, "hello")
         until(lambda chat=chat: post.in_chat(chat, "hello"))  # type: ignore[misc]  # bound

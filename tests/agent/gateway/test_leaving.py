@@ -1,4 +1,4 @@
-"""A chat that leaves its session: what was under way there, waited or was asked is over, in this process and in the next."""
+"""A chat that leaves its session: its runs, waiting messages and questions end, in this process and in the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def questions(house: House, chat: Chat = DIRECT) -> list[Shown]:
 
 
 async def ask(house: House, user: str = "ann") -> str:
-    """Have a command asked about, with a message behind it, and return the id of the session."""
+    """Send a command that needs approval, and a message after it; return the id of the session."""
     (house.folder / "build").mkdir(exist_ok=True)
     await house.platform.says(f"rm -rf {house.folder}/build", user=user)
     await house.until(lambda: questions(house))
@@ -133,7 +133,7 @@ async def test_becoming_the_owner_leaves_what_was_asked_for_before(house: House)
 
 @pytest.mark.parametrize("is_parked", [True, False], ids=["a question", "a run"])
 async def test_a_chat_does_not_rest_while_something_is_left_to_do(house: House, is_parked: bool) -> None:
-    """A plain answer that comes late is one all the same, and what runs for hours is not broken off by a word."""
+    """A late plain answer still counts, and a message does not interrupt a run that takes hours."""
     house.configure(OWNED + "    renew_hours: 1\n")
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -165,7 +165,7 @@ async def rested(house: House) -> None:
 async def test_a_process_that_ends_in_between_leaves_the_rest_to_the_next(
     house: House, monkeypatch: pytest.MonkeyPatch, is_parked: bool
 ) -> None:
-    """kill -9 between the new session and the end of the old one: nothing of that goes on."""
+    """kill -9 between the new session and the end of the old one: nothing of the old one continues."""
 
     async def killed(self: HostedSessions, session_id: str) -> None:
         return
@@ -184,7 +184,7 @@ async def test_a_process_that_ends_in_between_leaves_the_rest_to_the_next(
             patch.setattr(HostedSessions, "end", killed)
             await by_new(house, line)
             await eventually(lambda: _has_another(house, left))
-        await line.manager.leave()  # what is under way stays as it is, as after a kill
+        await line.manager.leave()  # leave running work as a kill does
     house.may.set()
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -214,7 +214,7 @@ async def test_an_answer_from_elsewhere_runs_nothing_of_a_session_that_was_left(
             patch.setattr(HostedSessions, "_take_back", fails)
             await by_new(house, line)
             await house.until(lambda: any("new session" in text for text in house.platform.texts()))
-            await house.platform.presses(question, "y")  # before it could be taken back
+            await house.platform.presses(question, "y")  # before it could be withdrawn
             await house.until(lambda: "approved" in question.out.text)
             await asyncio.sleep(0.1)
             assert (house.folder / "build").is_dir()
@@ -225,7 +225,7 @@ async def test_an_answer_from_elsewhere_runs_nothing_of_a_session_that_was_left(
 
 
 async def test_stop_ends_a_run_that_an_ended_process_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be read before the run goes on."""
+    """The next process may read the message before it continues the run."""
     async with house.gateway() as gateway:
         line = line_of(gateway)
         await house.platform.says("wait")

@@ -1,4 +1,4 @@
-"""Limits of what one user may send: asking is bounded, ending and refusing is not kept back by that."""
+"""Limits of one user's messages: requests are limited; messages that stop or deny are not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def question(house: House, chat: Chat = BOBS) -> Shown | None:
 
 
 async def ask(house: House, chat: Chat = BOBS) -> Shown:
-    """Have bob ask for what needs approval, with the one message that he may send, and return the question."""
+    """Spend the one message that bob may send on a command that needs approval; return the question."""
     (house.folder / "build").mkdir(exist_ok=True)
     await house.platform.says(f"rm -rf {house.folder}/build", user="bob", chat=chat, is_addressed=True)
     await house.until(lambda: question(house, chat))
@@ -51,7 +51,7 @@ async def test_a_button_and_a_reply_are_taken_too(bounded: House) -> None:
         door = line_of(gateway).door
         asked = await ask(bounded, ROOM)
         said = Inbound(ROOM, "bob", "1", "no", reply_to=asked.id, is_addressed=True)
-        assert await door.receive(Inbound(ROOM, "bob", "0", "no", is_addressed=True)) == "limited"  # to nobody in particular
+        assert await door.receive(Inbound(ROOM, "bob", "0", "no", is_addressed=True)) == "limited"  # it answers no question
         assert await door.receive(said) == "kept"
         await bounded.until(lambda: question(bounded, ROOM) is None)
         bounded.ran.clear()
@@ -84,7 +84,7 @@ async def test_ending_is_bounded_by_itself_and_words_are_none_where_nothing_is_a
 
 
 async def test_who_is_over_the_limit_is_told_also_where_chats_number_messages_alike(bounded: House) -> None:
-    """A platform's ids are of one chat: another's with the same number is another message."""
+    """A platform's message ids are unique in one chat only: the same number in another chat is another message."""
     async with bounded.gateway() as gateway:
         line_of(gateway)
         for user in ("bob", "carl"):
@@ -114,5 +114,5 @@ async def test_a_repetition_is_known_and_counts_once(house: House) -> None:
         assert await door.receive(Inbound(Chat("bobs", "thread"), "bob", "1", "hello")) == "limited"  # another message
     async with house.gateway() as gateway:
         door = line_of(gateway).door
-        assert [await door.receive(one) for one in said[:3]] == ["known"] * 3  # of an earlier process
+        assert [await door.receive(one) for one in said[:3]] == ["known"] * 3  # known from an earlier process
         assert await door.receive(Inbound(BOBS, "bob", "4", "hello")) == "kept"

@@ -1,4 +1,4 @@
-"""The gateway's log: lines with ids, in two forms, without what anybody wrote and without secrets."""
+"""The gateway's log: lines with ids, in two forms, without users' texts and without secrets."""
 
 from __future__ import annotations
 

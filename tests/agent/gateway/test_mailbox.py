@@ -1,4 +1,4 @@
-"""Nothing that was said is lost, doubled or out of order."""
+"""No message is lost, doubled or out of order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_messages_of_a_chat_are_answered_in_order(house: House) -> None:
 async def test_what_came_before_the_end_is_answered_after_the_start(house: House) -> None:
     async with house.gateway() as gateway:
         line = line_of(gateway)
-        line.mailbox._closing = True  # as if the process died before it looked
+        line.mailbox._closing = True  # as if the process died before it read the mail
         await house.platform.says("hello")
     assert house.asked == []
     async with house.gateway() as gateway:
@@ -154,7 +154,7 @@ async def test_a_new_session_begins_with_what_the_earlier_ones_left_of_the_day(h
         async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
             return replace(await super().stream_turn(on_event), usage={"input": 40, "output": 10})
 
-    house.prepare = lambda session: session.link.use(Costly(house))  # type: ignore[method-assign]  # a model that counts
+    house.prepare = lambda session: session.link.use(Costly(house))  # type: ignore[method-assign]  # a model that reports usage
     house.configure(OWNED + "    tokens_per_day: 80\n    busy: steer\n")
     bobs, room = Chat("bobs"), Chat("room", is_group=True)
     async with house.gateway() as gateway:
@@ -177,7 +177,7 @@ async def test_what_was_said_at_once_keeps_within_the_day_too(house: House) -> N
         async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
             return replace(await super().stream_turn(on_event), usage={"input": 40, "output": 10})
 
-    house.prepare = lambda session: session.link.use(house.parrots.setdefault(session.id, Costly(house)))  # type: ignore[method-assign]  # a model that counts
+    house.prepare = lambda session: session.link.use(house.parrots.setdefault(session.id, Costly(house)))  # type: ignore[method-assign]  # a model that reports usage
     house.configure(OWNED + "    tokens_per_day: 80\n")
     bobs = Chat("bobs")
     async with house.gateway() as gateway:
@@ -210,7 +210,7 @@ async def test_one_users_runs_at_once_are_bounded_over_their_chats(house: House)
 
 
 async def test_one_group_and_one_user_are_narrowed_apart(house: House) -> None:
-    """003-12: by platform, chat and user."""
+    """003-12: restrictions by platform, chat and user."""
     narrowed = "users:\n  'fake:room:room': {disabled_tools: [todo]}\n  'fake:carl': {disabled_tools: [clarify]}\n"
     house.configure(narrowed + OWNED)
     async with house.gateway() as gateway:
@@ -224,10 +224,10 @@ async def test_one_group_and_one_user_are_narrowed_apart(house: House) -> None:
 
 
 async def test_who_speaks_in_a_group_uses_no_tool_that_is_not_theirs(house: House) -> None:
-    """003-12: the model reads the same tools whoever speaks; the gate goes by the speaker."""
+    """003-12: the model reads the same tools for every speaker; the gate applies the speaker's rights."""
     house.configure("users: {'fake:carl': {disabled_tools: [todo]}}\n" + OWNED)
     model = ScriptedSession("hello", [("todo", {})], "done", [("todo", {})], "done too")
-    house.prepare = lambda session: session.link.use(model)  # type: ignore[method-assign]  # a model with a script
+    house.prepare = lambda session: session.link.use(model)  # type: ignore[method-assign]  # a scripted model
     async with house.gateway() as gateway:
         line_of(gateway)
         for number, user in enumerate(("bob", "carl", "bob"), 1):

@@ -1,4 +1,4 @@
-"""send_message: to one's own chats unasked, to others' once somebody agreed, from whichever process."""
+"""send_message: without approval to the user's own chats, with approval to others, from any process."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ ASKED = (
     "  You are asked about this every time.\n\n"
     "1 yes, once · 3 no — /approve , /deny  REASON; for owner"
 )
-"""A question about a message to somebody else's chat, in its asker's, without the name that they gave it and its id."""
+"""A question about a message to another user's chat, shown in the asker's chat, without the name that they used and its id."""
 HEADING = "✉ An agent sends this for you, from "
 
 
 class Desk:
-    """A house with two platforms. ``scripts`` are the models of chats, by user; others repeat what they hear."""
+    """A house with two platforms. ``scripts`` are the models of chats, by user; other models repeat each message."""
 
     def __init__(self, house: House) -> None:
         self.house = house
@@ -50,7 +50,7 @@ class Desk:
         house.others["other"] = self._second
         self.scripts: dict[str, ScriptedSession] = {}
         self._usual = house.prepare
-        house.prepare = self._prepare  # type: ignore[method-assign]  # models with a script for some
+        house.prepare = self._prepare  # type: ignore[method-assign]  # scripted models for some users
 
     def _second(self, **given: Any) -> FakePlatform:
         self.other.host = given["host"]
@@ -61,7 +61,7 @@ class Desk:
         session.link.use(model) if model is not None else self._usual(session)
 
     async def met(self) -> None:
-        """Have everybody write once, so that their chats are known."""
+        """Send one message from each user, so that their chats are known."""
         house = self.house
         await house.platform.says("hello", user="ann")
         await house.platform.says("hello", user="bob", chat=BOBS)
@@ -70,7 +70,7 @@ class Desk:
         await house.until(lambda: len(house.platform.shown) == 2 and len(self.other.shown) == 2)
 
     def sends(self, user: str, *calls: dict[str, Any], end: str = "done") -> None:
-        """Have the next session of a user's make these calls, one a turn."""
+        """Make the model of a user's next session make these calls, one a turn."""
         self.scripts[user] = ScriptedSession(*([(TOOL, one)] for one in calls), end)
 
     async def results(self, user: str) -> list[Any]:
@@ -88,7 +88,7 @@ def desk(house: House) -> Desk:
 
 
 async def again(desk: Desk, user: str = "ann", chat: Chat = DIRECT, text: str = "/new") -> None:
-    """Begin a new session in a chat, with the model of its user's script."""
+    """Begin a new session in a chat; its model has the user's script."""
     many = len(desk.house.platform.texts(chat))
     await desk.house.platform.says(text, user=user, chat=chat, is_addressed=True)
     await desk.house.until(lambda: len(desk.house.platform.texts(chat)) > many)
@@ -106,7 +106,7 @@ async def test_a_message_to_ones_own_chat_elsewhere_is_shown_as_an_agents_and_as
         await desk.met()
         desk.sends("ann", {"to": "other", "text": "# it *works*\n> quoted\u2028[x](y)"})
         await again(desk)
-        await said(desk, "tell me there", lambda: desk.house.platform.texts()[-1] == "done")
+        await said(desk, "send it there", lambda: desk.house.platform.texts()[-1] == "done")
         await desk.house.until(lambda: len(desk.other.texts(Chat("anns"))) == 2)
     assert desk.other.texts(Chat("anns"))[1] == f"{HEADING}a direct chat on fake:\n\n> # it *works*\n> > quoted\n> [x](y)"
     [result] = await desk.results("ann")
@@ -115,7 +115,7 @@ async def test_a_message_to_ones_own_chat_elsewhere_is_shown_as_an_agents_and_as
 
 
 async def test_every_message_comes_where_a_provider_gives_the_id_of_a_call_again(desk: Desk) -> None:
-    """They do, in a run and between the runs of a session."""
+    """Some do, in a run and between the runs of a session."""
     async with desk.house.gateway() as gateway:
         line_of(gateway)
         await desk.met()
@@ -123,7 +123,7 @@ async def test_every_message_comes_where_a_provider_gives_the_id_of_a_call_again
         one, two, other_run = (ProviderTurn("", (call,), assistant_turn="x") for call in calls)
         desk.scripts["ann"] = ScriptedSession(one, two, "half", other_run, "done")
         await again(desk)
-        await said(desk, "tell me there", lambda: desk.house.platform.texts()[-1] == "half")
+        await said(desk, "send it there", lambda: desk.house.platform.texts()[-1] == "half")
         await said(desk, "once more", lambda: desk.house.platform.texts()[-1] == "done")
         await desk.house.until(lambda: len(desk.other.texts(Chat("anns"))) == 4)
     assert [text.splitlines()[-1] for text in desk.other.texts(Chat("anns"))[1:]] == ["> first", "> second", "> second"]
@@ -199,12 +199,12 @@ async def test_whether_a_chat_is_known_shows_only_once_somebody_agreed(desk: Des
     async with desk.house.gateway() as gateway:
         line_of(gateway)
         await desk.met()
-        desk.sends("bob", {"to": "other/nobody", "text": "x"})
+        desk.sends("bob", {"to": "other/ghost", "text": "x"})
         await again(desk, "bob", BOBS)
         await desk.house.platform.says("write", user="bob", chat=BOBS)
         await desk.house.until(lambda: desk.house.platform.shown[-1].out.buttons)
         asked = next(one for one in desk.house.platform.shown if one.out.chat.key == "direct" and one.out.buttons)
-        assert "to no chat that this session may write to (other/nobody)" in asked.out.text
+        assert "to no chat that this session may write to (other/ghost)" in asked.out.text
         await desk.house.platform.presses(asked, asked.out.buttons[0].choice)
         await desk.house.until(lambda: desk.house.platform.texts(BOBS)[-1] == "done")
     assert "nothing was sent" in str(await desk.results("bob"))
@@ -214,7 +214,7 @@ async def test_whether_a_chat_is_known_shows_only_once_somebody_agreed(desk: Des
 async def test_a_question_tells_its_asker_and_their_group_nothing_of_chats_that_are_not_theirs(
     desk: Desk, user: str, chat: Chat
 ) -> None:
-    """Chats of one person, of several, of a group, and none: whoever is asked reads which it is, and the asker never does."""
+    """Chats of one user, of several, of a group, and none: the approver reads which one it is, and the asker never does."""
     told, asides = set(), list[str]()
     names = ("fake/carl", "fake/ann", "fake/direct", f"fake/{chat_id('direct')}", "fake/crew", "fake/nobody")
     async with desk.house.gateway() as gateway:
@@ -242,7 +242,7 @@ async def test_a_question_tells_its_asker_and_their_group_nothing_of_chats_that_
 
 
 async def asked_in(desk: Desk, chat: Chat) -> Shown:
-    """Return the question that is open in a chat, once it is shown there."""
+    """Return the open question in a chat once it is shown there."""
 
     def found() -> list[Shown]:
         return [one for one in desk.house.platform.shown if one.out.chat.key == chat.key and one.out.buttons]
@@ -310,7 +310,7 @@ async def test_a_file_goes_with_it_where_the_session_may_read(desk: Desk) -> Non
 
 
 async def test_a_session_of_another_process_has_the_gateway_show_it(house: House) -> None:
-    """A terminal's session over the same file: kept while no gateway runs, and shown once by the next."""
+    """A terminal's session over the same file: its message is stored while no gateway runs; the next gateway shows it once."""
     house.store = SqliteStore(house.folder / "store.db")
     desk = Desk(house)
     try:

@@ -1,4 +1,4 @@
-"""What is to be shown is shown once, in order, whatever the platform does."""
+"""Posts are shown once, in order, whatever the platform does."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ async def test_what_an_ended_process_was_sending_is_sent_again() -> None:
     platform, store = FakePlatform(traits=Traits(per_second=1000)), MemoryStore()
     for key, state in (("a", "sending"), ("b", "waiting"), ("c", "shown")):
         post = await store.mail.post(Post("fake", HERE.key, key, body_of(HERE, key)))
-        await store.mail.moved(post.id, state)  # type: ignore[arg-type]  # one of its words
+        await store.mail.moved(post.id, state)  # type: ignore[arg-type]  # one of its states
     async with opened(platform, store):
         await platform.until(lambda: len(platform.texts(HERE)) == 2)
         assert platform.texts(HERE) == [f"a\n\n{SENT_AGAIN}", "b"]
 
 
 class LatePlatform(FakePlatform):
-    """Knows nobody before it has started, which takes a while."""
+    """A platform that knows no users until it has started, which takes a while."""
 
     async def start(self) -> None:
         await asyncio.sleep(0.05)
@@ -102,7 +102,7 @@ class LatePlatform(FakePlatform):
 
     async def send(self, out: Outbound) -> str:
         if not self.running:
-            raise NotSent("there is nobody of that name", for_good=True)
+            raise NotSent("there is no user of that name", for_good=True)
         return await super().send(out)
 
 
@@ -128,7 +128,7 @@ async def test_nothing_is_sent_before_it_is_opened() -> None:
 
 
 async def test_what_replaces_another_and_can_t_be_an_edit_is_of_unknown_fate_too() -> None:
-    """A question that was settled: without edits it is a message of its own, which may be there already."""
+    """A question that was decided: without edits the outcome is a new message, which may be shown already."""
     platform, store = FakePlatform(traits=Traits(per_second=1000)), MemoryStore()
     async with opened(platform, store) as outbox:
         await outbox.put(HERE.key, "k", body_of(HERE, "may I?"))
@@ -154,7 +154,7 @@ async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
 
 
 async def test_an_answer_whose_message_can_t_be_changed_any_more_is_shown_anew_once() -> None:
-    """Somebody deleted its beginning, or the platform lets old messages be. A question's form is not shown anew."""
+    """Its first message was deleted, or the platform refuses edits of old messages. A question's form is not shown again."""
     platform, store = FakePlatform(traits=Traits(edit_seconds=0.01, idempotent=True, per_second=1000)), MemoryStore()
     gone = NotSent("message_not_found", for_good=True)
     async with opened(platform, store) as outbox:
@@ -170,7 +170,7 @@ async def test_an_answer_whose_message_can_t_be_changed_any_more_is_shown_anew_o
 
 
 async def test_the_end_of_an_answer_follows_its_beginning_at_once() -> None:
-    """No more than one edit is sent in the platform's time, and the beginning is none."""
+    """At most one edit is sent per the platform's interval, and the first message is not an edit."""
     platform, store = FakePlatform(traits=Traits(edit_seconds=60.0, idempotent=True, per_second=1000)), MemoryStore()
     async with opened(platform, store) as outbox:
         outbox.show(HERE.key, "k", body_of(HERE, "the first"))
@@ -194,7 +194,7 @@ async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.
         async def failing(*args: object, **more: object) -> bool:
             if failures:
                 raise failures.pop()
-            return await moved(*args, **more)  # type: ignore[arg-type]  # as it was called
+            return await moved(*args, **more)  # type: ignore[arg-type]  # called as before
 
         monkeypatch.setattr(store.mail, "moved", failing)
         await platform.until(lambda: outbox.waiting == 0)
@@ -211,7 +211,7 @@ async def test_a_platform_may_keep_nothing_back_for_ever(monkeypatch: pytest.Mon
 
 
 async def test_a_platform_that_has_heard_too_much_hears_nothing_until_it_says() -> None:
-    """Neither the end of the answer whose beginning was too much, nor what is to be shown behind it."""
+    """Neither the end of the answer that hit the limit, nor the posts after it, are sent."""
     platform, store = FakePlatform(), MemoryStore()
     async with opened(platform, store) as outbox:
         platform.failing = [NotSent("too many", retry_after=0.6)]
@@ -226,7 +226,7 @@ async def test_a_platform_that_has_heard_too_much_hears_nothing_until_it_says() 
 
 
 class Clock:
-    """A clock that somebody sets."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.ahead = 0.0

@@ -1,4 +1,4 @@
-"""Codes let in who says them: once, within their time, and not whoever tries."""
+"""Pairing codes admit the user who sends one: once, before it expires, and not by guessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions reach those who may settle them, are answered as soon as they can be seen, and reminded of where they stand."""
+"""Questions reach their approvers, can be answered as soon as they are visible, and get reminders in their chats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECT = Chat("direct")
 
 
 async def ask(house: House, user: str = "bob", chat: Chat = GROUP) -> TicketRecord:
-    """Have somebody ask for what needs approval, and return its ticket."""
+    """Send a command that needs approval as a user, and return its ticket."""
     (house.folder / "build").mkdir(exist_ok=True)
     await house.platform.says(f"rm -rf {house.folder}/build", user=user, chat=chat, is_addressed=True)
     await house.until(lambda: questions(house, chat))
@@ -34,7 +34,7 @@ def questions(house: House, chat: Chat) -> list[Shown]:
 
 
 async def greeted(house: House, *users: str) -> None:
-    """Have people speak with the bot alone, so that it knows their chats."""
+    """Write to the bot in direct chats of these users, so that it knows the chats."""
     for user in users:
         chat = DIRECT if user == "ann" else Chat(f"{user}s")
         await house.platform.says("hello", user=user, chat=chat)
@@ -55,7 +55,7 @@ async def test_a_press_before_the_question_s_id_is_known_is_offered_again(house:
         for _ in range(module._PUT_OFF):
             with pytest.raises(StoreFailed, match="still being sent"):
                 await house.platform.presses(question, "y", press_id="one")
-        assert "press again" in await house.platform.presses(question, "y", press_id="one")  # which keeps back nothing for ever
+        assert "press again" in await house.platform.presses(question, "y", press_id="one")  # others are not delayed
         assert (house.folder / "build").is_dir()
         [post] = await house.store.mail.questions("fake")
         await house.store.mail.moved(post.id, "shown", shown_as=question.id)
@@ -65,7 +65,7 @@ async def test_a_press_before_the_question_s_id_is_known_is_offered_again(house:
 
 
 async def test_an_answer_that_is_as_quick_as_the_question_is_shown_counts(house: House) -> None:
-    """003-25: somebody read it before the platform said that it is there."""
+    """003-25: the user reads it before the platform confirms that it is shown."""
     house.platform.failing = [NotSent("no word came back", perhaps_sent=True, retry_after=0.2)]
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -141,7 +141,7 @@ async def test_a_button_of_a_tool_s_question_is_one_of_its_choices(house: House)
         assert settled.answer.payload == "green"
 
 
-# -- copies for who may decide -------------------------------------------------------------------------------------------
+# -- copies for approvers ------------------------------------------------------------------------------------------------
 
 
 async def test_a_question_is_copied_to_who_may_settle_it(house: House) -> None:
@@ -155,7 +155,7 @@ async def test_a_question_is_copied_to_who_may_settle_it(house: House) -> None:
         assert questions(house, Chat("carls")) == []
         assert 'asked by bob in the chat room "The room"' in copy.out.text
         assert f"rm -rf {house.folder}/build" in copy.out.text
-        assert "owner" in await house.platform.presses(copy, "y", user="carl")  # whoever may get hold of it
+        assert "owner" in await house.platform.presses(copy, "y", user="carl")  # a user without the right presses a button of it
         assert (house.folder / "build").is_dir()
         assert await house.platform.presses(copy, "y") == ""
         await house.until(lambda: house.platform.texts(GROUP)[-1] == "ran it")
@@ -248,7 +248,7 @@ async def test_a_reminder_is_a_reply_to_the_question_wherever_it_is_shown(house:
         await house.until(lambda: questions(house, DIRECT))
         assert record.remind_at is not None
         for many in (1, 2):
-            for _ in range(2):  # told twice, it is one reminder
+            for _ in range(2):  # two events make one reminder
                 line.replies.watch(record.session_id, TicketReminder(record.ticket.id, record.session_id, "?", None))
             await house.until(lambda many=many: len(reminders(house, GROUP)) == len(reminders(house, DIRECT)) == many)  # type: ignore[misc]  # bound
             await asyncio.sleep(0.1)
@@ -263,7 +263,7 @@ def reminders(house: House, chat: Chat) -> list[Shown]:
 
 
 async def test_one_platform_s_reminder_is_not_taken_by_another(house: House) -> None:
-    """Two lines look at one store: whichever looks first, it is told in the chat that has the question."""
+    """Two lines watch one store: whichever is first, the chat with the question gets the reminder."""
     house.configure(OWNED + "approval: {reminders: 0.5}\n")
     async with house.gateway() as gateway:
         line = line_of(gateway)

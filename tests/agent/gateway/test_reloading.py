@@ -1,4 +1,4 @@
-"""A configuration that is read again while people chat."""
+"""A configuration that is reloaded while users chat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUP = Chat("room", is_group=True)
 
 
 def changed(house: House, text: str) -> None:
-    """Write the configuration, as a person who agrees to it."""
+    """Write the configuration, and confirm it."""
     house.configure(text)
     confirm(load_config(house.config))
 
@@ -86,7 +86,7 @@ async def test_a_parked_run_of_a_user_who_was_removed_ends_and_its_call_never_ru
 
 
 async def test_who_may_agree_is_read_again_for_open_questions_too(house: House) -> None:
-    changed(house, OWNED)  # its folder is there before the question is, as what is agreed to names it
+    changed(house, OWNED)  # the folder exists before the question, because the grant names it
     (house.folder / "build").mkdir()
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -165,7 +165,7 @@ async def test_other_settings_make_a_platform_begin_anew_once_its_runs_have_ende
 async def test_the_log_names_nobody_where_a_configuration_is_refused(
     house: House, refused: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever asks for it is told what is wrong; the log says where."""
+    """The caller of the reload learns what is wrong; the log names the place."""
     changed(house, OWNED)
     with gateway_log("text", str):
         async with house.gateway() as gateway:
@@ -183,7 +183,7 @@ async def test_the_log_names_nobody_where_a_configuration_is_refused(
 
 
 def told_by(house: House, *words: str) -> tuple[int, str]:
-    """Carry out ``toolcrib gateway`` beside the gateway, over its store; return its exit code and what it says."""
+    """Run ``toolcrib gateway`` beside the gateway, over its store; return its exit code and output."""
     crib = assemble(config=load_config(house.config), project_dir=house.folder, store=house.store)
     house.cribs.append(crib)
     args = argparse.Namespace(action=words[0], names=[], json="--json" in words, now=False)
@@ -231,7 +231,7 @@ async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_h
 async def test_a_platform_that_is_switched_off_and_on_starts_once_its_runs_have_ended(
     house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One gateway is not another one that has the account, however often that is done."""
+    """The gateway does not take itself for another process that holds the account, however often it switches."""
     on = [True]
     monkeypatch.setattr(module, "wanted", lambda crib, named: list(crib.platforms) if on[0] else [])
     house.more = {"retry_seconds": 60.0}

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: long answers grow over several messages, and what was begun anew leaves nothing behind."""
+"""Messages of a run in progress: long answers grow over several messages, and a restarted reply leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_what_the_store_does_not_take_is_shown_once_it_does(house: House, 
 
 
 class Narrator(ScriptedSession):
-    """Says a long answer word by word, and pauses before its last words until it may go on."""
+    """A model that says a long answer word by word, and pauses before its last words until it may continue."""
 
     def __init__(self, house: House, text: str) -> None:
         super().__init__()

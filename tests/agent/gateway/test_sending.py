@@ -1,4 +1,4 @@
-"""Files and pictures that chats get."""
+"""Files and pictures that are sent to chats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def house(house: House) -> House:
 
 def scripted(house: House, *turns: Any) -> ScriptedSession:
     model = ScriptedSession(*turns)
-    house.prepare = lambda session: session.link.use(model)  # type: ignore[method-assign]  # a model with a script
+    house.prepare = lambda session: session.link.use(model)  # type: ignore[method-assign]  # a scripted model
     return model
 
 
@@ -52,7 +52,7 @@ async def test_a_model_sends_a_file_and_a_copy_of_it_is_shown(house: House) -> N
 
 @pytest.mark.parametrize("in_one_run", [True, False])
 async def test_every_file_comes_where_a_provider_gives_the_id_of_a_call_again(house: House, in_one_run: bool) -> None:
-    """They do, in a run and between the runs of a session: the second file is not the first one."""
+    """Some do, in a run and between the runs of a session: the second file is not taken for the first one."""
     first, second = house.folder / "first.txt", house.folder / "second.txt"
     turns = [
         ProviderTurn("", (ToolCall("call_0", "send_file", {"path": str(file)}),), assistant_turn="x") for file in (first, second)

@@ -1,4 +1,4 @@
-"""Answers cut into messages."""
+"""Answers that are split into messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_nothing_is_lost_and_every_part_fits(text: str, most: int) -> None:
 
 
 def test_the_work_grows_with_the_length_alone() -> None:
-    """Cut into as many pieces, ten times the text takes far less than a hundred times as long."""
+    """Ten times as many lines take far less than a hundred times as long."""
 
     def seconds(lines: int) -> float:
         text = ("x" * 10_000 + "\n") * lines

@@ -1,4 +1,4 @@
-"""What is looked at before a platform starts."""
+"""Checks before a platform starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A /stop holds for what was said before it, wherever that has come to: not begun yet, under way, or left to the next process."""
+"""A /stop applies to the messages before it, in any state: not begun yet, running, or left to the next process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolcrib.testing import FakePlatform
 
 
 class SlowFiles(FakePlatform):
-    """Takes a while for a file, as servers do: what comes behind it in its chat waits."""
+    """A platform that takes a while for a file, as servers do: later messages of its chat wait."""
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.5)
@@ -48,10 +48,10 @@ async def test_what_was_said_behind_the_stop_is_answered_and_what_is_somebody_el
         await house.platform.says("/stop", user="carl", chat=GROUP)
         await house.until(lambda: house.platform.texts(GROUP) == ["Another user started that run."])
         await house.platform.says("/stop", user="bob", chat=GROUP)
-        await house.platform.says("wait, and go on", user="bob", chat=GROUP, is_addressed=True)
-        await house.until(lambda: any("go on" in one for one in house.asked))
+        await house.platform.says("wait, and continue", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: any("continue" in one for one in house.asked))
         house.may.set()
-        await house.until(lambda: any("go on" in text for text in house.platform.texts(GROUP)))
+        await house.until(lambda: any("continue" in text for text in house.platform.texts(GROUP)))
     assert any("interrupted" in text for text in house.platform.texts(GROUP))
 
 

@@ -1,4 +1,4 @@
-"""What was asked for in a chat is taken back, answered in plain words, and never done in a session that was left."""
+"""Requests of a chat are withdrawn, answered in plain words, and never carried out in a session that the chat has left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def ask(house: House, user: str, chat: Chat, folder: Path | None = None) -
 
 @pytest.mark.parametrize(("word", "does_it"), [("1", True), ("yes", True), ("No.", False), ("3", False)])
 async def test_the_one_question_of_a_direct_chat_is_answered_without_a_reply(house: House, word: str, does_it: bool) -> None:
-    """003-25: the question itself says what to answer."""
+    """003-25: the question lists the words that answer it."""
     async with house.gateway() as gateway:
         line_of(gateway)
         await ask(house, "ann", DIRECT)
@@ -124,7 +124,7 @@ async def test_a_session_that_was_left_is_granted_nothing(house: House) -> None:
     async with house.gateway() as gateway:
         await ask(house, "bob", BOBS, line_of(gateway).rooms.requests.folder(BOBS))
         [question] = questions(house, BOBS)
-        await house.platform.says("hello", user="ann", chat=BOBS)  # hers begins
+        await house.platform.says("hello", user="ann", chat=BOBS)  # ann's session begins
         await house.until(lambda: "re hello" in house.platform.texts(BOBS))
         assert await house.platform.presses(question, "s") == "This was already decided."
         assert await house.store.grants.all() == []
@@ -132,7 +132,7 @@ async def test_a_session_that_was_left_is_granted_nothing(house: House) -> None:
 
 
 async def test_a_chat_of_one_person_begins_anew_for_another(house: House) -> None:
-    """003-12: whoever speaks has their own tools, also where a service takes two people for one chat."""
+    """003-12: each speaker has their own tools, even if a service uses one chat for two users."""
     house.configure(OWNED.replace("    allow_local: true\n", ""))
     async with house.gateway() as gateway:
         line = line_of(gateway)
@@ -169,14 +169,14 @@ async def test_a_code_is_taken_from_whoever_says_it_and_reaches_no_model(house: 
     pairings = Pairings(house.store, "fake")
     async with house.gateway() as gateway:
         line_of(gateway)
-        await house.platform.says(await pairings.offer("admins"), user="bob", chat=BOBS)  # who may speak already
+        await house.platform.says(await pairings.offer("admins"), user="bob", chat=BOBS)  # bob may speak already
         assert [(one.user, one.role) for one in await pairings.people()] == [("bob", "admins")]
         code = await pairings.offer("owner")
         await house.platform.says(code, user="bob", chat=GROUP, is_addressed=True)
         assert not await pairings.is_open()
         await house.platform.says(code, user="carl", chat=Chat("carls"))
         assert [one.role for one in await pairings.people()] == ["admins"]
-        await house.until(lambda: house.asked == [code])  # void, it is a word like others
+        await house.until(lambda: house.asked == [code])  # a void code is ordinary text
 
 
 @pytest.mark.parametrize("user", ["role:owner", "room:room", "*"])
