@@ -1,5 +1,5 @@
-"""Samples of other tools' session files. All are invented, from the public descriptions that the readers name. Hence the odd
-paths and ids.
+"""Samples of other tools' session files. All are invented from the public descriptions that the readers name, so some paths and
+ids look odd.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def claude_lines() -> list[Any]:
         claude_line("user", "<local-command-stdout>made output</local-command-stdout>", 1),
         claude_line("user", [{"type": "text", "text": "Why does quince_parser fail?"}], 2),
         reply({"type": "thinking", "thinking": "hidden quince", "signature": "made"}, 3, "msg_1"),
-        reply({"type": "text", "text": "I look at it."}, 3, "msg_1"),
+        reply({"type": "text", "text": "I will read it."}, 3, "msg_1"),
         reply({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/made/a.py"}}, 4, "msg_1"),
         returned("toolu_1", "1\timport quince", 5),
         reply({"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "pytest"}}, 5, "msg_1"),

@@ -1,4 +1,6 @@
-"""Whatever stands in files of other tools, records come of it that a session can go on with, or a fault that names the place."""
+"""Whatever the files of other tools contain, the import gives records that a session can resume, or an error that names the
+place.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ Reads = Callable[[Path, Callable[[ImportFault], None]], Iterator[ForeignSession]
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the places of all values in a JSON value."""
+    """Yield the paths of all values in a JSON value."""
     yield at
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*at, key))
 
 
 def put(value: Any, at: tuple[Any, ...], other: Any) -> Any:
-    """Return the value with another one at a place."""
+    """Return the JSON value with the value at a path replaced."""
     if not at:
         return other
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What Claude Code remembers, as records."""
+"""Claude Code's sessions as records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_session_is_read(tmp_path: Path) -> None:
     assert said == [
         ("user", "/review the parser"),
         ("user", "Why does quince_parser fail?"),
-        ("assistant", "I look at it."),
+        ("assistant", "I will read it."),
         ("results", ""),
         ("assistant", "It imports a module that is not there."),
         ("user", "Mend it."),

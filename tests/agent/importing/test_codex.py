@@ -1,4 +1,4 @@
-"""What Codex remembers, as records."""
+"""Codex's sessions as records."""
 
 from __future__ import annotations
 

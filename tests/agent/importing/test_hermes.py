@@ -1,4 +1,4 @@
-"""What the Hermes agent remembers, as records."""
+"""The Hermes agent's sessions as records."""
 
 from __future__ import annotations
 

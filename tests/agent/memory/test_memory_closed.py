@@ -1,4 +1,4 @@
-"""No tool but ``memory`` reads or writes the memory's files: not by their names, by links, patterns, or from above."""
+"""Only the tool ``memory`` reads and writes the memory's files; other tools can't by name, by link, by pattern, or from above."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def crib(tmp_path: Path, state: Path) -> Iterator[Crib]:
-    """A project with links to the memory, which a person or a repository may have put there."""
+    """A project with links to the memory, as a person or a repository may have put them there."""
     folder = MemoryFolder(Principal())
     file = folder.file("memory")
     folder.change(file, lambda document: document.with_note(note_of(NOTE), file.title))
@@ -43,7 +43,7 @@ def crib(tmp_path: Path, state: Path) -> Iterator[Crib]:
 
 
 def refused(crib: Crib, name: str, args: dict[str, Any]) -> str:
-    """Return what the refusal says; a call that nobody can be asked about counts as none."""
+    """Return the text of the refusal; a call that would need a person's approval counts as refused."""
     session = crib.open_session()
     try:
         result = session.call(name, args).result
@@ -189,7 +189,7 @@ def test_a_list_of_an_earlier_command_leads_to_them_no_more(crib: Crib, state: P
 
 
 def test_all_that_is_kept_is_known_by_its_name(crib: Crib, state: Path) -> None:
-    """What a search through a home may match is decided by names: a file that is called otherwise would be found unasked."""
+    """A search through a home decides by file names: a memory file with another name would be found without approval."""
     session = crib.open_session()
     try:
         session.call("memory", {"action": "add", "target": "user", "content": "is called Ann"})

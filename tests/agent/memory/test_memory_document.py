@@ -1,4 +1,4 @@
-"""A document is Markdown that a person may write, and changing a note leaves the rest as it is."""
+"""A document is Markdown that a person may write, and changing a note leaves the rest unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents on the disk: private, whole or not at all, one writer at a time, and never another's."""
+"""Documents on the disk: private, whole or absent, one writer at a time, and never another user's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_no_document_is_reported_and_left(tmp_path: Path, kind: str, why
     path = folder.file("memory").path
     path.unlink()
     if kind == "link":
-        (tmp_path / "elsewhere").write_text("- of somebody else\n")
+        (tmp_path / "elsewhere").write_text("- of another user\n")
         path.symlink_to(tmp_path / "elsewhere")
     elif kind == "folder":
         path.mkdir()
@@ -77,7 +77,7 @@ def test_what_is_no_document_is_reported_and_left(tmp_path: Path, kind: str, why
     after = path.lstat()
     assert (before.st_ino, before.st_mtime_ns, before.st_size) == (after.st_ino, after.st_mtime_ns, after.st_size)
     if kind == "link":
-        assert (tmp_path / "elsewhere").read_text() == "- of somebody else\n"
+        assert (tmp_path / "elsewhere").read_text() == "- of another user\n"
 
 
 _ADDS = """

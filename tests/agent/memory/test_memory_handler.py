@@ -1,4 +1,4 @@
-"""The tool ``memory``: notes are kept by it, and by it alone; a session is told those that were there when it began."""
+"""The tool ``memory``: only it stores notes; a session reads the notes that existed when it began."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def crib(tmp_path: Path) -> Iterator[Crib]:
 
 
 def call_memory(crib: Crib, _platform: str = "cli", _user: str = "", **args: Any) -> Any:
-    """Return the data of the result, or what is wrong."""
+    """Return the data of the result, or the error message."""
     session = crib.open_session(platform=_platform, user=_user)
     try:
         result = session.call("memory", args).result
@@ -95,7 +95,7 @@ def test_a_full_document_says_what_it_has(state: Path, config: Callable[[str], P
 
 
 def test_many_short_notes_fill_a_document_too(state: Path, crib: Crib) -> None:
-    """Each is told with its date, so that thousands of single letters would be many times the limit."""
+    """Each note is shown with its date, so thousands of single letters would be many times the limit."""
     notes = "".join(f"- {number}\n" for number in range(199))
     memory_file(state).parent.mkdir(parents=True)
     memory_file(state).write_text(notes)
