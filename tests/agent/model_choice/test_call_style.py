@@ -1,4 +1,4 @@
-"""How a model calls tools, as its server tells: natively, or in text and in which protocol (000-14)."""
+"""How a model calls tools, as its server reports: natively, or in text with a protocol (000-14)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNABLE = {"supports_tools": False, "supports_tool_calls": False}
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time limit is for servers that hang: where a test's server answers, a busy machine may take as long as it likes."""
+    """The time limit is for servers that hang. A test's server answers, so a busy machine may take longer."""
     monkeypatch.setattr(agent.model_choice.call_style, "SECONDS", 120.0)
 
 
@@ -66,7 +66,7 @@ def talking(tmp_path: Path, **model: Any) -> Iterator[Agent]:
         yield agent
 
 
-# -- what is chosen ----------------------------------------------------------------------------------------------------
+# -- the choice --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def talking(tmp_path: Path, **model: Any) -> Iterator[Agent]:
     ],
 )
 def test_000_14_the_order_of_the_choice(shown: Any, provider: str, configured: str, expected: tuple[str, str]) -> None:
-    """000-14: configured, then native where the server does not deny it, then the template, the name, auto."""
+    """000-14: the configuration, then native unless the server denies it, then the template, the name, auto."""
     with ollama(shown) as server:
         assert wire_and_protocol(choose(server.base_url, provider, configured=configured)) == expected
 
@@ -113,14 +113,14 @@ def test_the_name_tells_where_the_template_does_not() -> None:
     ],
 )  # fmt: skip
 def test_llama_cpp_by_its_template_and_caps(props: Any, expected: tuple[str, str]) -> None:
-    """It answers to any name, so the name that it lists may be another. Nothing is loaded by the question."""
+    """The server accepts any name, so the listed name may differ. The request loads no model."""
     with llama_cpp(props) as server:
         assert wire_and_protocol(choose(server.base_url, model="any name")) == expected
         assert [path for path, _, _ in server.asides] == ["/v1/models", "/props?model=any%20name&autoload=false"]
 
 
 def test_lm_studio_makes_calls_of_any_models_text() -> None:
-    """A model that was not trained on tools gets them natively there: the server has a prompt and a reader of its own."""
+    """A model that was not trained on tools gets them natively: the server has its own prompt and parser."""
     rows = {"data": [{"id": "m:8b", "owned_by": "organization_owner"}]}
     with ChatServer(answers={"/v1/models": rows, "/api/v0/models": {"data": [{"id": "m:8b", "capabilities": []}]}}) as server:
         assert wire_and_protocol(choose(server.base_url)) == ("chat", "")
@@ -144,7 +144,7 @@ def test_other_wires_and_vendors_are_not_asked() -> None:
         assert not is_hosted(Endpoint(url))
 
 
-# -- who is asked, and how often ---------------------------------------------------------------------------------------
+# -- the requests ------------------------------------------------------------------------------------------------------
 
 
 def test_it_is_asked_once_an_hour_for_each_model_by_its_own_key() -> None:
@@ -197,7 +197,7 @@ def test_one_that_does_not_answer_changes_nothing_and_is_asked_again(monkeypatch
 
 
 def test_000_14_a_conversation_goes_in_text_where_the_server_has_no_native_calls(tmp_path: Path) -> None:
-    """000-14: no tools field; the prompt and the reading are the protocol's; it goes on so when it is resumed."""
+    """000-14: no tools field; prompt and parser are the protocol's, also after a resume."""
     (tmp_path / "a.txt").write_text("one\n")
     with (
         ollama(NO_TOOLS, ChatServer.text(HERMES), ChatServer.text("It is one.")) as server,
@@ -216,7 +216,7 @@ def test_000_14_a_conversation_goes_in_text_where_the_server_has_no_native_calls
 def test_text_stays_text_whatever_server_is_named(
     tmp_path: Path, named: dict[str, str], configured: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """000-14: how the model calls is the person's choice; that the server could do otherwise changes nothing."""
+    """000-14: how the model calls is the person's choice, even if the server supports another way."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-this-server")
     path = config_path()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which models the servers offer, whatever they speak, and for how long that is believed."""
+"""The models that servers offer, over every wire, and for how long the list is cached."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from toolcrib.testing import ChatServer
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-# Time limits are for servers that hang. Where a test's server answers, a busy machine may take as long as it likes.
+# Time limits are for servers that hang. A test's server answers, so a busy machine may take longer.
 AMPLE = 120.0
 
 
@@ -108,7 +108,7 @@ def test_gemini_names_those_that_answer(serve: Any) -> None:
 
 
 def test_ollama_is_asked_for_each_model(serve: Any) -> None:
-    """Its list has names only. A smaller context that the model's file asks for is the one that counts."""
+    """Its list has names only. A smaller context in the model's file takes precedence."""
     shown = {
         "a": {"model_info": {"qwen3.context_length": 40960}, "capabilities": ["completion", "tools"]},
         "b": {"model_info": {"llama.context_length": 8192}, "parameters": "stop  x\nnum_ctx   4096\n", "capabilities": []},
@@ -147,7 +147,7 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
     assert "KEY_THERE_IS_NOT" in ask("chat", NOWHERE, key="KEY_THERE_IS_NOT").fault
 
 
-# -- where -------------------------------------------------------------------------------------------------------------
+# -- the hosts ---------------------------------------------------------------------------------------------------------
 
 
 def servers(model: ModelConfig, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -184,7 +184,7 @@ def test_local_servers_are_found_once_and_named_as_such(serve: Any) -> None:
     assert asyncio.run(local_servers([named], {server.port: "Ollama"}, seconds=AMPLE)) == []
 
 
-# -- for how long ------------------------------------------------------------------------------------------------------
+# -- the cache ---------------------------------------------------------------------------------------------------------
 
 
 def test_answers_are_remembered_for_an_hour_privately(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

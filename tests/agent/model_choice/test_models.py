@@ -1,4 +1,4 @@
-"""Which model a session gets, what goes on where it can't be reached, and what it costs."""
+"""Which model a session gets, which one takes over when it is unavailable, and what it costs."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def run(
     return result
 
 
-# -- which one ---------------------------------------------------------------------------------------------------------
+# -- the choice --------------------------------------------------------------------------------------------------------
 
 
 def test_004_22_the_provider_is_chosen_and_opened_with_the_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gemini: Callable[..., ChatServer]
 ) -> None:
-    """004-22: by the model's name; its wire stands in the records; what it may write and whether it streams is configured."""
+    """004-22: by the model's name; the records name its wire; the configuration limits its output and streaming."""
     body = {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]}
     server = gemini(ChatServer.body(body))
     monkeypatch.setenv("GEMINI_BASE_URL", server.base_url)
@@ -123,7 +123,7 @@ def test_without_anything_a_person_types(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_opened_is_told_at_once(model: dict[str, Any], words: str, tmp_path: Path) -> None:
-    """A fallback too, before it is needed."""
+    """Also a fallback, before it is needed."""
     configure(model=model)
 
     async def act(session: Session) -> Any:
@@ -137,7 +137,9 @@ def test_what_cannot_be_opened_is_told_at_once(model: dict[str, Any], words: str
 
 
 def test_another_provider_goes_on_where_the_first_is_overloaded(tmp_path: Path, gemini: Callable[..., ChatServer]) -> None:
-    """In the middle of a task, after retries: the calls and results so far are converted; the person is told; it stays there."""
+    """In the middle of a task, after retries: the calls and results so far are converted, the user is informed, and it stays in
+    use.
+    """
     call = gemini_reply({"functionCall": {"name": "terminal", "args": {"command": "echo two"}}, "thoughtSignature": "s"})
     other = gemini(call, gemini_reply({"text": "done"}))
     (tmp_path / "a.txt").write_text("one\n")
@@ -192,7 +194,7 @@ def test_where_none_is_left_the_fault_is_raised(tmp_path: Path) -> None:
     spent = ChatServer.body({"error": {"message": "slow down"}}, 429)
     with ChatServer(spent, spent) as server:
         entry = {"name": "m", "base_url": server.base_url}
-        # The second has to be asked which models it has, which fails: it is passed over.
+        # The second server would have to list its models, which fails: it is skipped.
         configure(model={**entry, "fallback": [{"base_url": NOWHERE}, entry]})
         with pytest.raises(RateLimited):
             run(tmp_path, "go")
@@ -207,11 +209,11 @@ def test_the_chain_is_one_session_to_whoever_holds_it(tmp_path: Path) -> None:
             assert agent.session.model == "m"
 
 
-# -- what it costs -----------------------------------------------------------------------------------------------------
+# -- the cost ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_hard_spend_cap(tmp_path: Path, gemini: Callable[..., ChatServer]) -> None:
-    """By the server's usage and the configured prices: 1,010 tokens a turn cost 0.0013."""
+    """By the server's usage and the configured prices: a turn of 1,010 tokens costs 0.0013."""
     call = gemini_reply({"functionCall": {"name": "terminal", "args": {"command": "true"}}})
     server = gemini(call, call, call, gemini_reply({"text": "done"}))
     model = {"provider": "gemini", "name": "g", "base_url": server.base_url, "prices": {"input": 1, "output": 30}}
@@ -232,7 +234,7 @@ def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> RunResult:
 
 
 def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    """No prices, or a server that does not count: nothing is spent unseen."""
+    """Without prices, or if the server reports no usage: no cost stays unseen."""
     configure(run={"max_cost": 1})
     with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"without model\.prices"):
         RunLimits.of(crib.config)

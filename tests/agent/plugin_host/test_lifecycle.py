@@ -19,7 +19,7 @@ Log = list[str]
 
 
 class Plugin:
-    """Writes down when it is started and stopped, and by which loop."""
+    """Records when it is started and stopped, and the loop."""
 
     def __init__(self, name: str, log: Log) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Plugin:
 
 
 class Plain:
-    """Sync hooks, and one of the two only."""
+    """A plugin with sync hooks, and with only one of the two."""
 
     def __init__(self, log: Log) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""Plugins: found without being run, loaded only when enabled, taken back whole when they fail."""
+"""Plugins: found without being run, loaded only when enabled, and removed completely when they fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def register_tools(registry):
 
 
 class World:
-    """A configuration folder, a project and a folder on sys.path, with what a loader needs."""
+    """A configuration folder, a project and a folder on sys.path, with everything that a loader needs."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -52,7 +52,7 @@ class World:
         return self._write(self.project / ".toolcrib" / "plugins" / name, text)
 
     def pip(self, name: str, text: str, target: str = "") -> None:
-        """An installed distribution with one entry point, as pip leaves it."""
+        """Install a distribution with one entry point, as pip does."""
         self._write(self.site / f"{name}_module.py", text)
         info = self.site / f"dist_{name}-2.5.dist-info"
         self._write(info / "METADATA", f"Metadata-Version: 2.1\nName: dist-{name}\nVersion: 2.5\n")
@@ -76,13 +76,13 @@ class World:
         )
 
     def fails(self) -> str:
-        """Load the one enabled plugin, which must fail and leave nothing; its reason."""
+        """Load the one enabled plugin, which must fail and leave nothing; return the reason."""
         before = (self.registry.entries(), self.manager.list_name_plugin(), list(self.added))
         modules = {name for name in sys.modules if name.startswith("toolcrib_plugin_")}
         [info] = self.load()
         assert not info.loaded
         assert before == (self.registry.entries(), self.manager.list_name_plugin(), self.added)
-        # One of the same name that an earlier test left is gone then, too.
+        # A module of the same name that an earlier test left is gone then, too.
         assert not {name for name in sys.modules if name.startswith("toolcrib_plugin_")} - modules
         return info.error
 
@@ -117,7 +117,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
             del sys.modules[name]
 
 
-# -- what there is ---------------------------------------------------------------------------------------------------
+# -- discovery -------------------------------------------------------------------------------------------------------
 
 
 def test_discover_runs_nothing_and_tells_what_it_found(world: World) -> None:
@@ -249,7 +249,7 @@ SETS = 'SetResult(ToolResult.success("gated", ["{name} gave it"]))'
 
 
 def outcome(world: World, tool: str) -> tuple[Any, Mapping[str, Any]]:
-    """The result of a call through the loaded plugins, and the state that it leaves."""
+    """Return the result of a call through the loaded plugins, and the state afterwards."""
     world.registry.register("open", "core", {"description": "d"}, lambda args: [])
     world.registry.register("gated", "core", {"description": "d"}, lambda args: ["ran"])
     scope = CallScope(identity=RunIdentity("s"), open_environment=FakeEnvironment)
@@ -260,7 +260,7 @@ def outcome(world: World, tool: str) -> tuple[Any, Mapping[str, Any]]:
 @pytest.mark.parametrize("enabled", [("zebra", "ant"), ("ANT", "Zebra")])
 @pytest.mark.parametrize("place", ["user", "pip"])
 def test_the_first_enabled_plugin_wins(world: World, enabled: tuple[str, str], place: str) -> None:
-    """002-22: among hooks of equal rank, whichever name or source comes first. 003-5: the sources keep their order."""
+    """002-22: among hooks of equal rank, the first enabled name or source comes first. 003-5: the sources keep their order."""
     world.user("ant.py", SAYS.format(name="ant", mark="", decision=SETS.format(name="ant")))
     text = SAYS.format(name="zebra", mark="", decision=SETS.format(name="zebra"))
     world.user("zebra.py", text) if place == "user" else world.pip("zebra", text)
@@ -285,11 +285,11 @@ def test_a_higher_rank_wins_whichever_plugin_was_enabled_first(world: World, ena
     world.user("wasp.py", HEAD + "@hookimpl\ndef tool_gate(call): return Block('no') if call.name == 'gated' else None\n")
     world.enable(*enabled, "wasp")
     world.load()
-    assert outcome(world, "gated")[0] == ["error", *enabled]  # of the blocked call's data, transformed
+    assert outcome(world, "gated")[0] == ["error", *enabled]  # the blocked call's data, transformed
 
 
 def test_a_hook_that_asks_to_be_first_is(world: World) -> None:
-    """002-22: pluggy's own marks come before the order of the configuration."""
+    """002-22: pluggy's own marks override the order of the configuration."""
     world.user("ant.py", SAYS.format(name="ant", mark="", decision="None"))
     world.user("zebra.py", SAYS.format(name="zebra", mark="(tryfirst=True)", decision="None"))
     world.enable("ant", "zebra")
@@ -315,7 +315,7 @@ def test_a_project_is_trusted_only_as_it_was_read(world: World) -> None:
 def test_bytecode_beside_a_trusted_plugin_is_never_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import py_compile
 
-    monkeypatch.setattr(sys, "pycache_prefix", None)  # which would put it elsewhere
+    monkeypatch.setattr(sys, "pycache_prefix", None)  # which would place the bytecode elsewhere
 
     plugin = world.of_project("pack/__init__.py", "from . import part\n" + TOOL.format(tool="good"))
     part = world.of_project("pack/part.py", "x = 1 # same size as\n")
@@ -473,7 +473,7 @@ def test_an_entry_point_that_is_a_class_or_gone_is_told(world: World) -> None:
     assert "AttributeError" in world.fails()
 
 
-# -- tools of others -------------------------------------------------------------------------------------------------
+# -- tools of other plugins ------------------------------------------------------------------------------------------
 
 TAKE = """\
 from toolcrib import hookimpl

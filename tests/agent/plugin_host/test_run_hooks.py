@@ -1,4 +1,4 @@
-"""Hooks around the loop: plugins are told, and none can stop it."""
+"""Hooks around the loop: plugins receive events, and can't stop the loop."""
 
 from __future__ import annotations
 

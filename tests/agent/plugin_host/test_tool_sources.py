@@ -1,4 +1,4 @@
-"""A plugin's tool source: its tools are there with the first run, and come and go while sessions are open."""
+"""A plugin's tool source: its tools are available from the first run on, and change while sessions are open."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def bells(crib: Crib) -> Any:
 
 
 class Watching(ScriptedSession):
-    """A model that notes which tools its session would show it, and does something before each turn."""
+    """A model that records its session's tools, and calls a function before each turn."""
 
     def __init__(self, *turns: Any, before: Callable[[int], None] = lambda turn: None) -> None:
         super().__init__(*turns)
@@ -104,7 +104,7 @@ def test_its_tools_are_there_with_the_first_run_and_come_and_go(crib: Crib) -> N
     async def go() -> None:
         session = await crib.open()
         source = bells(crib)
-        assert "small" not in session.names  # nothing was started yet
+        assert "small" not in session.names  # nothing has been started yet
         session.link.use(Watching([("small", {})], "done"))
         assert (await session.ask("go")).text == "done"
         assert await outcome(session, 0) == "small rings"
@@ -121,7 +121,7 @@ def test_its_tools_are_there_with_the_first_run_and_come_and_go(crib: Crib) -> N
         assert (await outcome(session, 1))["error"].endswith(
             "the tool 'small' is unavailable: the tool source 'bells' no longer has it"
         )
-        assert "not granted to this session" in (await outcome(session, 2))["error"]  # a run keeps the tools that it began with
+        assert "not granted to this session" in (await outcome(session, 2))["error"]  # a run keeps its first set of tools
         session.link.use(Watching([("great", {})], "done"))
         await session.ask("and again")
         assert await outcome(session, 3) == "great rings"
@@ -135,7 +135,7 @@ def test_its_tools_are_there_with_the_first_run_and_come_and_go(crib: Crib) -> N
 
 
 def test_a_call_that_waits_does_not_run_once_its_tool_is_gone(crib: Crib) -> None:
-    """Fail closed: the approval was for a tool that is gone."""
+    """It fails closed: the approval was for a tool that no longer exists."""
 
     class Gate:
         @hookimpl

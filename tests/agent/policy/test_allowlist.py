@@ -1,4 +1,4 @@
-"""Permanent grants: what the person answered `always` to holds across sessions, and nothing else does."""
+"""Permanent grants: what the person answered `always` to is allowed in all sessions, and nothing else is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.judge.patterns import DANGEROUS_PATTERNS
 
 
 def session(file: Path, project: str = "/srv/site") -> PermanentGrants:
-    """A new session, as another process would start it."""
+    """Return the grants of a new session, as another process would read them."""
     return PermanentGrants(MemoryGrants(), file, project_root=project)
 
 
@@ -61,7 +61,7 @@ async def test_other_grants_stay_in_their_session(file: Path) -> None:
 
 async def test_an_entry_that_no_answer_wrote_counts_only_once_confirmed(file: Path) -> None:
     await session(file).add(always("rm", "-r", "build"))
-    append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))  # as any process of the person's could
+    append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))  # as any process of the person's user could
     grants = session(file)
     assert await commands(grants) == [("rm", "-r", "build")]
     assert grants.unconfirmed() == [AllowlistEntry(("git", "push"), "/srv", 1)]
@@ -164,7 +164,7 @@ async def test_each_configuration_has_its_own_confirmations(tmp_path: Path) -> N
 
 
 async def test_grants_of_another_principal_stay_in_the_store(file: Path) -> None:
-    """command_allowlist is the local person's."""
+    """command_allowlist belongs to the local user."""
     inner = MemoryGrants()
     grants = PermanentGrants(inner, file)
     theirs = new_grant("always", "command", "/srv", argv=("make",), principal="telegram:7")
@@ -211,7 +211,7 @@ async def test_a_command_in_plain_text_is_bound_to_the_project_and_counts_once_c
 
 
 async def test_what_was_confirmed_in_one_project_counts_in_no_other(file: Path) -> None:
-    """003-27: each project is asked for itself, and none makes another one's confirmation forgotten."""
+    """003-27: each project needs its own confirmation, and keeps those of other projects."""
     file.write_text("command_allowlist: [rm -rf build]\n")
     session(file).confirm()
     other = session(file, "/srv/other")
@@ -248,7 +248,7 @@ def test_a_description_stands_for_what_its_pattern_means_below_the_project(file:
 
 
 def test_every_description_either_counts_or_says_why_not(file: Path) -> None:
-    """003-23, 003-27: none refuses the file."""
+    """003-23, 003-27: no description makes the file invalid."""
     descriptions = [description for _, description in DANGEROUS_PATTERNS]
     set_value(file, "command_allowlist", descriptions)
     grants = session(file)
@@ -274,7 +274,7 @@ def test_a_pattern_that_somebody_appended_is_known_by_its_description(file: Path
 
 @pytest.mark.parametrize("text", ["sudo rm x", "rm -rf *", "a | b", "echo $HOME", "", "x\ny", "fork bomb"])
 async def test_text_that_can_never_count_is_a_fault_of_its_own(file: Path, text: str) -> None:
-    """003-27: the file is read all the same, and so are its other entries."""
+    """003-27: the file is still read, with its other entries."""
     set_value(file, "command_allowlist", [text, "make clean"])
     grants = session(file)
     assert [fault.entry.text for fault in grants.faults] == [text]
@@ -300,7 +300,7 @@ async def test_text_is_revoked_and_the_entry_that_says_the_same_in_full_is_not(f
 
 
 async def test_where_the_links_of_a_command_led_is_kept_with_it(file: Path) -> None:
-    """003-27: read again by another session, it is bound to the same places; an entry without links to its own paths"""
+    """003-27: in another session it is bound to the same places, and an entry without links to its own paths"""
     linked = new_grant("always", "command", "/srv", argv=("rm", "build"), links={"/srv/build": "/data/build"})
     await session(file).add(linked)
     await session(file).add(always("rm", "build"))

@@ -1,4 +1,4 @@
-"""What was agreed and what waits: listed, narrowed, revoked, refused; what one process takes back, all have lost."""
+"""Grants and waiting requests: listed, narrowed, revoked, denied. A grant that one process revokes is revoked everywhere."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def always(*argv: str) -> Grant:
 
 
 async def test_a_permanent_grant_has_the_same_id_everywhere(store: Store) -> None:
-    """003-27: what the chat was told for good, another process takes back: out of the file, and in the chat too."""
+    """003-27: another process revokes a permanent grant of the chat, in the file and in the chat."""
     chat = PermanentGrants(store.grants)
     given = always("rm", "-rf", "build")
     await chat.add(given)
@@ -140,7 +140,7 @@ async def test_a_permanent_grant_has_the_same_id_everywhere(store: Store) -> Non
 
 
 async def test_what_another_process_grants_for_good_counts_in_new_sessions_only(store: Store) -> None:
-    """003-27: a process goes by what it read at its start, and by what was taken back since."""
+    """003-27: a process uses the grants that it read at its start, except revoked ones."""
     chat, other = PermanentGrants(store.grants), PermanentGrants(MemoryStore().grants)
     await other.add(always("make", "clean"))
     assert await chat.all("s1") == []

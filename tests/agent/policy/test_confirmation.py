@@ -1,4 +1,4 @@
-"""Agreement of a person to what config.yaml loosens or redirects."""
+"""A person's confirmation of settings in config.yaml that loosen or redirect something."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_what_was_agreed_to_must_be_readable(file: Path, caplog: pytest.LogCaptu
     file.write_text(STRICT)
     confirm(load_config())
     (state_dir() / "confirmed.json").write_text("{")
-    assert len(_lines()) == 0  # all of it tightens
+    assert len(_lines()) == 0  # every setting tightens
     file.write_text("plugins: {enabled: [mine]}\n")
     confirm(load_config())
     (state_dir() / "confirmed.json").write_text('{"files": {"x": 1}}')
@@ -227,7 +227,7 @@ def test_a_program_that_embeds_vouches_for_what_it_hands_over(file: Path, tmp_pa
 
 @pytest.fixture
 def others_folder() -> Iterator[Path]:
-    """A folder in which root has everything, and everybody may look."""
+    """A folder that belongs to root and that all users may read."""
     if os.geteuid() != 0:
         pytest.skip("only root can make files of another account")
     folder = Path("/srv/toolcrib-test-confirming")
@@ -245,7 +245,7 @@ def test_a_file_that_only_another_account_can_write_is_taken_as_it_is(others_fol
     asks = (
         "import sys, os; sys.path[:0] = sys.argv[1].split(':')\n"
         "from agent.policy.confirmation import unconfirmed; from agent.config import load_config\n"
-        "unconfirmed(load_config(), keep=False); os.setgid(12345); os.setuid(12345)\n"  # modules may be root's alone to read
+        "unconfirmed(load_config(), keep=False); os.setgid(12345); os.setuid(12345)\n"  # modules may be readable for root alone
         "print(len(unconfirmed(load_config())))"
     )
 
@@ -275,7 +275,7 @@ def test_a_file_that_only_another_account_can_write_is_taken_as_it_is(others_fol
 
 
 def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
-    """A new key stands in WATCHED if it loosens or redirects anything, else here."""
+    """A new key belongs into WATCHED if it loosens or redirects anything, else here."""
     free = (
         "approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders",
         "model.protocol", "model.name", "model.stream", "model.max_output_tokens", "model.thinking", "model.session_mode",
@@ -285,8 +285,8 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "gateway.port", "gateway.sessions", "gateway.drain_seconds", "gateway.logs",
         "terminal.timeout", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
         "cron.zone", "cron.missed", "cron.keep_days",
-        "profiles",  # by the keys in them
-        "command_allowlist",  # has a confirmation of its own
+        "profiles",  # depends on the keys in them
+        "command_allowlist",  # has its own confirmation
     )  # fmt: skip
 
     def is_below(key: str, names: tuple[str, ...]) -> bool:

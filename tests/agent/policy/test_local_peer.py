@@ -1,4 +1,4 @@
-"""A process at the other end of a socket: outside of all sessions only if that is proven."""
+"""A process at the other end of a socket counts as outside of all sessions only if that is proven."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Connect = Callable[..., contextlib.AbstractContextManager[tuple[LocalPeer, subpr
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Connect:
-    """Has a program connect, after ``ready`` was called with its number. A line ends it."""
+    """Make a program connect after ``ready`` was called with its process id. A line ends the program."""
     path = str(tmp_path / "s")
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The passphrase: kept as a hash alone, set by a person, and costly to guess."""
+"""The passphrase: stored only as a hash, set by a person, and expensive to guess."""
 
 from __future__ import annotations
 

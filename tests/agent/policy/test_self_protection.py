@@ -1,4 +1,4 @@
-"""Settings, grants and trust of a session are out of reach for what runs below it, by whatever name; other folders are not."""
+"""A session's commands can't change settings, grants and trust, by any name; they can use other folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def crib(tmp_path: Path) -> Iterator[Crib]:
 
 @pytest.fixture
 def below(crib: Crib, root: Path) -> Iterator[Below]:
-    """Runs a line in a session's environment, past the judge: what the program itself does is looked at."""
+    """Run a line in a session's environment without the judge, because the test is about the program itself."""
     session: Session = crib.open_session(platform="api")
     environment = session.scope.environment
     path = f"env PYTHONPATH={shlex.quote(str(root))}"
@@ -158,7 +158,7 @@ def test_a_session_below_a_session_is_below_both(monkeypatch: pytest.MonkeyPatch
 
 
 def test_below_an_unmarked_session_nothing_is_changed(below: Below, tmp_path: Path) -> None:
-    """A program that runs tools without a Crib marks nothing: what its commands go by is not known."""
+    """A program that runs tools without a Crib sets no mark: the configuration for its commands is unknown."""
     code = """if True:
         import asyncio, sys
         from toolcrib import ExecRequest
