@@ -1,4 +1,4 @@
-"""Arguments read while they come: any cut gives the same, nothing half is shown, and json.loads is the judge."""
+"""Arguments parsed while they stream: the cuts don't matter, nothing is shown half, and json.loads is the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.filepair.preview import ArgumentReader, GrowingText, PartialText, sho
 
 KEYS = ("content", "path")
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-# Text that looks like structure is what a reader by quotes gets wrong.
+# Text that looks like structure misleads a reader that only counts quotes.
 texts = st.text() | st.text(alphabet='"\\{}[]:, \nu0dDé\U0001f600') | st.sampled_from(['", "content": "', '{"path": "x"}', "\\"])
 values = st.recursive(
     scalars | texts, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=8
@@ -52,7 +52,7 @@ def test_any_cut_reads_what_json_reads(args: dict[str, Any], ascii_only: bool, i
 
 @given(objects, st.booleans())
 def test_every_prefix_shows_a_prefix_of_the_value(args: dict[str, Any], ascii_only: bool) -> None:
-    """004-9, 004-10: what is shown only grows, and never has half an escape or half a character"""
+    """004-9, 004-10: the preview only grows, and never ends in half an escape or half a character"""
     text = json.dumps(args, ensure_ascii=ascii_only)
     reader = ArgumentReader(KEYS)
     shown = dict.fromkeys(KEYS, "")
@@ -134,7 +134,7 @@ def test_all_previews_together_are_linear_in_the_text() -> None:
 
 @given(st.lists(st.text(max_size=60), max_size=30))
 def test_previews_grow_by_40_characters_at_least(pieces: list[str]) -> None:
-    """004-9: the first content at once, then each 40 or more"""
+    """004-9: the first content at once, then in steps of 40 or more"""
     source, growing, sent = PartialText(), GrowingText(), [""]
     for piece in pieces:
         source.add(piece)

@@ -56,7 +56,7 @@ def test_empty_content_is_an_error(path: str, content: str) -> None:
     ],
 )
 def test_edits_replace_exactly(edits: list[Edit], line: str, replaced: list[int]) -> None:
-    """004-19: several edits, each on what the one before left; count, by default 1, -1 for all"""
+    """004-19: several edits, each on the result of the previous one; count is 1 by default, -1 for all"""
     state = page()
     done = state.edit_file(edits)
     assert state.content.split("\n")[2] == line
@@ -139,7 +139,7 @@ LONG = "".join(f"line {number % 50}\n" for number in range(400))
     ],
 )
 def test_the_diff_can_be_applied(before: str, after: str, tmp_path: Path) -> None:
-    """004-19: git takes it"""
+    """004-19: git can apply it"""
     (tmp_path / "f").write_text(before, encoding="utf-8", newline="")
     diff = unified_diff(before, after, "f")
     subprocess.run(["git", "apply", "-"], input=diff.encode(), cwd=tmp_path, check=True)

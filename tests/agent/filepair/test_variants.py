@@ -1,4 +1,4 @@
-"""Variants side by side: what a front end is told, in which order, and what code comes out."""
+"""Variants side by side: the messages for a front end, their order, and the resulting code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = "<html>\n" + "".join(f"<p>line {number}</p>\n" for number in range(30)) +
 
 
 class Streams(ScriptedSession):
-    """A scripted model whose calls come in pieces, as (id, name, raw arguments); arguments that are no JSON become a fault."""
+    """A scripted model whose calls come in pieces, as (id, name, raw arguments); arguments that are not JSON become a fault."""
 
     def __init__(self, *turns: str | list[tuple[str, str, str]], piece: int = 5) -> None:
         super().__init__(*turns)
@@ -66,7 +66,7 @@ def edit(*edits: dict[str, Any], call_id: str = "c2") -> tuple[str, str, str]:
 
 
 def kinds(told: Sequence[Message]) -> list[str]:
-    """Types in order, each run of the same once."""
+    """Return the types in order, with repeated types merged."""
     found: list[str] = []
     for message in told:
         if not found or found[-1] != message.type:
@@ -75,7 +75,7 @@ def kinds(told: Sequence[Message]) -> list[str]:
 
 
 def test_one_run_from_prompt_to_code(crib: Crib) -> None:
-    """004-1, 004-8, 004-11, 004-17: the order within a turn, and one id for all of a call"""
+    """004-1, 004-8, 004-11, 004-17: the order within a turn, and one id for all messages of a call"""
     model = Streams([create()], [edit({"old_text": "line 3<", "new_text": "LINE 3<"})], "Done.")
     (outcome,), told = run(crib, model)
     assert kinds(told) == ["toolStart", "setCode", "toolResult", "toolStart", "setCode", "toolResult", "thinking", "assistant"]
@@ -119,7 +119,7 @@ def test_previews_grow_and_the_start_comes_before_the_arguments_are_complete(cri
 
 
 def test_content_before_path_is_previewed_right(crib: Crib) -> None:
-    """004-10: another key after the content is no part of it"""
+    """004-10: another key after the content is not part of it"""
     raw = '{"content": "<p>\\u00e9 \\"q\\"</p>", "path": "a.html"}'
     _, told = run(crib, Streams([("c1", "create_file", raw)], "ok", piece=3))
     codes = [message.value or "" for message in told if message.type == "setCode"]
@@ -164,7 +164,7 @@ def test_unknown_tools_and_unreadable_calls_go_on(crib: Crib) -> None:
 
 
 def test_a_preview_of_what_was_not_written_gives_way(crib: Crib) -> None:
-    """004-8, 004-19: a call that is cut off leaves the file, and the screen, as they were"""
+    """004-8, 004-19: a call that is cut off leaves the file and the screen unchanged"""
     cut_off = ("c2", "create_file", json.dumps({"path": "a.html", "content": "<b>" * 50})[:100])
     (outcome,), told = run(crib, Streams([create()], [cut_off], "ok"))
     assert outcome.code == PAGE
@@ -182,7 +182,7 @@ def test_failed_edits_change_nothing(crib: Crib) -> None:
 
 
 def test_variants_run_side_by_side_each_with_its_own_file(crib: Crib) -> None:
-    """004-1, 004-11: the same ids in several variants do not meet"""
+    """004-1, 004-11: the same ids in several variants do not collide"""
     pages = [PAGE.replace("line", name) for name in ("one", "two", "three")]
     outcomes, told = run(crib, *(Streams([create(text)], f"done {place}") for place, text in enumerate(pages)))
     assert [outcome.code for outcome in outcomes] == pages
@@ -223,7 +223,7 @@ def test_at_most_20_tool_turns(crib: Crib) -> None:
 
 
 def test_cancelling_closes_all(crib: Crib) -> None:
-    """004-21: every way out closes the session"""
+    """004-21: every exit closes the session"""
 
     class Hangs(ScriptedSession):
         async def stream_turn(self, on_event: Any) -> ProviderTurn:
@@ -264,7 +264,7 @@ def test_a_file_to_begin_with(crib: Crib) -> None:
 
 
 def test_prompt_messages(crib: Crib) -> None:
-    """004-1: the conversation so far goes before the question"""
+    """004-1: the conversation so far comes before the question"""
     before = [{"role": "user", "text": "one"}, {"role": "assistant", "text": "1", "calls": []}]
     model = ScriptedSession("ok")
     (good,), _ = run(crib, model, prompt=[*before, {"role": "user", "text": "two"}])
@@ -305,7 +305,7 @@ def test_over_a_real_server(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_each_turn_and_each_new_try_has_ids_of_its_own() -> None:
-    """004-2: and a call of a reply that broke off still ends"""
+    """004-2: a call of an interrupted reply also ends"""
     told: list[Message] = []
     translate = Translator(told.append, VariantFile(), variant=3, knows=lambda name: True)
     for event in (

@@ -1,4 +1,4 @@
-"""Writers of calls in each text form, and a reader that checks that a reply is read the same however it is cut."""
+"""Writers of calls in each text form, and a reader that checks that a reply is read the same for any cuts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CallForm(NamedTuple):
 
 
 def _tagged(outer: str, invoke: str, argument: str, ends: tuple[str, str], line: str = "") -> Callable[[str, Args], str]:
-    """Return a writer of calls whose arguments stand between tags."""
+    """Return a writer of calls with arguments between tags."""
 
     def write(name: str, args: Args) -> str:
         inner = "".join(f"{argument.format(key)}{line}{value}{line}{ends[0]}\n" for key, value in args.items())

@@ -1,4 +1,4 @@
-"""Replies read in one piece, by characters and by sevens."""
+"""Replies read whole, by characters and by sevens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcrib.contract.session import ParsedReply
 def read_whole(
     tools: Sequence[Mapping[str, Any]], text: str, name: str = "auto", *, thinking: Any = "maybe", truncated: bool = False
 ) -> ParsedReply:
-    """The reply, which is the same however it comes; what was shown of it is its content."""
+    """Return the reply, which is the same for each way of cutting it; the text that was shown is its content."""
     replies = []
     for size in (len(text), 1, 7):
         reader = find_protocol(name).reader(tools, thinking=thinking)

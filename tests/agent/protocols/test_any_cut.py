@@ -1,4 +1,4 @@
-"""X-10: however a reply is cut, it is read the same, and no half of a tag is shown."""
+"""X-10: cuts do not change how a reply is read, and no part of a tag is shown."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_x_8_a_truncated_reply_runs_no_more_than_the_whole(text: str, size: int,
         return [(call, args) for call, args, fault in reply[2] if fault is None]
 
     if name in ("json_object", "auto", "tags"):
-        return  # the one is nothing until it is whole; the others may turn to it, or to the tags of a better rank
+        return  # json_object is nothing until it is whole; the others may change to it, or to the tags of a better rank
     cut = good(text[:size], truncated=True)
     assert cut == good(text, truncated=False)[: len(cut)]
 

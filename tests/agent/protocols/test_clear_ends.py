@@ -1,4 +1,4 @@
-"""Calls whose end is not clear: a value that holds calls or their ends, ends that are misspelt, keys that stand there twice."""
+"""Calls without a clear end: values that hold calls or their ends, misspelt ends, and repeated keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Format = Callable[[str, dict[str, str]], str]
 
 
 def _xml(begin: str, call: str, arg: str, ns: str = "", line: str = "") -> Format:
-    """Return a format; ``call`` and ``arg`` are its opening tags, ``begin`` what stands around the call."""
+    """Return a format; ``call`` and ``arg`` are its opening tags, ``begin`` the text around the call."""
 
     def text(name: str, args: dict[str, str]) -> str:
         ends = f"</{ns}{arg.split('{')[0].strip('=').split()[0]}>", f"</{ns}{call.split('{')[0].strip('=').split()[0]}>"

@@ -94,7 +94,7 @@ def test_arguments_in_tags_get_the_schema_s_types() -> None:
     assert xml(note="null") == {"note": None}
     assert xml(note="nullable", opts='{"a": 1}', city='{"a": 1}') == {"note": "nullable", "opts": {"a": 1}, "city": '{"a": 1}'}
     assert xml(city="\n  two\n\n") == {"city": "  two\n"}
-    assert xml(days="five") == {"days": "five"}  # for the schema to refuse, with its words
+    assert xml(days="five") == {"days": "five"}  # the schema refuses it, with its own message
     assert xml(unknown="5", other="five") == {"unknown": 5, "other": "five"}
 
 

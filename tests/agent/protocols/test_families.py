@@ -1,4 +1,4 @@
-"""Replies as the families of models write them, each with the small deviations that models have: one table times the other."""
+"""Replies in the forms of the model families, each with the small deviations of real models: one table times the other."""
 
 from __future__ import annotations
 
@@ -199,11 +199,11 @@ FAMILIES: dict[str, Frame] = {
 }  # fmt: skip
 _GEMMA_QUOTE = '<|"|>'
 AT_START = ("llama-3.1", "llama-4", "xlam", "xlam in a code block", "functionary-3.2")
-"""Families whose calls have no tags: they are calls at the beginning of a reply only."""
+"""Families whose calls have no tags: they count as calls only at the start of a reply."""
 
 
 NO_OTHER_END = ("command",)
-"""Families whose calls have nothing but their end token that shows them whole: at the end of a finished reply they are."""
+"""Families whose calls are only complete with their end token: at the end of a finished reply they are calls."""
 
 
 # -- the deviations --------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_one_that_is_shown_does_not_run_and_no_text_is_lost(shown: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("case", ["code", *(pytest.param(case, marks=pytest.mark.full) for case in ("two", "much"))])
 def test_what_is_cut_off_never_runs_wrong(family: str, case: str) -> None:
-    """X-8: wherever it ends, and whether or not the server says why."""
+    """X-8: wherever it ends, and whether or not the server gives the reason."""
     calls = list(CASES[case])
     text = FAMILIES[family](calls)
     for size in range(0, len(text), 3):
@@ -324,12 +324,12 @@ def test_in_thinking_it_does_not_run(family: str) -> None:
 
 _MARK = re.compile(r"<[^<>\n ][^<>\n]{0,60}>|\]<\]minimax\[>\[|\[[A-Z_]+\]|```\w*|functools|>>>")
 _NO_MARKS = ("functionary-3.2", "minimax-m2 bare", "minicpm-5", "gpt-oss", "gpt-oss, recipient first")
-"""Families of which something may be left, once a mark is missing, that a person could have written."""
+"""Families whose text without a mark may look like a person's own."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_mark_that_is_missing_or_doubled_makes_no_wrong_call(family: str) -> None:
-    """What runs are calls that were meant, whole; of what does not run the model is told."""
+    """Only whole calls that were meant run; the model learns which calls did not run."""
     calls = list(CASES["two"])
     text = FAMILIES[family](calls)
     for match in _MARK.finditer(text):

@@ -61,7 +61,7 @@ def test_001_1_001_3_an_action() -> None:
     ],
 )
 def test_001_3_the_delta_of_an_action_is_its_arguments(text: str) -> None:
-    """Wherever they stand in the object."""
+    """At any position in the object."""
     (delta,) = (event for event in read(text).events if event.kind == "tool_call_delta")
     assert (delta.text, delta.name) == ('{"command": "}}}"}', "run")
 
@@ -100,7 +100,7 @@ def test_001_5_001_8_a_final_answer_is_any_json(content: Any) -> None:
     ],
 )
 def test_001_2_001_4_001_6_001_9_001_10_001_11_what_is_refused(text: str, code: str) -> None:
-    """Nothing of it runs; the model is told why, and asked to send again (the loop bounds how often)."""
+    """No part of it runs; the model learns the reason and must send it again (the loop limits how often)."""
     reply = read(text)
     (call,) = reply.calls
     assert reply.error == code
@@ -147,7 +147,7 @@ def test_001_13_001_14_the_command_protocol(name: str) -> None:
 
 
 def test_001_13_lines_of_the_command_protocol_are_the_fallback() -> None:
-    """001-13, 001-14: with all that an action is checked for."""
+    """001-13, 001-14: with all checks of an action."""
     reply = read('@tool run {"command": "ls"}\n')
     assert [(call.name, call.args, call.fault) for call in reply.calls] == [("run", {"command": "ls"}, None)]
     assert [event.kind for event in reply.events] == ["tool_call_delta"]

@@ -1,4 +1,4 @@
-"""Calls in forms that are a little odd: read where they are clear, else told to the model; none is lost, and none wrong."""
+"""Calls in slightly odd forms: clear ones are read, others reported to the model. None is lost, and none is read wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ M3 = "]<]minimax[>["
 
 
 def read(text: str, name: str = "auto", *, thinking: Any = "closed", truncated: bool = False) -> ParsedReply:
-    """The reply; read in one piece and by characters it is the same."""
+    """Return the reply, which is the same in one piece and by characters."""
     replies = []
     for pieces in ([text], list(text)):
         reader = find_protocol(name).reader(TOOLS, thinking=thinking)
@@ -133,7 +133,7 @@ def test_no_argument_swallows_another(text: str, calls: list[Any]) -> None:
 )
 def test_a_call_quoted_to_the_person_does_not_run(text: str, name: str) -> None:
     if name == "json_object":
-        return  # one JSON object, or nothing
+        return  # it accepts only one JSON object
     reply = read(text, name)
     assert list(reply.calls) == []
     assert reply.content == text.partition("<|message|>")[2].rpartition("<|")[0]
@@ -319,7 +319,7 @@ def test_end_tokens_reach_nobody(end: str) -> None:
 
 
 def test_text_that_was_shown_is_never_thinking() -> None:
-    """000-19: what may turn out to be thinking is held back; what was shown stays, and its calls do not run."""
+    """000-19: text that may prove to be thinking is held back; shown text stays, and its calls do not run."""
     text = f"Perhaps <tool_call>{JSON}</tool_call></think>Done."
     for thinking, content in (("maybe", "Done."), ("unlikely", "Perhaps Done.")):
         reader = find_protocol("auto").reader(TOOLS, thinking=thinking)  # type: ignore[arg-type]  # two of its values

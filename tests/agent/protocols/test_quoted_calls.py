@@ -1,4 +1,4 @@
-"""Calls that a reply quotes, or speaks of: they do not run, the model is told where it is not clear, and no text is lost."""
+"""Calls that a reply quotes or mentions: they do not run, the model is informed in unclear cases, and no text is lost."""
 
 from __future__ import annotations
 

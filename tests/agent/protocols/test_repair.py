@@ -58,7 +58,7 @@ def test_valid_json_is_what_it_was(value: object) -> None:
 
 @given(st.text(), st.text())
 def test_000_27_no_string_is_altered(first: str, second: str) -> None:
-    """Strings in single quotes, behind unquoted keys and before trailing commas, come out as they went in."""
+    """Strings in single quotes, after unquoted keys and before trailing commas keep their text."""
     single = "'" + json.dumps(second)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
     text = f"{{first: {json.dumps(first, ensure_ascii=False)}, second: [{single},],}}"
     assert read_json(text) == {"first": first, "second": [second]}

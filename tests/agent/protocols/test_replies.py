@@ -1,7 +1,7 @@
-"""Single replies with the oddities that models have, and text that only talks about calls.
+"""Single replies with the oddities of real models, and text that only mentions calls.
 
-A line of ``replies_calls.jsonl`` or ``replies_text.jsonl`` is a reply, its text for people, the calls that run, and whether the
-model is told of a call that does not.
+A line of ``replies_calls.jsonl`` or ``replies_text.jsonl`` has a reply, its text for people, the calls that run, and whether the
+model is informed about a call that does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rows(table: str) -> list[dict[str, Any]]:
 
 
 def read(row: dict[str, Any], size: int) -> dict[str, Any]:
-    """The row as it is read in pieces of ``size`` characters."""
+    """Return the reply of a row, read in pieces of ``size`` characters."""
     reader = find_protocol("auto").reader(TOOLS, thinking=row.get("thinking", "maybe"))
     text = row["text"]
     events = [event for at in range(0, len(text), size) for event in reader.feed(text[at : at + size])]

@@ -1,4 +1,4 @@
-"""Calls that stand where no reply has one, records of calls, and text about marks: nothing of them runs, and no text is lost."""
+"""Calls in unusual places, records of calls, and text about marks: none of them runs, and no text is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies that only show a call, in each text form: none runs. Beside them ordinary replies, whose calls all run (000-29)."""
+"""Replies that only show a call, in each text form: none runs. Similar ordinary replies: all their calls run (000-29)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "parts of a sentence": {
         "the form is, same line": "The form is {call}\n\nas you see.",
         "half a sentence": "To list the files one writes\n\n{call}\n\nand then waits.",
-        "colon and more": "Run this:\n\n{call}\n\nand tell me what it says.",
+        "colon and more": "Run this:\n\n{call}\n\nand report what it says.",
         "colon and a sentence": "I could run:\n\n{call}\n\nShall I?",
         "what it would be": "The call\n\n{call}\n\nis one that I would not make.",
         "spoken of first": "{call} is what Qwen writes.",
@@ -243,11 +243,11 @@ VALUES = {
     "unbalanced": 'a ` b " c ( d [ e { f',
 }
 JSON_FORMS = ("json", "kimi", "tags", "object", "command")
-"""Forms whose arguments are JSON, so that any text can stand in a string."""
+"""Forms with JSON arguments, so that a string can hold any text."""
 
 
 def spelled(template: str, form: str) -> str:
-    """Return the template with the form's call in it: as it is, on one line, with block quote signs, or indented."""
+    """Return the template with the form's call in it: unchanged, on one line, with block quote signs, or indented."""
     call = FORMS[form].call("run", COMMAND)
     lines = call.split("\n")
     indented = {f"indented{width}": "\n".join(" " * width + line for line in lines) for width in (3, 4)}
@@ -265,7 +265,7 @@ def protocols_of(form: str) -> tuple[str, ...]:
 
 
 def wrong(template: str, calls: list[Any], forms: Iterable[str] = FORMS) -> list[str]:
-    """List the forms, and the protocols that read them, of which other calls than these would run."""
+    """List "FORM as PROTOCOL" for each reading that would run other calls than these."""
     return [
         f"{form} as {name}" for form in forms for name in protocols_of(form) if runnable(spelled(template, form), name) != calls
     ]
@@ -277,7 +277,7 @@ def test_a_call_that_is_shown_does_not_run(template: str) -> None:
 
 
 PROSE = [form for form in FORMS if form != "object"]
-"""Forms beside which a reply may have words: the JSON protocol has none (001-2)."""
+"""Forms that allow text beside a call: the JSON protocol does not (001-2)."""
 
 
 def test_thinking_between_the_sentence_and_the_call_changes_nothing() -> None:

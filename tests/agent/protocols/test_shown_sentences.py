@@ -1,4 +1,4 @@
-"""Calls that a reply shows over several lines, or behind a sentence that forbids or introduces them, in every form (000-29)."""
+"""Calls that a reply shows over several lines, or after a sentence that forbids or introduces them, in every form (000-29)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ read = partial(read_whole, TOOLS)
 
 
 def test_no_call_of_the_reports_runs(corpora: Path) -> None:
-    """000-29: inline code over lines, lazy block quotes, words before and behind."""
+    """000-29: inline code over lines, lazy block quotes, words before and after."""
     rows = [json.loads(line) for line in (corpora / "reports" / "shown_runs.jsonl").read_text("utf-8").splitlines()]
     assert rows
     for row in rows:
@@ -70,7 +70,7 @@ IN_CODE = (
     "Write `{}` to call.", "Write ``{}`` to call.", "You write: `{}`", "`{}` is how one calls.", "````{}```` is the form.",
     "Use `a`, and\n`{}` then.", "- `{}`\n- next", "| `{}` |\n|--|",
 )  # fmt: skip
-"""Code that the opening of the call stands in."""
+"""Code that contains the opening of the call."""
 IN_PARAGRAPH = (
     "Write `x\n{}\ny` to call.", "`\n{}\n` is the form.", "Write ``x ` y\n{}\nz`` to call.",
     "> {}\n\nThat is the form.", "> {}", "> The form\n{}\n\nThat is it.", "> The form\n{}", "> a\nb\n{}\n\nc", ">> a\n{}",
@@ -137,7 +137,7 @@ def test_code_that_ends_on_the_line_of_the_call() -> None:
     for form, call in FORMS.items():
         for text in (f"Write `x\n{call}` to call.", f"Write `so:\n\n{call}` to call."):
             assert ran(read(text)) == []
-            assert read(text).content == text or form == "command"  # the rest of its line is a part of it
+            assert read(text).content == text or form == "command"  # the rest of the line is part of the call
 
 
 def test_what_is_shown_ends_before_a_call_that_is_meant() -> None:
@@ -153,7 +153,7 @@ def test_what_is_shown_ends_before_a_call_that_is_meant() -> None:
             text = f"The form is {shown}. I call.\n\n"
             reply = read(text + call)
             assert (ran(reply), reply.content) == ([LS], text.strip()), text + call
-        for quote in ("> Use the <tool_call> tag.", "> `<tool_call>` is it.", "> He said so."):
+        for quote in ("> Use the <tool_call> tag.", "> `<tool_call>` is it.", "> He said it."):
             assert ran(read(f"{quote}\n\n{call}")) == [LS], quote
 
 
@@ -176,7 +176,7 @@ def test_the_model_is_told_what_to_do(text: str, words: str) -> None:
 
 
 def test_nothing_runs_behind_a_call_that_was_refused() -> None:
-    """What depends on a call is not run without it."""
+    """A call that depends on a refused one does not run without it."""
     call = FORMS["qwen"]
     for text in (f"Never write\n{call}\nI look.\n{call}", f"I look\n{call}\nNow again.\n{call}"):
         reply = read(text)
@@ -186,7 +186,7 @@ def test_nothing_runs_behind_a_call_that_was_refused() -> None:
 # -- calls that are meant --------------------------------------------------------------------------------------------------
 
 AT_THE_END = (
-    "", "I look.\n", "Let me look at the file:\n\n", "Let me look at the file\n\n", "I'll never give up.\n\n",
+    "", "I look.\n", "Let me look at the file:\n\n", "Let me look at the file\n\n", "I'll never stop.\n\n",
     "Don't worry, I will check:\n", "Do not delete anything yet; first list:\n",
     "I will not write to the file, only read it:\n\n", "The tests don't run:\n", "Let me see why it does not run:\n",
     "Let me check whether it works or not:\n", "It was never called:\n", "I haven't run it yet:\n", "There is no output:\n",
@@ -196,15 +196,15 @@ AT_THE_END = (
     "Let me check the format:\n", "Let me look at the example:\n", "Let me check what the page says:\n",
     "As you asked, I run the tests:\n", "To help you, run:\n", "I will now call the function:\n", "Never mind, I look:\n",
     "I must not forget to look:\n", "It's the ` key.\n", "It's the ` key.\n\n", "``So'', he said.\n",
-    "Let me run `ls` and\n`pwd`:\n", "> He said so.\n\nI look:\n", "## First step\n\n", "\u6211\u6765\u770b\u770b\uff1a\n",
+    "Let me run `ls` and\n`pwd`:\n", "> He said it.\n\nI look:\n", "## First step\n\n", "\u6211\u6765\u770b\u770b\uff1a\n",
     "Ich sehe nach:\n", "Why not use this?\n", "Step 1: look\n",
 )  # fmt: skip
-"""Text before a call that is the reply's end."""
+"""Text before a call at the end of the reply."""
 BEFORE_TEXT = (
     "I look.\n", "- first\n- second\n\n", "1. look\n\n", "`ls` shows it.\n\n", "Okay \U0001f44d\n\n", "```bash\nls\n```\n",
     "> So.\n\n", "Never write tests that sleep.\n\n", "I will not use it.\n",
 )  # fmt: skip
-"""Text before a call that more text may follow."""
+"""Text before a call after which more text may follow."""
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,4 @@
-"""The tags protocol of the specification, and what it shares with the others."""
+"""The tags protocol of the specification, and the behaviour that it shares with the others."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_x_8_what_is_cut_off_does_not_run(name: str) -> None:
         assert good(whole[:size], name, truncated=True) == [], whole[:size]
     assert read(whole[:30], name).calls[0].fault is not None
     without_tag = whole.removesuffix("</tool_call>")
-    assert good(without_tag, name) == [("run", {"command": "ls"})]  # a server that stops at the tag eats it
+    assert good(without_tag, name) == [("run", {"command": "ls"})]  # some servers stop at the tag and drop it
 
 
 def test_x_8_a_string_that_is_cut_off_gives_no_call_out_of_what_it_holds() -> None:

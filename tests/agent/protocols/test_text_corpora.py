@@ -68,7 +68,7 @@ def wrong(case: dict[str, Any], reply: ParsedReply) -> list[str]:
 
 
 def test_at_least_95_of_100_are_read_as_recorded(cases: list[dict[str, Any]]) -> None:
-    """000-21..31, 001-1..14, X-9: calls and content. Each that is not, stands above with its reason."""
+    """000-21..31, 001-1..14, X-9: calls and content. REMAIN lists each exception with its reason."""
     full = [case for case in cases if case["check"] == "full"]
     failed = {case["id"]: found for case in full if (found := wrong(case, read(case)))}
     assert failed.keys() - REMAIN.keys() == set(), {key: failed[key] for key in failed.keys() - REMAIN.keys()}
@@ -111,7 +111,7 @@ def test_x_8_a_beginning_never_runs_more_than_the_whole(cases: list[dict[str, An
         text = case["model_output"]
         whole = good(read(case))
         if case["family"] == "json_protocol":
-            continue  # two objects, of which the first alone would be right
+            continue  # two objects, of these the first alone would be valid
         for size in {choose.randint(0, len(text)) for _ in range(12)}:
             calls = good(read(case, [text[:size]], truncated=True))
             assert calls == whole[: len(calls)], (case["id"], text[:size])
