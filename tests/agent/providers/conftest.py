@@ -1,4 +1,4 @@
-"""Recorded exchanges of the wires, and their replies as they reach a reader: streams cut anywhere."""
+"""Recorded exchanges of the wires, and their replies as a reader receives them: streams with arbitrary cuts."""
 
 from __future__ import annotations
 

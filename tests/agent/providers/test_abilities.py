@@ -1,4 +1,4 @@
-"""What a provider's session can do besides, asked by protocol and not by name."""
+"""Optional abilities of a provider's session, found by protocol and not by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Anthropic session over real HTTP, against a server that misbehaves on order."""
+"""The Anthropic session over real HTTP, against a server that fails on request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ask(server: ChatServer, events: list[StreamEvent] | None = None, **options: 
 
 
 def reply(*blocks: dict[str, Any], stop: str = "end_turn", **how: Any) -> Response:
-    """A streamed reply; text and thinking in pieces of four characters, inputs in pieces of five."""
+    """Return a streamed reply; text and thinking in pieces of four characters, inputs in pieces of five."""
     events: list[dict[str, Any]] = [{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 10}}}]
     for index, block in enumerate(blocks):
         kind, size = block["type"], 5 if "input" in block else 4
@@ -96,7 +96,7 @@ def ran(turn: Any, *results: ToolResult) -> list[ExecutedCall]:
 
 
 def test_many_blocks_at_once_keep_the_breakpoint_before() -> None:
-    """The server looks for what it kept only so many blocks back, and takes four breakpoints."""
+    """The server searches its cache only a limited number of blocks back, and accepts four breakpoints."""
     many = [use(f"t{number}", "read_file", {}) for number in range(20)]
 
     async def drive(session: AnthropicSession) -> None:
@@ -119,7 +119,7 @@ def test_many_blocks_at_once_keep_the_breakpoint_before() -> None:
 
 
 def test_004_14_x_1_blocks_go_back_unchanged_and_results_in_one_message() -> None:
-    """004-14, X-1: thinking first with its signature; one user message with all results, also where none came."""
+    """004-14, X-1: thinking first with its signature; one user message with all results, including missing ones."""
     first_blocks = (SIGNED, {"type": "text", "text": "Let me"}, use("t1", "read_file", {"p": "ü"}), use("t2", "fs_write", {}))
     server_ran = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": 1}}
     replies = (
@@ -179,7 +179,9 @@ def test_004_14_x_1_blocks_go_back_unchanged_and_results_in_one_message() -> Non
 
 
 def test_records_become_messages() -> None:
-    """Native blocks unchanged; another model's without thinking; another wire's rebuilt, with ids and names for this one."""
+    """Native blocks are unchanged; another model's lose their thinking; another wire's are rebuilt, with ids and names of this
+    one.
+    """
     native = {"role": "assistant", "content": [SIGNED, use("t1", "read_file", {})]}
     kept = {"wire": "anthropic", "message": native}
     call = {"id": "functions.f:0", "name": "fs.write", "args": {"x": 1}}
@@ -211,7 +213,7 @@ def test_records_become_messages() -> None:
 
 
 def test_the_cached_part_of_a_request_keeps_its_bytes() -> None:
-    """004-14: what a breakpoint covered goes out again byte for byte, and an empty reply leaves nothing that is refused."""
+    """004-14: the part before a breakpoint is sent again byte for byte, and an empty reply leaves nothing that is refused."""
 
     async def drive(session: AnthropicSession) -> None:
         for said in ("one", "two", "  ", "three"):
@@ -227,7 +229,7 @@ def test_the_cached_part_of_a_request_keeps_its_bytes() -> None:
 
 
 def test_a_whole_reply_is_read_too_and_a_refused_limit_lowered() -> None:
-    """Also where it was not asked for; what the model takes is remembered."""
+    """Also if streaming was requested; the accepted limit is remembered."""
     whole = {
         "type": "message",
         "role": "assistant",
@@ -254,7 +256,7 @@ def test_a_whole_reply_is_read_too_and_a_refused_limit_lowered() -> None:
 
 
 def test_thinking_rests_where_another_model_began_the_task() -> None:
-    """The wire refuses to think on after calls that no thinking led to; it does again when the person speaks."""
+    """The wire refuses to think after calls that followed no thinking; thinking returns with the person's next message."""
     must = refuse(
         "messages.1.content.0.type: When `thinking` is enabled, a final `assistant` message must start with a thinking block"
     )
@@ -297,7 +299,7 @@ def test_a_thinking_budget_that_cannot_be_is_refused_at_once(thinking: int, max_
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: typed, with status and body; the key never."""
+    """000-42: typed, with status and body; never the key."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server)
     error = caught.value
@@ -308,7 +310,7 @@ def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: t
 
 
 def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> None:
-    """X-4: also a stream that is cut; the request is the same the second time."""
+    """X-4: also a stream that is cut; the second request is the same."""
     said = text("Once upon a time")
     middle = said.body.index(b"event: content_block_stop")
     error = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'

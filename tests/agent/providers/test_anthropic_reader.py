@@ -1,4 +1,4 @@
-"""Anthropic replies as they are really sent."""
+"""Anthropic replies as servers send them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
         return [repr(error)]
     content = turn.assistant_turn["content"]
     usage = turn.usage
-    # The recordings count as the wire does, without the cached part of the input; a turn counts all of it.
+    # The recordings count like the wire, without cached input; a turn counts all input.
     fresh = usage["input"] - usage.get("cached", 0) - usage.get("cache_written", 0)
     calls = [(one.id, one.name, one.args, one.fault) for one in turn.tool_calls]
     raw = {one.id: "".join(event.text for event in events if event.call_id == one.id) for one in turn.tool_calls}
@@ -81,7 +81,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_004_14_x_5_x_6_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
-    """004-14, X-5, X-6, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, opaque."""
+    """004-14, X-5, X-6, X-10: every recorded reply, with random cuts: text, reasoning, calls, usage, finish, opaque."""
     rows = recorded.rows()
     wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
     assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
@@ -89,14 +89,14 @@ def test_004_14_x_5_x_6_x_10_recorded_replies_are_read_exactly(recorded: Any, se
 
 
 def continued(recorded: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each recorded reply with calls, and the request that its client sent next."""
+    """Return each recorded reply with calls, and its client's next request."""
     by_place = {(row["cassette"], row["seq"]): row for row in recorded.rows()}
     pairs = [(row, by_place.get((cassette, seq + 1))) for (cassette, seq), row in by_place.items()]
     return [(row, after) for row, after in pairs if after and after["request"] and row["expected"]["tool_calls"]]
 
 
 def same_where_told(recorded: Any, ours: Any) -> bool:
-    """Clients leave out what the server does not need back (``caller``, null citations); what they send has to be ours."""
+    """Clients omit fields that the server does not need (``caller``, null citations); the others must match ours."""
     if isinstance(recorded, dict) and isinstance(ours, dict):
         return all(same_where_told(value, ours.get(key)) for key, value in recorded.items() if key != "cache_control")
     if isinstance(recorded, list) and isinstance(ours, list):
@@ -117,7 +117,7 @@ def test_004_14_the_next_request_has_the_same_blocks_as_the_recorded_one(recorde
         ids = {one.id for one in turn.tool_calls}
         sent = after["request"]["messages"]
         place = next(i for i, one in enumerate(sent) if ids & {block.get("id") for block in blocks_of(one)})
-        answer = next(one for one in sent[place:] if one["role"] == "user")  # one client put a call of its own between
+        answer = next(one for one in sent[place:] if one["role"] == "user")  # one client put its own call in between
         wanted = [block for block in blocks_of(answer) if block.get("tool_use_id") in ids]
         messages = AnthropicMessages(WireNames(()), "m")
         messages.user("x")
@@ -125,14 +125,14 @@ def test_004_14_the_next_request_has_the_same_blocks_as_the_recorded_one(recorde
         messages.results((one["tool_use_id"], one["content"], one.get("is_error", False)) for one in wanted)
         ours = json.loads(b"{" + messages.joined() + b"}")["messages"]
         assert [one["role"] for one in ours] == ["user", "assistant", "user"], row["id"]
-        said = [block for block in blocks_of(sent[place]) if block.get("text") != " "]  # one client adds a blank of its own
+        said = [block for block in blocks_of(sent[place]) if block.get("text") != " "]  # one client adds a space
         assert same_where_told(said, ours[1]["content"]), row["id"]
         assert same_where_told(wanted, ours[2]["content"]), row["id"]
         assert opaque(ours[1]["content"]) == row["expected"]["opaque"], row["id"]
     assert len(pairs) >= 43
 
 
-# -- what the recordings do not have ---------------------------------------------------------------------------------
+# -- cases that are not recorded -------------------------------------------------------------------------------------
 
 
 def start(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_x_6_whole_calls_may_be_in_message_start() -> None:
 @pytest.mark.parametrize("pieces", [(), ("",), ('{"command": "rm -r buil',), ('{"command": "true"}',)])
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
 def test_x_8_a_call_at_the_token_limit_is_never_run(pieces: tuple[str, ...], reason: str) -> None:
-    """X-8: the last call of such a reply; what was whole before it stays good."""
+    """X-8: the last call of such a reply is not run; earlier complete calls stay valid."""
     turn, _ = stream(start(), *tool(0, "{}"), *tool(1, *pieces), *stop(reason))
     assert [one.fault is None for one in turn.tool_calls] == [True, False]
     assert turn.finish == "length"
@@ -197,7 +197,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(pieces: tuple[str, ...], rea
     [(('{"x": 1',), "not valid JSON"), (("[1]",), "not a JSON object"), (('{"x"', ": NaN}"), "NaN"), (("[" * 99_999,), "deeply")],
 )
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(pieces: tuple[str, ...], fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept, in a form that the server takes back."""
+    """004-16: never repaired, never run; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(start(), *tool(0, *pieces), *stop("tool_use"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.assistant_turn["content"][0]["input"] == {"INVALID_JSON": "".join(pieces)} == turn.tool_calls[0].args
@@ -215,7 +215,7 @@ def test_x_1_x_2_ids_are_unique_and_go_back_the_same() -> None:
 
 
 def test_004_14_thinking_keeps_its_place_and_signature() -> None:
-    """004-14: also redacted, also between calls; what the server ran is no call of ours."""
+    """004-14: also redacted, also between calls; what the server ran is not a call of ours."""
     signed = block(
         0,
         {"type": "thinking", "thinking": "", "signature": ""},
@@ -264,7 +264,7 @@ def test_usage_counts_all_input_and_what_of_it_the_cache_gave() -> None:
     ],
 )  # fmt: skip
 def test_x_4_an_error_inside_a_good_stream(kind: str, message: str, expected: type[ProviderError]) -> None:
-    """X-4: it surfaces, with the text so far."""
+    """X-4: the error is raised, with the text so far."""
     with pytest.raises(expected, match=r"s.*") as caught:
         stream(start(), *say("so ", "far"), {"type": "error", "error": {"type": kind, "message": message}})
     assert (type(caught.value), caught.value.text) == (expected, "so far")
@@ -279,7 +279,7 @@ def test_a_stream_that_ends_early_is_broken() -> None:
 
 
 def test_a_character_in_two_deltas() -> None:
-    """Half a surrogate pair is never shown, and the block that goes back has the character."""
+    """Half a surrogate pair is never shown, and the block that is sent back has the character."""
     turn, seen = stream(start(), *say("a\ud83d", "\ude00b"), *tool(1, '{"x": "\ud83d', '\ude00"}'), *stop())
     assert turn.assistant_text == "a\U0001f600b" == turn.assistant_turn["content"][0]["text"]
     assert [one.text for one in seen if one.kind == "assistant_delta"] == ["a", "\U0001f600b"]

@@ -1,4 +1,4 @@
-"""A stored conversation that goes on with the model that was asked before, whatever name its server answers under."""
+"""A stored conversation resumes with the model that was requested before, whatever name its server reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNATURE = "c2lnbmVkIGJ5IHRoZSBtb2RlbA=="
 
 
 class Wire(NamedTuple):
-    """A wire's name; the model as it is asked, and as the server calls it; a signed reply with a call, and a last one."""
+    """A wire's name; the model's name in requests and in replies; a signed reply with a call, and a last reply."""
 
     provider: str
     asked: str
@@ -83,7 +83,7 @@ WIRES = [
 
 
 def sent_on(wire: Wire, project: Path, *, then: str, now: str, answered: str) -> str:
-    """Return the request with which another process, which asks for ``now``, goes on with what ``then`` began."""
+    """Return the request of another process that resumes with ``now`` a conversation begun with ``then``."""
     with ChatServer(wire.signed(answered), wire.last(answered), wire.last(answered)) as server:
         about = {"base_url": server.base_url, "provider": wire.provider, "project_dir": project}
         with Agent(model=then, **about) as agent:
@@ -96,13 +96,13 @@ def sent_on(wire: Wire, project: Path, *, then: str, now: str, answered: str) ->
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 def test_what_was_asked_is_compared_with_what_is_asked(wire: Wire, tmp_path: Path) -> None:
-    """004-13, 004-14, 004-15: reasoning and signatures go back in another process, under whatever name the server answers."""
+    """004-13, 004-14, 004-15: reasoning and signatures are sent again by another process, whatever name the server reports."""
     assert SIGNATURE in sent_on(wire, tmp_path, then=wire.asked, now=wire.asked, answered=wire.answered)
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 def test_another_model_does_not_get_them(wire: Wire, tmp_path: Path) -> None:
-    """Though neither server says what answers."""
+    """Even if no server names its model."""
     assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered=wire.answered)
     assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered="")
 
@@ -122,7 +122,7 @@ def test_another_model_does_not_get_them(wire: Wire, tmp_path: Path) -> None:
     ],
 )
 def test_the_name_that_was_asked_alone_decides(wire: Wire, then: str, now: str, tmp_path: Path) -> None:
-    """One name may begin with the other, have another date, or be what the server answered under."""
+    """One name may be a prefix of the other, differ in its date, or be the name that the server reported."""
     assert SIGNATURE not in sent_on(wire, tmp_path, then=then, now=now, answered=now)
 
 

@@ -1,4 +1,4 @@
-"""Replies that do not begin, do not go on or do not end: each has a bound, whatever keeps its connection alive."""
+"""Replies that do not begin, stall or do not end: each is limited, whatever keeps its connection alive."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from toolcrib.testing import ChatServer, Response, ScriptedSession
 WIRES = ["chat", "responses", "anthropic", "gemini", "text"]
 SHORT = HttpLimits(connect=10, first_byte=0.5, between=30, total=60)
 BEGUN = replace(SHORT, first_byte=3)
-"""Where the beginning has to come in time: a busy machine may take a while."""
+"""For replies that must begin in time: a busy machine may take a while."""
 TIMES = 600
-"""Pieces of a drip that is never over, 30 ms apart."""
+"""Number of pieces of an endless drip, 30 ms apart."""
 
 
 def ask(base_url: str, wire: str = "chat", limits: HttpLimits = SHORT, *, stream: bool = True) -> ProviderTurn:
@@ -32,7 +32,7 @@ def ask(base_url: str, wire: str = "chat", limits: HttpLimits = SHORT, *, stream
         opening = ProviderOpening(stream=stream)
         session = open_session(ModelTarget(wire, endpoint), opening, {}, client=HttpClient(endpoint, {}, limits))
         try:
-            session.say("go")  # type: ignore[attr-defined]  # every session of ours has it
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
             return await session.stream_turn(lambda event: None)
         finally:
             await session.close()
@@ -103,7 +103,7 @@ def test_what_keeps_the_connection_alive_is_no_beginning(wire: str, drip: Sequen
 @pytest.mark.full
 @pytest.mark.parametrize(("wire", "drip"), [ALIVE[0], ALIVE[-1], *(ALIVE[place] for place in (8, 15, 17, 20, 22))])
 def test_nor_is_it_more_of_a_reply_that_has_begun(wire: str, drip: Sequence[bytes], dripping: Any) -> None:
-    """And what had come is kept."""
+    """The text that arrived is kept."""
     first, rest = SAID[wire]
     with dripping(first, drip, b"\n\n" + rest) as server:
         with pytest.raises(StreamBroken, match="sent nothing more of its answer in 3 s") as caught:
@@ -144,7 +144,7 @@ def test_a_reply_without_end_is_ended(wire: str, dripping: Any) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_slow_model_is_waited_for(wire: str, dripping: Any) -> None:
-    """One that shows signs of life for most of the time that it has, and then writes a letter at a time."""
+    """A model that sends pings for most of its time, and then writes one letter at a time."""
     first, rest = SAID[wire]
     with dripping(b": ping\n\n" * 5, (b": ping\n\n",), first + rest, times=20) as server:
         turn = ask(server.base_url, wire, replace(SHORT, first_byte=20))
@@ -155,7 +155,7 @@ def test_a_slow_model_is_waited_for(wire: str, dripping: Any) -> None:
 
 
 def test_the_limits_are_those_of_the_configuration() -> None:
-    """Five minutes to begin, an hour in all: a model on a slow machine thinks for minutes."""
+    """Five minutes to begin, an hour in total: a model on a slow machine thinks for minutes."""
     model, limits = Config().model, HttpLimits()
     configured = (model.first_byte_timeout, model.between_bytes_timeout, model.reply_timeout)
     assert configured == (limits.first_byte, limits.between, limits.total) == (300, 300, 3600)
@@ -172,7 +172,7 @@ def test_the_limits_are_those_of_the_configuration() -> None:
 def test_a_run_asks_once_and_ends(
     settings: dict[str, float], first: bytes, drip: bytes, words: str, dripping: Any, tmp_path: Path
 ) -> None:
-    """Another attempt would take as long, and four of them four times that."""
+    """Another attempt would take as long, and four attempts four times that."""
     config_path().parent.mkdir(parents=True, exist_ok=True)
     config_path().write_text(json.dumps({"model": settings}))
     with (
@@ -185,7 +185,7 @@ def test_a_run_asks_once_and_ends(
 
 
 def test_a_reply_of_too_many_bytes_is_not_asked_for_again() -> None:
-    """Its size is bounded, and so is what of it is held."""
+    """The size is limited, and so is the part that is held in memory."""
     endless = sse(delta({"content": "x" * 10_000})) * 200
     with ChatServer(Response(endless)) as server:
         with pytest.raises(StreamBroken, match="more than 1,000,000 bytes") as caught:
@@ -196,7 +196,7 @@ def test_a_reply_of_too_many_bytes_is_not_asked_for_again() -> None:
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_reply_that_says_more_than_any_model_is_not_taken(streams: bool) -> None:
-    """However few bytes that is, and whatever else of it may be long, as a picture."""
+    """Even if it has few bytes; other parts, for example a picture, may be long."""
     pieces = ["x" * 10_000] * 30
     whole = {"choices": [{"message": {"content": "".join(pieces)}, "finish_reason": "stop"}]}
     said = sse(*(delta({"content": one}) for one in pieces), delta({}, "stop")) if streams else json.dumps(whole).encode()
@@ -219,7 +219,7 @@ def test_the_next_model_goes_on_where_nothing_came(dripping: Any, tmp_path: Path
 
 
 def test_a_refusal_that_does_not_end_is_one_all_the_same(dripping: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what of its words came soon."""
+    """With the part of its text that arrived soon."""
     monkeypatch.setattr("agent.providers.http._ERROR_SECONDS", 0.5)
     with (
         dripping(b"out of memory", (b".",), b"", status=500) as server,
@@ -283,7 +283,7 @@ LONG = HttpLimits(total=600)
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_of_too_many_calls_one_more_than_may_run_is_kept(wire: str) -> None:
-    """X-1: by its fault the model reads that it and the others did not run."""
+    """X-1: from the extra call's fault the model learns that this call and the others did not run."""
     with ChatServer(Response(CALLS[wire](400))) as server:
         turn = ask(server.base_url, wire, LONG)
     assert len(turn.tool_calls) == 129
@@ -302,14 +302,14 @@ def test_a_hundred_and_twenty_eight_are_not_too_many(wire: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "text"])
 def test_a_hundred_thousand_calls_are_read_without_holding_them(wire: str) -> None:
-    """Neither they nor what of them goes back to the server; it hears of no call that is not kept."""
+    """Neither the calls nor other parts of them are sent to the server: it gets no call that was not kept."""
     events: list[StreamEvent] = []
 
     async def go(base_url: str) -> ProviderTurn:
         endpoint = Endpoint(base_url, "m")
         session = open_session(ModelTarget(wire, endpoint), ProviderOpening(), {}, client=HttpClient(endpoint, {}, LONG))
         try:
-            session.say("go")  # type: ignore[attr-defined]  # every session of ours has it
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
             return await session.stream_turn(events.append)
         finally:
             await session.close()
@@ -323,7 +323,7 @@ def test_a_hundred_thousand_calls_are_read_without_holding_them(wire: str) -> No
 
 @pytest.mark.parametrize("provider", [*WIRES, "scripted"])
 def test_a_run_runs_a_hundred_and_twenty_eight_and_tells_of_the_rest(provider: str, tmp_path: Path) -> None:
-    """X-1: each call that is kept has its result, and the server takes the next request."""
+    """X-1: each kept call has its result, and the server accepts the next request."""
     ran: list[Any] = []
     said = b"".join(SAID[provider]) if provider in SAID else b""
     replies = (Response(CALLS[provider](400)), Response(said)) if said else ()

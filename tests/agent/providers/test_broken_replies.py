@@ -1,4 +1,4 @@
-"""A reply that was broken off, in each wire's own form: its text and why it ends, and never half a thought or call."""
+"""An interrupted reply, in each wire's own form: its text and why it ended, and never half a thought or call."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sent(wire: str, records: list[Any], **options: Any) -> list[Any]:
         session = SESSIONS[wire](client, model="m", tools=[], stream=False, records=records, **options)
         try:
             await session.stream_turn(lambda event: None)
-        except ProviderError:  # only the request counts here
+        except ProviderError:  # only the request matters here
             pass
         finally:
             await session.close()
@@ -82,6 +82,6 @@ def test_one_that_had_said_nothing_keeps_the_roles_apart(wire: str) -> None:
 
 
 def test_thinking_may_be_on_where_half_a_thought_was_lost() -> None:
-    """Anthropic refuses thinking without its signature: none goes back."""
+    """Anthropic refuses thinking without its signature, so none is sent."""
     records = [{"role": "user", "text": "go"}, BROKEN, {"role": "user", "text": "and?"}]
     assert sent("anthropic", records, thinking=1024)[1] == FORMS["anthropic"]

@@ -1,4 +1,4 @@
-"""Replies as servers really send them."""
+"""Replies as servers send them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_x_1_to_5_x_8_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
-    """X-1, X-2, X-3, X-4, X-5, X-8, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, errors."""
+    """X-1, X-2, X-3, X-4, X-5, X-8, X-10: each recorded reply, cut at random: text, reasoning, calls, usage, finish, errors."""
     rows = recorded.rows()
     wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
     assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
@@ -58,7 +58,7 @@ def test_x_1_to_5_x_8_x_10_recorded_replies_are_read_exactly(recorded: Any, seed
 
 
 def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
-    """000-42, X-4: status and what the server said are in the error; Groq's unread call too."""
+    """000-42, X-4: the error has the status and the server's message; also Groq's call that it could not parse."""
     rows = recorded.rows("errors.jsonl")
     assert rows
     for row in rows:
@@ -70,7 +70,7 @@ def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
         assert error.failed_generation == wanted.get("failed_generation")
 
 
-# -- what the recordings do not have ---------------------------------------------------------------------------------
+# -- cases that are not recorded -------------------------------------------------------------------------------------
 
 
 def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_x_2_x_3_calls_however_they_come(deltas: list[list[dict[str, Any]]], cal
     ],
 )  # fmt: skip
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept, in a form that servers take back."""
+    """004-16: never repaired, never run; the raw text is kept in a form that servers accept."""
     turn, _ = stream(chunk({"tool_calls": [call(arguments, name="f", id="a", index=0)]}), chunk({}, "tool_calls"))
     assert fault in (turn.tool_calls[0].fault or "")
     assert turn.tool_calls[0].args == {"INVALID_JSON": arguments}
@@ -150,7 +150,7 @@ def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault:
 @pytest.mark.parametrize("arguments", ["", '{"command": "rm -r buil', '{"command": "true"}'])
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length"])
 def test_x_8_a_call_at_the_token_limit_is_never_run(arguments: str, finish: str) -> None:
-    """X-8: the last call of such a reply; what was whole before it stays good."""
+    """X-8: the last call of such a reply is not run; earlier complete calls stay valid."""
     deltas = [[call("{}", name="f", id="a", index=0)], [call(arguments, name="g", id="b", index=1)]]
     first, second = calls_of(*deltas, finish=finish)
     assert first == ("f", {})
@@ -175,7 +175,7 @@ def test_x_5_the_calls_decide_not_the_finish_reason(finish: str | None) -> None:
     ],
 )  # fmt: skip
 def test_x_4_an_error_inside_a_good_stream(error: Any, kind: type[ProviderError]) -> None:
-    """X-4: it surfaces, with the text so far."""
+    """X-4: the error is raised, with the text so far."""
     with pytest.raises(kind) as caught:
         stream(chunk({"content": "so "}), chunk({"content": "far"}), {"error": error})
     assert type(caught.value) is kind
@@ -194,7 +194,7 @@ def test_x_4_an_error_in_a_choice_or_a_named_event() -> None:
 
 
 def test_x_3_parts_usage_and_refusals() -> None:
-    """X-3: content as parts, usage without choices; a refusal is text."""
+    """X-3: content as parts, usage without choices; a refusal is text"""
     turn, events = stream(
         chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}),
         chunk({"content": [{"type": "text", "text": "yes"}, {"type": "reference", "reference_ids": [1]}]}),
@@ -207,7 +207,7 @@ def test_x_3_parts_usage_and_refusals() -> None:
 
 
 def test_a_character_in_two_deltas() -> None:
-    """Half a surrogate pair is never shown; a half that stays alone becomes U+FFFD."""
+    """Half a surrogate pair is never shown; a lone half becomes U+FFFD."""
     turn, events = stream(chunk({"content": "a\ud83d"}), chunk({"content": "\ude00b"}), chunk({"content": "\ud83d"}, "stop"))
     assert turn.assistant_text == "a\U0001f600b\ufffd"
     assert [event.text for event in events] == ["a", "\U0001f600b", "\ufffd"]

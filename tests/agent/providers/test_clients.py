@@ -1,4 +1,4 @@
-"""Clients that sessions share: how many there are, when they are closed, and that nothing passes from one session to another."""
+"""Clients that sessions share: their number, when they are closed, and that nothing passes between sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolcrib import ConfigError
 
 @dataclass
 class Site:
-    """A server that gives every conversation a cookie of its own. ``asked`` are the Cookie headers of its requests."""
+    """A server that gives every conversation its own cookie. ``asked`` are the Cookie headers of its requests."""
 
     endpoint: Endpoint
     connections: int = 0
@@ -84,7 +84,7 @@ def test_sessions_of_a_server_share_clients_few_to_each() -> None:
 
 
 def test_what_is_not_installed_is_searched_for_once() -> None:
-    """httpcore asks for it at each connection."""
+    """httpcore searches for it at each connection."""
     looks: list[str] = []
 
     class Finder:
@@ -108,7 +108,7 @@ def test_what_is_not_installed_is_searched_for_once() -> None:
 
 
 def test_a_client_that_is_kept_is_closed_with_its_loop() -> None:
-    """Sync code has a loop for each call that it makes within another loop: their connections must not pile up."""
+    """Sync code inside of a loop has a new loop for each call: their connections must not pile up."""
     pool = ClientPool()
 
     async def other_loop(here: Site) -> None:
@@ -201,7 +201,7 @@ def test_a_client_that_nobody_wants_for_a_while_is_closed() -> None:
         await user.aclose()
         await here.until(lambda: here.open == 0)
         assert pool.size == 0
-        await ask(user)  # it takes another
+        await ask(user)  # it uses another client
         assert here.connections == 2
         await user.aclose()
         await here.until(lambda: here.open == 0)
@@ -210,7 +210,7 @@ def test_a_client_that_nobody_wants_for_a_while_is_closed() -> None:
 
 
 def test_one_session_in_two_loops_of_two_threads() -> None:
-    """A client belongs to its loop: each gets one, and each is closed where it was made."""
+    """A client belongs to its loop: each loop gets one, and closes it."""
     pool = ClientPool()
 
     async def main(here: Site) -> None:
@@ -277,7 +277,9 @@ def test_settings_that_change_meanwhile_count_from_the_next_session_on(monkeypat
 
 @pytest.mark.parametrize("missing", ["", "httpx"])
 def test_the_libraries_are_loaded_while_something_waits_for_the_disk(missing: str) -> None:
-    """Whoever needs one that is missing is told; nothing is said here. httpx's own command line and HTTP/2 are no part of it."""
+    """A caller that needs a missing library gets the error; this step prints nothing. It does not load httpx's command line or
+    HTTP/2.
+    """
     code = f"""
 import asyncio, sys
 from agent.providers.clients import load_early

@@ -50,7 +50,7 @@ def bare_deflate(body: bytes) -> bytes:
         (bare_deflate(REPLY), "Deflate"),
         (REPLY, "identity"),
     ],
-    ids=["gzip", "x-gzip", "deflate", "bare deflate", "identity"],  # what gzip writes has the time in it
+    ids=["gzip", "x-gzip", "deflate", "bare deflate", "identity"],  # gzip's output contains the time
 )
 @pytest.mark.parametrize("pieces", [0, 1, 7])
 def test_one_coding_is_read_however_it_is_cut(body: bytes, coding: str, pieces: int) -> None:
@@ -60,7 +60,7 @@ def test_one_coding_is_read_however_it_is_cut(body: bytes, coding: str, pieces: 
 
 
 def test_a_long_reply_is_read_whole() -> None:
-    """In pieces that end inside of what was sent at once."""
+    """With pieces that end inside of a compressed block."""
     text = "".join(f"{number} " for number in range(200_000))
     body = ChatServer.text(text, piece=4000).body
     with ChatServer(coded(gzip.compress(body), "gzip")) as server:

@@ -1,4 +1,4 @@
-"""Replies that are whole, and whose connection stays open; and pieces that would fill the memory once they are read."""
+"""Complete replies whose connection stays open, and pieces that would fill the memory when they are parsed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask(response: Response, wire: str = "chat") -> ProviderTurn:
         client = HttpClient(endpoint, {}, HttpLimits(first_byte=3000, between=3000))
         session = open_session(ModelTarget(wire, endpoint), ProviderOpening(), {}, client=client)
         try:
-            session.say("go")  # type: ignore[attr-defined]  # every session of ours has it
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
             return await session.stream_turn(lambda event: None)
         finally:
             await session.close()
@@ -91,6 +91,6 @@ def test_a_piece_of_very_many_values_is_not_read(place: bytes, *, stream: bool) 
 
 
 def test_a_long_string_is_no_such_piece() -> None:
-    """As of an image, or of a long file."""
+    """For example, of an image or a long file."""
     text = "x = [1, 2]\n" * 100_000
     assert ask(ChatServer.text(text, piece=len(text))).assistant_text == text

@@ -1,4 +1,4 @@
-"""Ends of replies with calls, in each wire's own words: of a filtered, malformed, cut or unknown end no call runs (X-5, X-8)."""
+"""X-5, X-8: ends of replies with calls, in each wire's words: no call runs after a filtered, malformed, cut or unknown end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CUT = ['{"command": "rm -r /tm']
 
 
 def chat(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """Return the pieces of a streamed reply, and the reply whole. ``end`` is a finish_reason, or a list of such in order."""
+    """Return the pieces of a streamed reply, and the whole reply. ``end`` is a finish_reason, or a list of them in order."""
     calls = [
         {"index": at, "id": f"c{at}", "type": "function", "function": {"name": "run", "arguments": raw}}
         for at, raw in enumerate(arguments)
@@ -44,7 +44,7 @@ def chat(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def text(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """As ``chat``, with the calls in the text."""
+    """Like ``chat``, with the calls in the text."""
     calls = "\n".join(f'<tool_call>{{"name": "run", "args": {raw}}}</tool_call>' for raw in arguments)
     said = f"I look.\n{calls}"
     parts = [said[at : at + 9] for at in range(0, len(said), 9)]
@@ -54,7 +54,7 @@ def text(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def gemini(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """As ``chat``. ``end`` is a finishReason, or a list of such in order."""
+    """Like ``chat``. ``end`` is a finishReason, or a list of them in order."""
     parts: list[Json] = [{"text": "I look."}]
     parts += [{"functionCall": {"name": "run", "args": json.loads(raw)}} for raw in arguments]
     ends = end if isinstance(end, list) else [end]
@@ -64,7 +64,7 @@ def gemini(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def anthropic(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """As ``chat``. ``end`` is a stop_reason."""
+    """Like ``chat``. ``end`` is a stop_reason."""
     start = {"type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": start}]
     content: list[Json] = []
@@ -82,7 +82,7 @@ def anthropic(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
 
 
 def responses(arguments: Sequence[str], end: Any) -> tuple[list[Json], Json]:
-    """As ``chat``. ``end`` is (the kind of the last event, fields of its response)."""
+    """Like ``chat``. ``end`` is (the kind of the last event, fields of its response)."""
     kind, fields = end
     events: list[Json] = [{"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}]
     output: list[Json] = []
@@ -128,7 +128,7 @@ HOSTILE: dict[str, list[Any]] = {
         ("done", {"status": "mumble"}), ("completed", {"status": "failed"}),
     ],
 }  # fmt: skip
-"""Ends of replies whose calls do not run, though each is whole."""
+"""Ends of replies whose calls do not run, though each call is complete."""
 
 CUT_OFF: list[tuple[str, Any]] = [
     ("chat", "length"),
@@ -141,7 +141,7 @@ CUT_OFF: list[tuple[str, Any]] = [
     ("responses", incomplete("content_filter")),
     ("text", "length"),
 ]
-"""Ends of replies whose last call is not whole."""
+"""Ends of replies whose last call is incomplete."""
 
 ORDINARY: dict[str, list[Any]] = {
     "chat": ["tool_calls", "stop", "function_call", "end_turn", "eos"],
@@ -168,14 +168,14 @@ Ran = Callable[..., list[Any]]
 
 @pytest.fixture
 def ran(server: ChatServer) -> Ran:
-    """``ran(wire, response, stream=...)``: the arguments of the calls that would run; none if the reply is an error."""
+    """Return ``ran(wire, response, stream=...)``: the arguments of the calls that would run; none if the reply is an error."""
 
     async def ask(wire: str, *, stream: bool) -> ProviderTurn:
         endpoint = Endpoint(server.base_url, "m")
         opening = ProviderOpening(tools=[TOOL], stream=stream)
         session = open_session(ModelTarget(wire, endpoint), opening, {}, client=HttpClient(endpoint, {}))
         try:
-            session.say("go")  # type: ignore[attr-defined]  # every session of ours has it
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
             return await session.stream_turn(lambda event: None)
         finally:
             await session.close()

@@ -1,4 +1,4 @@
-"""What the readers of all wires promise."""
+"""Guarantees of the readers of all wires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAY_GIVE_NO_IDS = ("chat", "gemini")
 
 @pytest.mark.parametrize("wire", READERS)
 def test_x_10_events_do_not_depend_on_the_cuts(recordings: Any, wire: str) -> None:
-    """X-10: not only the whole, each event is the same; ids are where the server gave them."""
+    """X-10: not only the sum, each event is the same; ids are the server's own, if it gave them."""
     recorded = recordings(wire, READERS[wire])
     streams = [row for row in recorded.rows() if row["stream"]]
     assert streams

@@ -1,4 +1,4 @@
-"""Which provider, which server, which key; and that each is made with what it needs."""
+"""The choice of provider, server and key; and that each provider is created with everything it needs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOTHING = Wanted()
             A | {"ANTHROPIC_BASE_URL": "https://proxy.example/a"},
             ("anthropic", "https://proxy.example/a/v1", "x", "ANTHROPIC_API_KEY"),
         ),
-        # the model's name, where that vendor's key is set and no server is named
+        # the model's name, if that vendor's key is set and no server is named
         (Wanted("", "claude-x"), NOTHING, K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "gemini-x"), NOTHING, K | G, ("gemini", GEMINI, "gemini-x", "GEMINI_API_KEY")),
         (Wanted("", "gpt-x"), NOTHING, K | A, ("chat", OPENAI, "gpt-x", "OPENAI_API_KEY")),
@@ -71,7 +71,7 @@ NOTHING = Wanted()
         (Wanted("", "x"), Wanted("manual", "c", LOCAL), {}, ("chat", LOCAL, "x", None)),
         (Wanted("", "x"), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "x", None)),
         (Wanted("", "", LOCAL), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "c", None)),
-        # text stays text on every server and for every model that chat would be used for
+        # text stays text for every server and model that would use chat
         (Wanted("", "x", LOCAL), Wanted("text"), {}, ("text", LOCAL, "x", None)),
         (Wanted("", "x", f"{PROXY}/v1"), Wanted("text", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", f"{PROXY}/v1", "x", None)),
         (Wanted("", "gpt-x"), Wanted("text", "c"), K, ("text", OPENAI, "gpt-x", "OPENAI_API_KEY")),
@@ -79,7 +79,7 @@ NOTHING = Wanted()
         (Wanted("", "claude-x"), Wanted("text", "c"), K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
-        # a configured provider stays where another server is named, but for one that is known to be another vendor's
+        # a configured provider stays if another server is named, unless that server is known to be another vendor's
         (Wanted("", "", LOCAL), Wanted("anthropic", "c"), {}, ("anthropic", LOCAL, "c", None)),
         (Wanted("", "x", f"{PROXY}/v1"), Wanted("anthropic", "c", ANTHROPIC), A, ("anthropic", f"{PROXY}/v1", "x", None)),
         (Wanted("", "x", LOCAL), Wanted("responses", "c"), K, ("responses", LOCAL, "x", None)),
@@ -89,7 +89,7 @@ NOTHING = Wanted()
         (Wanted("", "x", OPENAI), Wanted("responses", "c"), K, ("responses", OPENAI, "x", "OPENAI_API_KEY")),
         (Wanted("", "x", OPENAI), Wanted("hello"), K, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
         (Wanted("", "x", ANTHROPIC), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
-        # what is configured for one is not for another: neither its server, nor its model, nor its key
+        # one provider's configured server, model and key are not used for another
         (Wanted("gemini", "x"), Wanted("chat", "c", LOCAL, "MINE"), G | {"MINE": "k"}, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
         (Wanted("text"), Wanted("chat", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", LOCAL, "c", "MINE")),
         # a plugin's
@@ -102,7 +102,7 @@ NOTHING = Wanted()
 def test_the_provider_its_server_and_its_key(
     wanted: Wanted, configured: Wanted, environ: Mapping[str, str], found: tuple[Any, ...]
 ) -> None:
-    """004-22: by name, else by base URL, else by model; a key goes to its own server only."""
+    """004-22: by name, else by base URL, else by model; a key is sent only to its own server."""
     target = find_target(wanted, configured, environ)
     endpoint = target.endpoint
     got = (target.provider,) if endpoint is None else (target.provider, endpoint.base_url, endpoint.model, endpoint.key_env)
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
-    """004-22: the same call for each: named arguments of one form, and the methods of ProviderSession."""
+    """004-22: the same call for each: the same named arguments, and the methods of ProviderSession."""
     line = PROVIDERS[name]
     taken = inspect.signature(load(line.wire.session)).parameters
     assert {"model", "system", "tools", "records", "stream", "max_tokens"} <= set(taken)
@@ -144,7 +144,7 @@ def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
         tools = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]
         target = ModelTarget(name, Endpoint(LOCAL, "m"))
         session = open_session(target, ProviderOpening("s", tools, [{"role": "user", "text": "hi"}], False, 9), {})
-        assert session.model == "m"  # type: ignore[attr-defined] # every session over HTTP has it
+        assert session.model == "m"  # type: ignore[attr-defined]  # every session over HTTP has it
         for method in ("say", "stream_turn", "append_tool_results", "close"):
             assert callable(getattr(session, method))
         await session.close()

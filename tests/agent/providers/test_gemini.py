@@ -1,4 +1,4 @@
-"""The Gemini session over real HTTP: what it sends, how it goes on, and what it does when it is refused."""
+"""The Gemini session over real HTTP: its requests, how it continues, and what it does after a refusal."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_004_12_004_15_x_1_x_2_a_conversation() -> None:
 
 
 def test_004_15_results_without_the_models_content_are_refused() -> None:
-    """004-15: missing model content is an error; a content that the history does not end with yet goes in before its results."""
+    """004-15: missing model content is an error; content that is not yet at the end of the history is sent before its results."""
     calls = (ToolCall("g1", "read_file", {}),)
 
     async def drive(session: GeminiSession) -> Any:
@@ -184,7 +184,7 @@ def test_004_15_results_without_the_models_content_are_refused() -> None:
 
 @pytest.mark.parametrize("model", ["gemini-3-test", "gemini-2.5-flash"])
 def test_records_become_contents(model: str) -> None:
-    """Own content unchanged, that of another wire or model rebuilt; the first call of such says why it has no signature."""
+    """Own content is unchanged, that of another wire or model rebuilt; its first call says why it has no signature."""
     content = {"role": "model", "parts": [{"text": "t", "thoughtSignature": "a"}, call("f", "b", args={"x": 1})]}
     native = {"wire": "gemini", "message": content}
     two = [{"id": "b1", "name": "fs.write", "args": {"x": 1}}, {"id": "b2", "name": "g", "args": {}}]
@@ -224,7 +224,7 @@ def test_records_become_contents(model: str) -> None:
 
 @pytest.mark.parametrize("pieces", [0, 1, 7])
 def test_x_10_the_same_at_any_framing(pieces: int) -> None:
-    """X-10 over the socket"""
+    """X-10 over the socket."""
     events: list[StreamEvent] = []
     with ChatServer(streamed(reply({"text": "Grüße \u2028"}), reply({"text": "\U0001f600!"}), pieces=pieces)) as server:
         assert ask(server, events=events).assistant_text == "Grüße \u2028\U0001f600!"
@@ -233,7 +233,7 @@ def test_x_10_the_same_at_any_framing(pieces: int) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_whole_reply_or_a_list_of_pieces(stream: bool) -> None:
-    """Not streamed; and streamed by a server that does not know alt=sse."""
+    """Without streaming; and streamed by a server that does not know alt=sse."""
     body: Any = [reply({"text": "h"}), reply({"text": "i"})] if stream else reply({"text": "hi"})
     with ChatServer(ChatServer.body(body, pieces=5)) as server:
         assert ask(server, stream=stream, model="tunedModels/x y").assistant_text == "hi"
@@ -290,7 +290,7 @@ def test_a_turn_that_failed_is_not_in_the_history() -> None:
 
 
 def continuations(corpora: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """A recorded turn with calls, and the request that followed it."""
+    """Yield recorded turns with calls, and the requests that followed them."""
     source = corpora / "wire" / "exchanges.jsonl"
     if not source.is_file():
         pytest.skip(f"{source} is not there")
@@ -310,7 +310,7 @@ SNAKE = {"function_call": "functionCall", "function_response": "functionResponse
 
 
 def plain_parts(parts: Sequence[dict[str, Any]], *, keep_id: bool = True) -> list[Any]:
-    """Parts in one spelling, for comparing: names of keys, and of base64 (clients write the two alphabets in turn)."""
+    """Return parts in one spelling for comparison: names of keys, and base64 (clients use both alphabets)."""
     found = []
     for part in parts:
         made = {SNAKE.get(key, key): value for key, value in part.items()}
@@ -324,7 +324,7 @@ def plain_parts(parts: Sequence[dict[str, Any]], *, keep_id: bool = True) -> lis
 
 
 def test_004_15_recorded_continuations(corpora: Path) -> None:
-    """004-15, X-2: after each recorded turn our next request carries the parts that Gemini was sent and took."""
+    """004-15, X-2: after each recorded turn our next request has the parts that Gemini accepted."""
     pairs = list(continuations(corpora))
     assert len(pairs) >= 56
     responses = []
@@ -358,6 +358,6 @@ def goes_on(server: ChatServer, row: dict[str, Any], wanted: dict[str, Any]) -> 
     if [part["thoughtSignature"] for part in model["parts"] if "thoughtSignature" in part] != signatures:
         return "signatures"
     sent = [part["functionResponse"] for part in results["parts"]]
-    kept = ("id", "name", "response") if with_id else ("name", "response")  # where Gemini gave no id, other clients made one up
+    kept = ("id", "name", "response") if with_id else ("name", "response")  # if Gemini gave no id, other clients invented one
     good = [{key: one[key] for key in kept} for one in answers]
     return "" if (results["role"], sent) == ("user", good) else f"results: {json.dumps(sent)[:300]}"

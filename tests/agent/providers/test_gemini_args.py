@@ -1,4 +1,4 @@
-"""Arguments put together from pieces with a path each."""
+"""Arguments assembled from pieces with a path each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def some(path: str, value: Any = None, *, goes_on: bool = False, kind: str = "st
 
 
 def test_x_7_a_server_that_goes_back_is_still_right() -> None:
-    """X-7: the preview stops there; the arguments are whole."""
+    """X-7: the preview stops there; the arguments are complete."""
     args = PartialArgs({"given": 1})
     for one in (some("$.a", "x", goes_on=True), some("$.b", "y"), some("$.a", "z")):
         assert args.feed(one) == ""
@@ -66,7 +66,7 @@ def pieces_of(value: Any, path: str, step: int) -> list[dict[str, Any]]:
 
 @given(st.dictionaries(KEYS, JSON, min_size=1, max_size=4), st.integers(1, 3))
 def test_x_7_any_value_in_any_pieces(value: dict[str, Any], step: int) -> None:
-    """X-7: the value and its text are the same whatever the pieces."""
+    """X-7: the pieces do not change the value and its text."""
     args = PartialArgs()
     text = "".join([args.feed(one) for one in pieces_of(value, "$", step)]) + args.close()
     assert args.value == value

@@ -1,4 +1,4 @@
-"""Replies as Gemini really sends them."""
+"""Replies as Gemini sends them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
     reader, turn, error, events = read
     if turn is None:
         return [str(error)]
-    counted = reader.usage  # the recorded counts are Gemini's own, which leave thoughts and the tools of Google out
+    counted = reader.usage  # the recorded counts are Gemini's own, without thoughts and Google's tools
     usage = {
         "input": counted["input"] - counted.get("tool_input", 0),
         "output": counted["output"] - counted.get("reasoning", 0),
@@ -44,7 +44,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
             ("text", turn.assistant_text, expected["text"]),
             ("reasoning", turn.reasoning, expected["reasoning"]),
             ("usage", usage, expected["usage"]),
-            # "error" is no word of ours: an UNEXPECTED_TOOL_CALL has a call, which is answered like any other (X-5).
+            # We don't use "error": an UNEXPECTED_TOOL_CALL has a call, which is answered like any other (X-5).
             ("finish", turn.finish, "other" if expected["finish_norm"] == "error" else expected["finish_norm"]),
             ("signatures", signatures(turn.assistant_turn), [(one["on"], one["value"]) for one in expected["opaque"]]),
         )
@@ -80,7 +80,7 @@ def test_x_1_x_2_x_5_x_7_x_10_recorded_replies_are_read_exactly(recorded: Any, s
 
 
 def test_004_15_the_content_of_a_whole_reply_is_kept_as_it_came(recorded: Any) -> None:
-    """004-15: not one key of a part is added, lost or moved."""
+    """004-15: no key of a part is added, lost or moved."""
     for row in recorded.rows():
         if not row["stream"] and (turn := recorded.read(row, 1).turn) is not None:
             sent = json.loads(row["response_text"])["candidates"][0]["content"]
@@ -98,7 +98,7 @@ def test_recorded_refusals_have_their_kind(recorded: Any) -> None:
         assert json.loads(error.body if len(error.body) < 2000 else "{}") in (json.loads(row["response_text"]), {})
 
 
-# -- what the recordings do not have ---------------------------------------------------------------------------------
+# -- cases that are not recorded -------------------------------------------------------------------------------------
 
 
 def piece(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def stream(*chunks: Any) -> tuple[ProviderTurn, list[StreamEvent]]:
 
 
 def test_x_7_arguments_in_pieces() -> None:
-    """X-7: nested paths, strings that go on, every kind of value, signatures on the first, on a later and on an empty part."""
+    """X-7: nested paths, strings that continue, every kind of value, signatures on the first, on a later and on an empty part."""
     turn, events = stream(
         piece({"text": "hm", "thought": True}),
         piece({**call("write", willContinue=True, id="w1"), "thoughtSignature": "s1"}),
@@ -163,7 +163,7 @@ def test_x_7_arguments_in_pieces() -> None:
 
 
 def test_x_7_the_closing_part_may_be_missing() -> None:
-    """X-7: the next call, or the reply's end, closes the one before; its signature may come late."""
+    """X-7: the next call or the reply's end closes the previous call; its signature may arrive late."""
     turn, _ = stream(
         piece(call("f", willContinue=True)),
         piece({**partial(some("$.x", 1, kind="numberValue")), "thoughtSignature": "late"}),
@@ -184,7 +184,7 @@ def test_x_7_the_closing_part_may_be_missing() -> None:
     ],
 )
 def test_x_8_an_open_call_at_the_end_never_runs(pieces: list[dict[str, Any]], finish: str) -> None:
-    """X-8: a call that is still open when the reply ends is answered with what is wrong; one that was whole stays good."""
+    """X-8: a call that is still open when the reply ends is answered with an error; an earlier complete call stays valid."""
     turn, _ = stream(
         piece(call("f", args={"x": 1})), piece(call("terminal", willContinue=True)), piece(partial(*pieces), finish=finish)
     )
@@ -230,7 +230,7 @@ def test_x_2_ids_are_made_where_there_are_none_and_never_twice() -> None:
 
 
 def test_a_call_that_the_server_could_not_read() -> None:
-    """A fault of the reply, with the model's words; asking again may help."""
+    """An error of the reply, with the model's words; a retry may help."""
     reader = GeminiReader()
     reader.read_body({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(f(x=)"}]})
     with pytest.raises(StreamBroken, match="could not read the model's call") as caught:
@@ -261,7 +261,7 @@ def test_a_refused_prompt_says_so(body: dict[str, Any], words: str) -> None:
     ],
 )
 def test_x_4_an_error_inside_a_good_stream(error: Any, kind: type[ProviderError]) -> None:
-    """X-4: also where the stream is a list, also as a named event"""
+    """X-4: also if the stream is a list, also as a named event"""
     for read_it in (
         lambda: stream(piece({"text": "so "}), piece({"text": "far"}), {"error": error}),
         lambda: GeminiReader().read_body([piece({"text": "so far"}), {"error": error}]),
@@ -289,7 +289,7 @@ def test_what_is_no_reply_is_broken() -> None:
 
 
 def test_texts_of_a_stream_are_joined_and_signed_ones_stay_apart() -> None:
-    """A character in two pieces is shown whole; the joined parts lose nothing."""
+    """A character in two pieces is shown whole; joining parts loses nothing."""
     turn, events = stream(
         piece({"text": "a\ud83d"}), piece({"text": "\ude00b"}), piece({"text": "c", "thoughtSignature": "s"}),
         piece({"text": "d"}), piece({"text": "t", "thought": True}), piece({"text": ""}),

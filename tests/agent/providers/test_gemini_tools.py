@@ -1,4 +1,4 @@
-"""Tool schemas in what Gemini's older field for them takes."""
+"""Tool schemas in the form that Gemini's older field for them accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.providers._names import WireNames
 
 
 def test_parameters_keep_what_gemini_takes() -> None:
-    """For servers without parametersJsonSchema: references put in, unions and constants rewritten, unknown keys gone."""
+    """For servers without parametersJsonSchema: references inlined, unions and constants rewritten, unknown keys removed."""
     schema = {
         "type": "object",
         "$schema": "x",

@@ -1,4 +1,4 @@
-"""Images in each wire's own form: of the person, of tools, of the model; live, and out of records (004-21)."""
+"""Images in each wire's own form: from the person, from tools, from the model; live, and from records (004-21)."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def converse(wire: str, server: ChatServer, drive: Callable[[Any], Awaitable[Any
 
 
 def sent(wire: str, request: Any) -> list[Any]:
-    """The conversation in a request, without the system prompt and the marks for the cache."""
+    """Return a request's conversation, without the system prompt and the cache marks."""
     told = json.loads(json.dumps(request[HISTORY.get(wire, "messages")]).replace(', "cache_control": {"type": "ephemeral"}', ""))
     return [one for one in told if one.get("role") != "system"]
 
 
 def reply(wire: str, *calls: str, said: str = "Hm.") -> Response:
-    """A whole reply with text and calls."""
+    """Return a whole reply with text and calls."""
     body: dict[str, Any]
     if wire == "chat":
         made = [{"id": f"c_{n}", "type": "function", "function": {"name": n, "arguments": "{}"}} for n in calls]
@@ -115,7 +115,7 @@ RECORD = {"role": "user", "text": "look", "images": [PNG.to_json(), JPEG.to_json
 
 @pytest.mark.parametrize("wire", SAID)
 def test_004_21_what_the_person_shows(wire: str) -> None:
-    """Live and out of a record the same; an image may also come without a word."""
+    """Live and from a record the request is the same; an image may be sent without text."""
 
     async def drive(session: Any) -> None:
         session.say("look", [PNG, JPEG])
@@ -147,7 +147,7 @@ PLOTTED = '{"points": 3}'
 
 
 def outcome(turn: ProviderTurn) -> list[ExecutedCall]:
-    """The first call brings two images. The second failed, and what it brings all the same is never shown."""
+    """Return two outcomes: a success with two images, and a failure whose image must never be shown."""
     one, two = turn.tool_calls
     plotted = ToolResult.success_with_images("plot", {"points": 3}, [PNG, JPEG])
     failed = ToolResult("fail", plotted.status.ERROR, None, "no paper", images=[PNG])
@@ -200,7 +200,7 @@ RESULTS: Mapping[str, list[Any]] = {
 
 
 def recorded(turn: ProviderTurn, wire: str) -> list[Any]:
-    """The conversation of the test below as the session keeps it."""
+    """Return the conversation of the test below as the session stores it."""
     calls = [{"id": call.id, "name": call.name, "args": {}} for call in turn.tool_calls]
     shown = [image.to_json() for image in (PNG, JPEG)]
     results = [
@@ -217,7 +217,7 @@ def recorded(turn: ProviderTurn, wire: str) -> list[Any]:
 
 @pytest.mark.parametrize("wire", RESULTS)
 def test_004_21_what_a_tool_brings_back(wire: str) -> None:
-    """Beside the result where the wire takes it, else after all of them; a failed call is text alone on every wire."""
+    """Beside the result if the wire supports it, else after all results; a failed call is text alone on every wire."""
 
     async def drive(session: Any) -> ProviderTurn:
         session.say("draw")
@@ -239,7 +239,7 @@ def test_004_21_what_a_tool_brings_back(wire: str) -> None:
 
 @pytest.mark.parametrize(("protocol", "after"), [("tags", False), ("hermes", False), ("json_object", True)])
 def test_004_21_a_text_protocol_shows_what_a_tool_brings_back(protocol: str, after: bool) -> None:
-    """With the results where the user tells them, in a message ``after`` them where they are of the role tool."""
+    """In the results' message if they have the role user; in a message ``after`` them if they have the role tool."""
     written = '{"action": {"tool": "plot", "args": {}}}'
     if not protocol.startswith("json"):
         written = '<tool_call>{"name": "plot", "arguments": {}}</tool_call>'
@@ -263,7 +263,7 @@ def test_004_21_a_text_protocol_shows_what_a_tool_brings_back(protocol: str, aft
     assert "points" in (before["content"] if after else told[0]["text"])
 
 
-# -- what a model draws ----------------------------------------------------------------------------------------------------
+# -- images that a model draws ---------------------------------------------------------------------------------------------
 
 
 def chat_delta(**delta: Any) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def pieces(*parts: dict[str, Any]) -> list[dict[str, Any]]:
 DRAWN: Mapping[str, tuple[list[Response], list[Any]]] = {
     "chat": (
         [
-            # The last piece may have all of them again.
+            # The last piece may repeat all of them.
             ChatServer.stream(chat_delta(content=""), chat_delta(images=[url(PNG), FAR]), chat_delta(images=[url(PNG)]), DONE),
             ChatServer.body(
                 {"model": "m", "choices": [{"message": {"content": "", "images": [url(PNG), FAR]}, "finish_reason": "stop"}]}
@@ -323,7 +323,7 @@ DRAWN: Mapping[str, tuple[list[Response], list[Any]]] = {
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("wire", DRAWN)
 def test_004_21_what_the_model_draws(wire: str, streamed: bool) -> None:
-    """It is part of the turn, and its native form goes back unchanged, live and out of a record."""
+    """It is part of the turn, and its native form is sent back unchanged, live and from a record."""
     replies, native = DRAWN[wire]
 
     async def drive(session: Any) -> Any:
@@ -346,7 +346,7 @@ def test_004_21_what_the_model_draws(wire: str, streamed: bool) -> None:
         live = sent(wire, server.requests[1])
         assert live[1:-1] == native
         for other in SESSIONS:
-            if other != wire:  # which take no image of an assistant's: the person shows it
+            if other != wire:  # those wires take no assistant images: the user message has it
                 converse(other, server, go_on, records=[*records, {"role": "user", "text": "look"}])
                 told = json.dumps(sent(other, server.requests[-1]))
                 assert told.count(PNG.base64) == 1

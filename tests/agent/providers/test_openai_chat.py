@@ -1,4 +1,4 @@
-"""The session over real HTTP, against a server that misbehaves on order."""
+"""The session over real HTTP, against a server that fails on request."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def done(turn: Any, *data: Any) -> list[ExecutedCall]:
 
 
 def test_000_14_x_1_004_12_calls_and_results_go_back_as_the_wire_wants_them() -> None:
-    """000-14 the request; X-1 one result a call, in order, also where none came; 004-12 the native turn unchanged."""
+    """000-14 the request; X-1 one result per call, in order, including missing ones; 004-12 the native turn unchanged."""
     replies = (
         ChatServer.calls(("read_file", {"path": "ü"}), ("fs_write_93d4a37b", '{"a": 1'), ids=("c1", "c2"), text="Let me"),
         ChatServer.calls(("fs_write", {}), ids=("c3",)),
@@ -137,7 +137,7 @@ def test_names_that_the_wire_refuses_are_mapped_and_back() -> None:
 
 
 def test_records_become_messages() -> None:
-    """Native messages unchanged, those of other wires rebuilt, a call without result completed."""
+    """Native messages are unchanged, those of other wires rebuilt, and a call without a result is completed."""
     function = {"name": "f", "arguments": "{ }"}
     calls = [{"id": "a", "type": "function", "function": function, "extra_content": 1}]
     native = {"role": "assistant", "content": None, "tool_calls": calls}
@@ -172,7 +172,7 @@ def test_records_become_messages() -> None:
 @pytest.mark.parametrize("pieces", [0, 1, 7])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_x_10_the_same_at_any_framing(pieces: int, newline: str) -> None:
-    """X-10 over the socket"""
+    """X-10 over the socket."""
     with ChatServer(ChatServer.text("Grüße \U0001f600\u2028!", piece=3, pieces=pieces, newline=newline)) as server:
         events: list[StreamEvent] = []
         assert ask(server, events).assistant_text == "Grüße \U0001f600\u2028!"
@@ -273,7 +273,7 @@ def test_reasoning_goes_back_only_where_the_server_insists() -> None:
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: status and body in the error; the key never (not in a header to elsewhere, an error, a repr)."""
+    """000-42: status and body in the error; the key never (in no header to another host, no error, no repr)."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server, key=True)
     assert shown in str(caught.value)
@@ -309,7 +309,7 @@ def test_a_spent_quota_is_not_retried() -> None:
 
 
 def test_x_4_an_error_after_text_keeps_the_text_and_is_not_asked_again() -> None:
-    """X-4: even where its words name a field that could be left out."""
+    """X-4: even if the error names a field that could be omitted."""
     error = {"error": {"message": "stream_options broke the stream", "status_code": 400, "failed_generation": "{"}}
     with ChatServer(ChatServer.stream({"choices": [{"delta": {"content": "so far"}}]}, error)) as server:
         with pytest.raises(BadRequest) as caught:

@@ -1,4 +1,4 @@
-"""A plugin's provider: its faults are told as its own, and stop at it."""
+"""A plugin's provider: its errors are reported as its own, and affect nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcrib.testing import ScriptedSession
 
 
 class Plugins(ScriptedSession):
-    """Does ``does`` instead of a turn, told ``on_event``."""
+    """A provider that runs ``does`` with ``on_event`` instead of a turn."""
 
     model = "m-1"
 
@@ -45,7 +45,7 @@ def turn_of(session: ProviderSession, events: list[StreamEvent] | None = None) -
     return asyncio.run(session.stream_turn(([] if events is None else events).append))
 
 
-Turn: Any = ProviderTurn  # wrong ones are made of it
+Turn: Any = ProviderTurn  # the tests make invalid ones with it
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_it_raises_on_purpose_passes_and_so_does_what_the_listener_raises()
 
 
 def test_a_reply_that_was_not_streamed_is_told_once() -> None:
-    """Else who watches would see nothing of it."""
+    """Otherwise the user would see no part of it."""
     events: list[StreamEvent] = []
     assert turn_of(opened(lambda tell: ProviderTurn("hi", [ToolCall("1", "t")])), events).assistant_text == "hi"
     assert events == [StreamEvent("assistant_delta", "hi")]

@@ -1,4 +1,4 @@
-"""The Responses session over real HTTP, against a server that misbehaves on order."""
+"""The Responses session over real HTTP, against a server that fails on request."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def whole(*items: dict[str, Any], response_id: str = "resp_1", **more: Any) -> d
 
 
 def reply(*items: dict[str, Any], response_id: str = "resp_1", **how: Any) -> Response:
-    """A streamed reply; text and arguments in pieces of four characters."""
+    """Return a streamed reply; text and arguments in pieces of four characters."""
     events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": response_id, "status": "in_progress"}}]
     for index, item in enumerate(items):
         kind, text = "", ""
@@ -110,7 +110,7 @@ def ran(turn: Any, *results: ToolResult) -> list[ExecutedCall]:
 
 
 async def task(session: ResponsesSession, events: list[StreamEvent]) -> Any:
-    """Two calls (the second without a result), one more, and something said instead of its result."""
+    """Run two calls (the second without a result), one more, and a message instead of its result."""
     session.say("hello")
     first = await session.stream_turn(events.append)
     await session.append_tool_results(first, ran(first, ToolResult.success("f", {"a": 1})))
@@ -124,7 +124,7 @@ SECOND = ({"type": "web_search_call", "id": "ws", "status": "completed"}, call("
 
 
 def test_004_13_x_1_items_go_back_unchanged_and_then_one_output_a_call() -> None:
-    """004-13, X-1: reasoning too; a call id that the server gives out again becomes another."""
+    """004-13, X-1: reasoning too; a call id that the server repeats is replaced."""
     events: list[StreamEvent] = []
     with ChatServer(reply(*FIRST), reply(*SECOND), text("Done.")) as server:
         options = {"system": "Be brief.", "tools": TOOLS, "extra": {"reasoning": {"effort": "low"}}, "max_tokens": 99}
@@ -184,7 +184,7 @@ def test_stored_replies_are_named_and_all_goes_where_the_server_forgot_them() ->
 
 
 def test_records_become_items() -> None:
-    """Native items unchanged; another model's and another wire's rebuilt; in a stored conversation only what is new."""
+    """Native items are unchanged; another model's and another wire's rebuilt; for stored conversations only new ones are sent."""
     native = {"id": "resp_9", "output": [REASONED, call("c1", "read_file", "{ }")]}
     kept = {"wire": "responses", "message": native}
     neutral = [{"id": "x" * 70, "name": "fs.write", "args": {"x": 1}}]
@@ -216,7 +216,7 @@ LATER = ["function_call_output", "user", "message", "user"]
 
 
 def test_reasoning_that_the_server_could_not_find_is_left_out() -> None:
-    """Nothing is stored, so it is looked up in vain; and reasoning that led to nothing is refused too."""
+    """The server stores nothing, so it can't find the item; it also refuses reasoning without a following item."""
     bare = {"type": "reasoning", "id": "rs_2", "summary": []}
 
     async def drive(session: ResponsesSession) -> None:
@@ -274,7 +274,7 @@ def test_what_a_server_does_not_know_is_left_out_once_and_for_all() -> None:
     ],
 )
 def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: type[ProviderError], shown: str) -> None:
-    """000-42: typed, with status and body; the key never."""
+    """000-42: typed, with status and body; never the key."""
     with ChatServer(response) as server, pytest.raises(kind) as caught:
         ask(server)
     error = caught.value
@@ -284,7 +284,7 @@ def test_000_42_every_refusal_has_its_kind_and_words(response: Response, kind: t
 
 
 def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> None:
-    """X-4: also a stream that is cut or stalls; the request is the same the second time."""
+    """X-4: also a stream that is cut or stalls; the second request is the same."""
     said = text("Once upon a time")
     middle = said.body.index(b"event: response.output_item.done")
     error = b'event: error\ndata: {"type": "error", "error": {"code": "rate_limit_exceeded", "message": "slow down"}}\n\n'

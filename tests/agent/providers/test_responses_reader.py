@@ -1,4 +1,4 @@
-"""OpenAI Responses replies as they are really sent."""
+"""OpenAI Responses replies as servers send them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolcrib import (
 )
 
 EXPLAINED = {"responses-2388f5cc4f": ["events"]}
-"""Recorded, then shortened by hand: its deltas do not add up to its message. The turn has the message, as the client wants it."""
+"""Recorded, then shortened by hand: its deltas do not add up to its message. The turn has the message, as in the client."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def differs(row: dict[str, Any], read: Any) -> list[str]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_004_13_x_4_x_5_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
-    """004-13, X-4, X-5, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, opaque, errors."""
+    """004-13, X-4, X-5, X-10: every recorded reply, with random cuts: text, reasoning, calls, usage, finish, opaque, errors."""
     rows = recorded.rows()
     wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
     assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
@@ -85,7 +85,7 @@ def test_004_13_x_4_x_5_x_10_recorded_replies_are_read_exactly(recorded: Any, se
 
 
 def continued(recorded: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each recorded reply with calls, and the request that its client sent next, where that goes on with it."""
+    """Return each recorded reply with calls, and its client's next request if that continues the conversation."""
     by_place = {(row["cassette"], row["seq"]): row for row in recorded.rows()}
     pairs = [(row, by_place.get((cassette, seq + 1))) for (cassette, seq), row in by_place.items()]
     return [
@@ -97,7 +97,7 @@ def continued(recorded: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def same_where_told(recorded: Any, ours: Any) -> bool:
-    """Clients leave out what the server does not need back (status, logprobs); what they send has to be ours."""
+    """Clients omit fields that the server does not need (status, logprobs); the others must match ours."""
     if isinstance(recorded, dict) and isinstance(ours, dict):
         return all(same_where_told(value, ours.get(key)) for key, value in recorded.items())
     if isinstance(recorded, list) and isinstance(ours, list):
@@ -106,13 +106,13 @@ def same_where_told(recorded: Any, ours: Any) -> bool:
 
 
 def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(recorded: Any) -> None:
-    """004-13: the output items unchanged and in order, opaque ones byte for byte; then one output a call."""
+    """004-13: the output items unchanged and in order, opaque ones byte for byte; then one output per call."""
     pairs = continued(recorded)
     for row, request in pairs:
         turn = recorded.read(row, 1).turn
         assert turn is not None
         ids = {item.get("id") for item in turn.assistant_turn["output"]} | {one.id for one in turn.tool_calls}
-        text = json.dumps(request["input"]).replace(turn.assistant_turn["id"] + ":", "")  # one server gives an id again each turn
+        text = json.dumps(request["input"]).replace(turn.assistant_turn["id"] + ":", "")  # one server repeats an id each turn
         sent = [item for item in json.loads(text) if ids & {item.get("id", ""), item.get("call_id", "")}]
         outputs = {item["call_id"]: item["output"] for item in sent if item["type"] == "function_call_output"}
         items = ResponsesItems(WireNames(()), "m", stored="reasoning.encrypted_content" not in (request.get("include") or ()))
@@ -129,9 +129,9 @@ def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(recorded
                     "id": item.get("id"),
                 }  # one client rewrites its arguments: {"paths"} became {"queries"}
             if item["type"] == "function_call" and json.loads(item["arguments"]) == json.loads(mine["arguments"]):
-                item = {**item, "arguments": mine["arguments"]}  # another writes them anew; ours stay as they came
+                item = {**item, "arguments": mine["arguments"]}  # another rewrites them; ours stay unchanged
             if "namespace" not in mine:
-                item.pop("namespace", None)  # and gives calls one that the server did not
+                item.pop("namespace", None)  # and adds a namespace that the server did not send
             assert same_where_told(item, mine), (row["id"], item["type"])
         wanted = [(item["type"], item.get("call_id") or item.get("id")) for item in sent]
         assert wanted == [name for name in names if name in wanted], row["id"]
@@ -143,7 +143,7 @@ def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(recorded
 
 
 def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
-    """000-42: status and what the server said are in the error."""
+    """000-42: the error has the status and the server's message."""
     rows = recorded.rows("errors.jsonl")
     assert rows
     for row in rows:
@@ -153,7 +153,7 @@ def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
         assert error.body.strip() == row["response_text"].strip()
 
 
-# -- what the recordings do not have ---------------------------------------------------------------------------------
+# -- cases that are not recorded -------------------------------------------------------------------------------------
 
 
 def added(index: int, **item: Any) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def stream(*events: dict[str, Any], taken: tuple[str, ...] = ()) -> tuple[Provid
 
 
 def test_events_say_once_what_came_in_whatever_form() -> None:
-    """With deltas, with none but the item, and with the item only in the last event."""
+    """With deltas, with only the item, and with the item only in the last event."""
     arguments = "function_call_arguments"
     ways = (
         (added(0, **call(arguments="")), delta(arguments, '{"x"'), delta(arguments, ":1}"), done(0, **call(arguments='{"x":1}'))),
@@ -220,7 +220,7 @@ def test_text_comes_with_deltas_without_and_with_no_end_of_its_item() -> None:
 
 
 def test_places_and_ids_that_servers_use_twice() -> None:
-    """All items at one place (told apart by id); another id in each event (told apart by place)."""
+    """All items at one position (distinguished by id); another id in each event (distinguished by position)."""
     one_place = (
         added(0, **call(1, arguments="")), added(0, **call(2, arguments="")),
         delta("function_call_arguments", '{"x":1}', item_id="fc_1"), delta("function_call_arguments", '{"x":2}', item_id="fc_2"),
@@ -232,7 +232,7 @@ def test_places_and_ids_that_servers_use_twice() -> None:
 
 
 def test_x_1_x_2_ids_are_unique_and_go_back_the_same() -> None:
-    """X-1, X-2: also where a server begins with call_0 in each reply."""
+    """X-1, X-2: even if a server starts with call_0 in each reply."""
     turn, seen = stream(*(done(place, **call(place, call_id="c")) for place in range(3)), end(), taken=("c",))
     ids = [one.id for one in turn.tool_calls]
     assert len({*ids, "c"}) == 4
@@ -243,7 +243,7 @@ def test_x_1_x_2_ids_are_unique_and_go_back_the_same() -> None:
 @pytest.mark.parametrize("arguments", ["", '{"command": "rm -r buil', '{"command": "true"}'])
 @pytest.mark.parametrize("status", ["completed", "incomplete", "in_progress"])
 def test_x_8_a_call_at_the_token_limit_is_never_run(arguments: str, status: str) -> None:
-    """X-8: the last call of such a reply; what was whole before it stays good."""
+    """X-8: the last call of such a reply is not run; earlier complete calls stay valid."""
     last = end("incomplete", incomplete_details={"reason": "max_output_tokens"})
     turn, _ = stream(done(0, **call()), done(1, **call(1, arguments, status=status)), last)
     assert [one.fault is None for one in turn.tool_calls] == [True, False]
@@ -255,7 +255,7 @@ def test_x_8_a_call_at_the_token_limit_is_never_run(arguments: str, status: str)
 
 @pytest.mark.parametrize(("arguments", "fault"), [('{"x": 1', "not valid JSON"), ("[1]", "not a JSON object")])
 def test_004_16_arguments_that_cannot_be_read_are_a_fault(arguments: str, fault: str) -> None:
-    """004-16: never repaired, never run; the raw text is kept, in a form that the server takes back."""
+    """004-16: never repaired, never run; the raw text is kept in a form that the server accepts."""
     turn, _ = stream(done(0, **call(arguments=arguments)), end())
     assert fault in (turn.tool_calls[0].fault or "")
     assert json.loads(turn.assistant_turn["output"][0]["arguments"]) == {"INVALID_JSON": arguments} == turn.tool_calls[0].args
@@ -281,7 +281,7 @@ def test_what_the_server_ran_is_no_call_of_ours() -> None:
     ],
 )
 def test_x_4_an_error_inside_a_good_stream(event: dict[str, Any], expected: type[ProviderError]) -> None:
-    """X-4: it surfaces, with the text so far."""
+    """X-4: the error is raised, with the text so far."""
     with pytest.raises(expected, match=r"said|no reason") as caught:
         stream(delta("output_text", "so "), delta("output_text", "far"), event)
     assert caught.value.text == "so far"

@@ -1,4 +1,4 @@
-"""A new provider needs only a row, a new wire only its module and a row. Tested in a copy of the project."""
+"""A new provider needs only a row, a new wire only its module and a row. The tests use a copy of the project."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOOL = {"type": "function", "function": {"name": "f", "description": "d", "param
 
 
 def test_a_provider_that_speaks_a_known_wire_is_one_row(project_copy: Any) -> None:
-    """004-22: routed by model and host, asked with its key, listed, offered by setup, described."""
+    """004-22: routed by model and host, requested with its key, listed, offered by setup, described."""
     project_copy.insert("agent/providers/rows.py", '    "text": Provider(TEXT', PROVIDER)
     printed = project_copy.run(
         ASKS
@@ -107,7 +107,7 @@ WIRE_PROVIDER = """    "nod": Provider(
 
 
 def test_a_wire_is_its_module_and_a_row(project_copy: Any) -> None:
-    """Requests use the wire's headers and its fields for forced calls and thinking; its list of models and reader work too."""
+    """Requests use the wire's headers and its fields for forced calls and thinking; its model list and reader work too."""
     rows, folder = "agent/providers/rows.py", "agent/providers"
     project_copy.write(f"{folder}/nod.py", WIRE)
     project_copy.insert(rows, 'TEXT = Wire("text"', WIRE_ROW)

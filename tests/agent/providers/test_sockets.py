@@ -1,4 +1,4 @@
-"""Connections to model servers: kept, given up, encrypted, and never read for another request's answer."""
+"""Connections to model servers: kept, closed, encrypted, and never read for another request's response."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def get(client: HttpClient) -> bytes:
 
 
 def asked(talk: Talk, go: Callable[[HttpClient], Awaitable[None]], context: ssl.SSLContext | None = None) -> None:
-    """Have a client talk to a server."""
+    """Run a client against a server."""
 
     async def both() -> None:
         tasks = []
@@ -126,7 +126,7 @@ def test_a_server_that_sends_faster_than_we_read_has_to_wait() -> None:
             pieces = reply.chunks()
             size = len(await anext(pieces))
             seen = -1
-            while sent != seen:  # until it is held up
+            while sent != seen:  # until the flow is blocked
                 seen = sent
                 await asyncio.sleep(0.2)
             assert sent < many
@@ -190,7 +190,7 @@ def test_a_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Key and certificate of a server at 127.0.0.1, its own authority."""
+    """Return key and certificate of a server at 127.0.0.1, which is its own authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "toolcrib test")])
     now = datetime.datetime.now(datetime.UTC)
@@ -269,6 +269,6 @@ def test_a_certificate_of_nobody_we_know(certificate: Path) -> None:
 
 
 def test_what_of_httpx_is_used_is_there() -> None:
-    """The transport sets an attribute of httpx's own that is not documented."""
+    """The transport sets an undocumented attribute of httpx."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     assert vars(httpx.AsyncHTTPTransport(verify=context)).keys() == vars(_sockets.AsyncioTransport(context)).keys()

@@ -1,4 +1,4 @@
-"""The SSE reader: right at any cut, and the same as an independent one (X-10)."""
+"""The SSE reader: correct at any cut, and equal to an independent one (X-10)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ LINES = st.sampled_from(["data: {}", "data: a\u2028b", "data", ": c", "event: e"
 
 @given(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 120), max_size=8))
 def test_x_10_as_an_independent_reader(lines: list[str], end: str, cuts: list[int]) -> None:
-    """X-10: httpx-sse reads the same events; it also gives those without data, which the standard drops."""
+    """X-10: httpx-sse reads the same events; it also returns those without data, which the standard drops."""
     import httpx
     import httpx_sse
 
@@ -64,12 +64,12 @@ def test_x_10_as_an_independent_reader(lines: list[str], end: str, cuts: list[in
     response = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
     theirs = [(one.event, one.data) for one in httpx_sse.EventSource(response).iter_sse()]
     ours = read(stream, cuts)
-    # Their events without any data line look like those with an empty one: leave both out.
+    # Their events without a data line look like those with an empty one: skip both.
     assert [("" if name == "message" else name, data) for name, data in theirs if data] == [one for one in ours if one[1]]
 
 
 def test_an_event_comes_with_its_last_byte() -> None:
-    """A CR counts at once: nothing waits for the next chunk."""
+    """A CR ends a line at once: the event does not wait for the next chunk."""
     reader = SseReader()
     assert reader.feed(b"data: a\r\r") == [("", "a")]
     assert reader.feed(b"\ndata: b\n\n") == [("", "b")]
@@ -83,7 +83,7 @@ ODD = st.sampled_from([": c\n\n", "\n", "\r\n", "id: 1\ndata: h\ndata: i\n\n", "
 
 @given(st.lists(FRAMES | ODD, max_size=8), st.lists(st.integers(0, 120), max_size=6))
 def test_x_10_no_event_waits_for_the_piece_after_its_own(frames: list[str], cuts: list[int]) -> None:
-    """X-10: at each cut there are as many events as byte by byte, though most pieces are read by shorter ways."""
+    """X-10: at each cut there are as many events as byte by byte, though most pieces take shortcuts in the reader."""
     stream = "".join(frames).encode()
     single, by_byte = SseReader(), []
     after: list[int] = [0]
@@ -109,7 +109,7 @@ def test_an_endless_event_is_refused() -> None:
 
 @pytest.mark.untraced
 def test_one_byte_at_a_time_costs_no_more_than_its_bytes() -> None:
-    """A megabyte of one event in single bytes: a reader that joins what it holds at each would not come back."""
+    """One event of a megabyte in single bytes: joining the buffer at each byte would take forever."""
     payload = json.dumps("z" * 1_000_000).encode()
     reader = SseReader()
     events = [event for byte in b"data: " + payload + b"\n\n" for event in reader.feed(bytes([byte]))]

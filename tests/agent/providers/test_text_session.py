@@ -1,4 +1,4 @@
-"""Tool calls in plain text over real HTTP, against a server that plays a model without native ones."""
+"""Tool calls in plain text over real HTTP, against a server in the role of a model without native calls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def whole(text: str) -> Response:
 
 
 def test_000_14_000_20_000_38_000_39_000_45_a_conversation_in_tags() -> None:
-    """No tools field; the raw content in the history, thinking included; all results as one user message."""
+    """No tools field; the raw content in the history, including thinking; all results as one user message."""
     events: list[StreamEvent] = []
 
     async def drive(session: TextSession) -> Any:
@@ -85,7 +85,7 @@ def test_000_14_000_20_000_38_000_39_000_45_a_conversation_in_tags() -> None:
 
 
 def test_000_19_what_was_shown_stays_once_a_reply_has_shown_that_the_model_does_not_think() -> None:
-    """Before that a stray end of thinking is believed; in no case does a call before it run."""
+    """Before that, a stray end of thinking counts; a call before it never runs."""
 
     async def drive(session: TextSession) -> Any:
         found = []
@@ -165,7 +165,7 @@ def test_000_30_x_1_x_8_what_can_not_be_run_is_answered() -> None:
 
 @pytest.mark.parametrize("takes_role", [True, False])
 def test_001_7_001_8_001_12_001_18_the_example_session(takes_role: bool) -> None:
-    """The result is in the next request, with the role tool; as the user's where the server refuses that role."""
+    """The result is in the next request with the role tool, or user if the server refuses that role."""
     items = {"namespace": "project:metal", "items": [{"text": "Embedding model comparison takeaways"}]}
     action = json.dumps({"thought": "need to upsert note", "action": {"tool": UPSERT, "args": items}})
     final = '{"final":{"content":{"status":"ok","upserted":1}}}'
@@ -244,7 +244,7 @@ RECORDS: list[dict[str, Any]] = [
     ],
 )
 def test_000_20_a_stored_conversation_goes_on(protocol: str, reply: str, results: list[Any]) -> None:
-    """What this wire wrote goes back as it was; what another did, as it would have been written here."""
+    """Text of this wire is sent unchanged; another wire's calls are written in this wire's form."""
 
     async def drive(session: TextSession) -> Any:
         session.say("go on")
@@ -279,7 +279,7 @@ def test_calls_that_a_server_reads_out_of_the_text_by_itself_are_kept() -> None:
 
 
 def loop(server: ChatServer, folder: Path, protocol: str) -> str:
-    """A whole run with the real tools."""
+    """Run a whole conversation with the real tools."""
 
     async def go() -> str:
         with assemble(project_dir=folder) as crib:
@@ -334,7 +334,7 @@ def test_000_30_000_36_000_40_a_run_of_three_turns(tmp_path: Path, protocol: str
 )
 @pytest.mark.parametrize("protocol", ["tags", "command", "hermes"])
 def test_000_36_an_exception_is_its_message(tmp_path: Path, protocol: str, fault: Exception, words: str) -> None:
-    """000-36: nothing stands between, neither when it happens nor when the conversation is resumed."""
+    """000-36: without a wrapper, both live and when the conversation is resumed."""
 
     def fail(args: Any) -> Any:
         raise fault

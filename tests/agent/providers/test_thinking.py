@@ -1,4 +1,4 @@
-"""Text models stream from their first reply on, but for those whose prompt opens a thinking block."""
+"""Text models stream from their first reply on, unless their prompt opens a thinking block."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REPLY = "Once upon a time there was a workshop. " * 4
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time limit is for servers that hang, and this one answers."""
+    """The time limit is for servers that hang; this one answers."""
     monkeypatch.setattr(agent.model_choice.call_style, "SECONDS", 120.0)
 
 
 def deltas(tmp_path: Path, model: str, props: Any = None) -> list[str]:
-    """Return what is shown of a new session's first reply, which breaks off before its end."""
+    """Return the shown deltas of a new session's first reply, which is cut before its end."""
     config_path().parent.mkdir(parents=True, exist_ok=True)
     config_path().write_text("retry: {attempts: 1}")
     listed = {"object": "list", "data": [{"id": model, "object": "model", "owned_by": "llamacpp"}]}

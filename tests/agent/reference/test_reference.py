@@ -1,4 +1,4 @@
-"""Pages made of what the code says of itself."""
+"""Pages that are generated from the code's own descriptions."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_words_are_found_where_words_begin_and_decisions_of_the_past_come_last()
     everything = list(sections(Page(path, text) for path, text in texts.items()))
     assert [one.page for one in with_words(["backup"], everything)] == ["other", "guide", "reference/rules/x", "adr/1"]
     assert [one.page for one in with_words(["arg"], everything)] == ["guide"]
-    assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word begins so
+    assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word starts with it
     both = [Page("a", "# A\n\narguments\n"), Page("b", "# B\n\nrg\n")]
     assert [one.page for one in with_words(["rg"], list(sections(both)))] == ["b"]
 
@@ -162,7 +162,7 @@ def test_each_command_has_a_page_of_its_arguments() -> None:
 
 
 def test_every_key_that_a_page_names_is_a_setting() -> None:
-    """A key that was renamed, or never was, would be refused where a reader sets it."""
+    """A reader who sets a renamed or invented key would get an error."""
     from agent.cli.command_pages import pages as of_commands
     from agent.reference.site import all_pages
 
@@ -180,7 +180,7 @@ def test_every_key_that_a_page_names_is_a_setting() -> None:
     wrong = [
         f"{page.path}: {name}"
         for page in all_pages(of_commands())
-        if not page.path.startswith(("adr/", "changelog"))  # of what was
+        if not page.path.startswith(("adr/", "changelog"))  # about the past
         for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_*]+)+)`", page.text)
         if name.split(".")[0] in sections_of_it and name not in others and not name.startswith("profiles.") and not is_known(name)
     ]
