@@ -115,9 +115,7 @@ def test_what_stood_there_stands_there_again(sit_down: Any, server: ChatServer, 
     person = sit_down("chat", "--continue", *options)
     screen = person.at_prompt()
     assert re.search(r"^│ \S+ patch edits a.txt  ok  #1\n│   1 - one\n│   1 \+ two\n", screen, re.MULTILINE)
-    assert re.search(
-        r"^│ 💻 terminal runs rm -rf build  denied  #2\n│   the user denied it: keep the log\n", screen, re.M
-    )
+    assert re.search(r"^│ 💻 terminal runs rm -rf build  denied  #2\n│   the user denied it: keep the log\n", screen, re.M)
     assert "Done\n\nIt has two.\n\n• first\n• second\n" in screen
     person.types("/show 1")
     person.sees(r"^old: one$")
