@@ -1,4 +1,4 @@
-"""Fixtures of every store. A further store needs its name in STORES, and its opening in ``make_store``."""
+"""Fixtures of every store. A new store needs its name in STORES, and its opening in ``make_store``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STORES = ("memory", "sqlite", "postgres")
 
 @pytest.fixture(params=STORES)
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
-    """Return a function that opens a store. Except in memory, each has the contents of the one before."""
+    """Return a function that opens a store. Except in memory, each call opens the same contents."""
     made: list[Store] = []
     url = request.getfixturevalue("emptied_url") if request.param == "postgres" else ""
 
@@ -73,7 +73,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_file(file: Path) -> Iterator[Callable[..., SqliteStore]]:
-    """Return a function that opens the store of ``file``, as often as wanted; all are closed at the end."""
+    """Return a function that opens the store of ``file`` any number of times; all are closed at the end."""
     made: list[SqliteStore] = []
 
     def make(**options: Any) -> SqliteStore:
@@ -115,7 +115,7 @@ def leave_log() -> Callable[[Path], None]:
 
 @pytest.fixture
 def spoil() -> Callable[[Path], None]:
-    """Return a function that damages a file without loss of data: in an index that no query uses."""
+    """Return a function that damages a file without losing data: in an index that no query uses."""
 
     def spoil(file: Path) -> None:
         with closing(sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)) as connection:
@@ -129,7 +129,7 @@ def spoil() -> Callable[[Path], None]:
 
 @pytest.fixture
 def lose_all() -> Callable[[Path], None]:
-    """Return a function that damages a file so that SQLite can read nothing of it."""
+    """Return a function that damages a file so that SQLite can't read any of it."""
 
     def lose_all(file: Path) -> None:
         file.write_bytes(b"GIF89a" + file.read_bytes()[6:])

@@ -1,4 +1,4 @@
-"""Copies of the store: when they are made, how many, and that they do not remember what was forgotten."""
+"""Copies of the store: when they are made, how many are kept, and that they do not keep deleted data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def close_after(open_file: Open, *texts: str) -> None:
 
 
 def copies(file: Path) -> dict[str, int]:
-    """Return how many messages each copy has."""
+    """Return the number of messages in each copy."""
     found = {}
     for path in sorted(path for path in file.parent.glob("store.db-backup*") if "new" not in path.name):
         assert path.stat().st_mode & 0o777 == 0o600
@@ -66,11 +66,11 @@ async def test_the_older_copy_is_a_day_older(open_file: Open, file: Path) -> Non
     assert copies(file) == {"store.db-backup": 2, "store.db-backup-before": 1}
     grow_old(newest, 10)
     await close_after(open_file, "c")
-    assert copies(file) == {"store.db-backup": 3, "store.db-backup-before": 2}  # of 50 and 10 hours ago
+    assert copies(file) == {"store.db-backup": 3, "store.db-backup-before": 2}  # 50 and 10 hours old
     grow_old(newest, 7)
     grow_old(older, 20)
     await close_after(open_file, "d")
-    assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # that one is not a day older yet
+    assert copies(file) == {"store.db-backup": 4, "store.db-backup-before": 2}  # the newest is not a day older yet
 
 
 async def test_a_store_in_which_nobody_said_anything_is_not_copied(open_file: Open, file: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_damaged_store_does_not_replace_its_copy(open_file: Open, file: 
 
 
 async def test_a_disk_with_little_room_gets_no_copy(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store needs the room first."""
+    """The store itself needs the room."""
     usage = shutil.disk_usage(file.parent.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=200 * 1024 * 1024))
     await close_after(open_file, "a")
@@ -144,7 +144,7 @@ async def test_a_process_that_wrote_nothing_makes_no_copy(open_file: Open, file:
 async def test_the_larger_a_store_is_the_rarer_it_is_copied(
     file: Path, megabytes: int, minutes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What copies write stays bounded."""
+    """The volume of copies stays bounded."""
     usage = shutil.disk_usage(file.parent.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1 << 40))
     file.parent.mkdir()

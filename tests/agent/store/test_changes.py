@@ -90,7 +90,7 @@ async def test_sessions_are_listed_by_their_last_change(store: Store) -> None:
 
 
 async def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(store: Store) -> None:
-    """One row a change would grow without end."""
+    """One row for each change would grow without limit."""
     for at in (1.0, 2.0, 9.0):
         await store.changes.begin(replace(step(), at=at))
     told, untold = [await store.changes.begin(replace(step(kind="undo"), at=3.0)) for _ in range(2)]
@@ -104,7 +104,7 @@ async def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(sto
 
 
 async def test_a_number_never_means_another_step(tmp_path: Path) -> None:
-    """A change names the undo that took it by a number, which outlives what was forgotten."""
+    """A change refers to the undo that reverted it by a number, which outlives deleted steps."""
     store = SqliteStore(tmp_path / "store.db")
     made = await store.changes.begin(step())
     await store.changes.forget([made.changes[0].id])

@@ -30,7 +30,9 @@ class Now:
 
 
 async def together(count: int, work: Callable[[int], Awaitable[Any]]) -> list[Any]:
-    """Return what ``work(0..count)`` returned. All start at one moment: half of them here, half in threads with own loops."""
+    """Return the results of ``work(0..count)``. All start at the same time: half of them here, half in threads with their own
+    loops.
+    """
     gate, found = threading.Barrier(count // 2 + 1), []
 
     async def as_coroutine(number: int) -> Any:
@@ -107,7 +109,7 @@ async def test_what_was_never_opened_or_is_under_way_is_refused(store: Store) ->
     with pytest.raises(InvalidTransition, match="can't finish as running"):
         await store.ledger.finish("s", "c", S.RUNNING, ToolResult.success("x", 1))
     await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", ""))
-    await store.ledger.open(ToolCall("c", "x"), "s")  # a provider that counts anew each turn
+    await store.ledger.open(ToolCall("c", "x"), "s")  # a provider that counts from the start in each turn
     assert await status(store) is S.NEW
 
 
@@ -124,7 +126,7 @@ async def test_an_id_that_is_used_again_means_the_new_call_and_the_earlier_is_ke
 
 
 async def test_a_call_that_is_run_again_may_have_had_effects_from_the_start(store: Store) -> None:
-    """X-1: should its process end before its handler starts, an earlier one ran it."""
+    """X-1: even if its process ends before its handler starts, an earlier process ran it."""
     await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, handler_started=True)
     fence = Fence()
     fence.lease = await store.leases.take("s", "next", 60)
@@ -161,7 +163,7 @@ async def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> No
 
 
 async def test_a_call_knows_its_turn_and_whether_it_ended_the_run(store: Store) -> None:
-    """Also once recovery has ended it; one that was opened without either has neither."""
+    """Also after recovery ended it; a call that was opened without either has neither."""
     await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, turn="run/1")
     await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", "enough"), end_run=True)
     await store.ledger.open(ToolCall("d", "x"), "s", S.RUNNING)
@@ -188,7 +190,7 @@ async def test_of_many_threads_one_ends_a_call(store: Store) -> None:
             return False
         return True
 
-    assert sum(await together(8, end)) == 4  # the same end again does nothing, the other one is refused
+    assert sum(await together(8, end)) == 4  # repeating an end does nothing; the other end is refused
     record = await store.ledger.get("s", "c")
     assert record is not None
     assert record.result is not None
@@ -296,7 +298,7 @@ async def talk(store: Store, session_id: str, text: str = "hi", **about: str) ->
 
 
 async def test_a_title_ends_with_the_first_paragraph(make_store: MakeStore) -> None:
-    """What stands behind it is often data: what was piped in, a file."""
+    """The text after it is often data, such as piped input or a file."""
     store = make_store(clock=Now())
     await talk(store, "s", "\n\n summarise\nthis \n\nWhat stands between the two lines ...")
     info = await store.sessions.get("s")
@@ -327,7 +329,7 @@ async def test_a_session_is_described(make_store: MakeStore) -> None:
 
 
 async def test_what_a_session_asks_is_kept_from_its_creation_on(store: Store) -> None:
-    """An update that does not name it leaves it, and an empty one clears it."""
+    """An update without it keeps it, and an update with an empty one clears it."""
     asked = {"provider": "chat", "model": "m", "base_url": "http://127.0.0.1:1/v1", "key_env": "MINE"}
     await store.sessions.create("s", platform="cli", user="me", via=asked)
 
@@ -456,7 +458,7 @@ async def test_grants_are_kept_spent_and_revoked(store: Store) -> None:
 
 
 async def test_a_grant_that_is_known_changes_nothing(store: Store) -> None:
-    """An answer that is heard again, after a process was killed, gives no second grant."""
+    """An answer that is received again, after a process was killed, adds no second grant."""
     given = Grant("u", "uses", "k", "/", session_id="s", uses_left=2)
     lease = await store.leases.take("s", "me", 60.0)
     assert lease is not None

@@ -1,4 +1,4 @@
-"""Conformance of every store in artifacts: contents by their digests, for as long as a session refers to them."""
+"""Conformance of every store for artifacts: contents by digest, kept while a session refers to them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_old_sessions_take_theirs_with_them(make_store: Callable[..., Stor
     now[0] = 300.0
     await begun(store, "new")
     kept = await store.artifacts.put("new", b"new")
-    if await store.prune(200.0):  # nothing of a store in memory is old
+    if await store.prune(200.0):  # a store in memory holds nothing old
         assert await store.artifacts.get("old", digest) is None
     assert await store.artifacts.get("new", kept) == b"new"
 

@@ -1,4 +1,4 @@
-"""Conformance of every store in what it forgets: sessions that are named, and what prompts say."""
+"""Conformance of every store for deletion: named sessions, and texts in prompts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD = "odd \udc80\0"
 
 
 async def fill(store: Store, session: str, *, call: bool = True, run: bool = True, inbox: bool = True) -> None:
-    """Keep something of each kind. False: a call, run or message that has not ended."""
+    """Store something of each kind. False: without a call, run or message that has not ended."""
     await store.sessions.create(session, platform="cli", user="")
     await store.sessions.append(session, {"role": "user", "text": f"about quinces, in {session}"})
     await store.ledger.open(ToolCall("c", "terminal", {}), session)
@@ -41,7 +41,7 @@ async def fill(store: Store, session: str, *, call: bool = True, run: bool = Tru
 
 
 async def left(store: Store, session: str) -> dict[str, bool]:
-    """Return of what something is left."""
+    """Return for each kind whether something is left."""
     return {
         "session": await store.sessions.get(session) is not None,
         "calls": bool(await store.ledger.calls(session)),
@@ -109,7 +109,7 @@ async def test_prompts_that_say_something_become_others(store: Store, said: str)
 
 
 async def test_sessions_are_found_by_whatever_they_keep(store: Store) -> None:
-    """Not only by what searches look into."""
+    """Not only by the texts that searches use."""
     say = {
         "message": {"role": "assistant", "text": "Yes.", "native": {"reasoning_content": "likes apricots"}},
         "long": {"role": "user", "text": "x " * 40_000 + "likes apricots" + " y" * 40_000},

@@ -1,4 +1,4 @@
-"""Conformance of every store in what a person calls a session, and in sessions that were elsewhere."""
+"""Conformance of every store for titles and tags of sessions, and for imported sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance of every store: leases, the writes that they guard, and what their next holder finds."""
+"""Conformance of every store: leases, the writes that they guard, and what the next holder finds."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_lease_has_one_holder_and_its_token_grows(store: Store) -> None:
 async def test_a_lease_that_lapsed_is_taken_over(store: Store) -> None:
     first = await taken(store, seconds=0.0)
     assert await store.leases.holder("s") is None
-    assert await store.leases.renew(replace(first, seconds=HOUR)), "nobody else took it meanwhile"
+    assert await store.leases.renew(replace(first, seconds=HOUR)), "no other owner took it"
     assert await store.leases.holder("s") == first.owner
     assert await store.leases.renew(replace(first, seconds=0.0))
     second = await taken(store)
@@ -69,7 +69,7 @@ async def test_a_lease_that_lapsed_is_taken_over(store: Store) -> None:
 
 @pytest.mark.parametrize("part", [1, 2, 3])
 async def test_an_owner_of_another_boot_or_namespace_is_never_assumed_dead(store: Store, part: int) -> None:
-    """Nor one that nothing is known of."""
+    """Nor an owner in an unknown form."""
     mine = new_owner().split(":")
     mine[0] = "4194304"  # above every process number
     odd = ":".join([*mine[:part], "elsewhere" if part > 1 else "", *mine[part + 1 :]])
@@ -121,7 +121,7 @@ WRITES: dict[str, Callable[[Store], Awaitable[Any]]] = {
 
 
 async def everything(store: Store) -> list[Any]:
-    """All that the writes above could change."""
+    """Return everything that the writes above could change."""
     return [
         await store.ledger.calls("s"),
         await store.tickets.pending(),
@@ -151,7 +151,7 @@ async def fill(store: Store) -> None:
 
 
 def test_every_write_of_a_view_is_tried() -> None:
-    """A member that is added later must be added here too."""
+    """A method that is added later must be added here too."""
     from toolcrib.contract import store as _store
     from toolcrib.contract import undo as _undo
 
@@ -196,7 +196,7 @@ async def test_who_holds_the_lease_writes(store: Store, name: str) -> None:
     await WRITES[name](view)
     await store.leases.release(lease)
     await store.sessions.append("s", SAID)
-    await view.sessions.append("s", SAID)  # nobody else took it
+    await view.sessions.append("s", SAID)  # no other owner took it
     view.close()
     await store.sessions.append("s", SAID)
 
@@ -204,7 +204,7 @@ async def test_who_holds_the_lease_writes(store: Store, name: str) -> None:
 async def test_a_lost_lease_is_a_fault_of_the_store(store: Store) -> None:
     fence = Fence()
     view = store.fenced(fence)
-    await open_session(view)  # nothing was taken yet
+    await open_session(view)  # no lease was taken yet
     fence.lease = await taken(store, seconds=0.0)
     await view.sessions.append("s", SAID)
     await taken(store)
@@ -232,7 +232,7 @@ async def test_anybody_answers_and_says_something(store: Store) -> None:
 
 async def test_calls_that_an_earlier_holder_left_are_ended(store: Store) -> None:
     """002-27"""
-    await store.ledger.open(ToolCall("alone", "x"), "s", S.RUNNING)  # by who took no lease
+    await store.ledger.open(ToolCall("alone", "x"), "s", S.RUNNING)  # by a writer without a lease
     earlier = store.fenced(Fence(await taken(store, seconds=0.0)))
     for name, moves in {
         "new": (), "asks": (S.RUNNING, S.SUSPENDED), "resumes": (S.RUNNING, S.SUSPENDED, S.RESUMING), "works": (S.RUNNING,),
@@ -262,7 +262,7 @@ async def test_calls_that_an_earlier_holder_left_are_ended(store: Store) -> None
 
 
 async def test_a_call_that_another_suspended_goes_on_here(store: Store) -> None:
-    """002-31: the answer comes to another process"""
+    """002-31: the answer arrives in another process"""
     earlier = store.fenced(Fence(await taken(store, seconds=0.0)))
     call = ToolCall("c", "x")
     ticket = SuspendTicket("approve", "?", call)

@@ -1,4 +1,4 @@
-"""Conformance of every store: which session one comes from, and why; and stores of an older toolcrib, which said it elsewhere."""
+"""Conformance of every store: a session's parent and the reason; and stores of an older toolcrib, which stored them elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcrib.contract.store import SessionInfo, Store
 
 ODD = "\ud800 'odd' \x00 \N{CHERRIES}"
 OLD = Path(__file__).with_name("old") / "version12.db.gz"
-"""A file that the toolcrib before wrote: version 12 of its tables."""
+"""A file of the previous toolcrib: version 12 of its tables."""
 OLD_POSTGRES = 9
 
 
@@ -47,7 +47,7 @@ async def test_a_session_says_where_it_comes_from_and_why(store: Store) -> None:
     await begin(store, "b", "c", "delegate")
     await store.sessions.update("b", place={"name": "docker"}, via={"model": "m"}, cwd="/work")
     await store.sessions.label("b", title="x")
-    assert await lineage(store, "b") == ("a", "fork"), "it stays for good"
+    assert await lineage(store, "b") == ("a", "fork"), "it stays"
 
 
 async def test_the_children_of_a_session_are_found_the_first_one_first(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Conformance of every store in what a gateway keeps: mail, posts and chats."""
+"""Conformance of every store for a gateway's mail, posts and chats."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def post_of(key: str = "p", chat: str = "c", *, platform: str = "chat", text: st
 
 
 def ticking() -> tuple[list[float], Callable[[], float]]:
-    """Return a clock and the time that it shows, which tests set."""
+    """Return a clock and a list with its time, which tests set."""
     now = [100.0]
     return now, lambda: now[0]
 
 
 async def sent(store: Store, post: Post, shown_as: str = "m") -> Post:
-    """Show a post as a gateway does."""
+    """Mark a post as shown, as a gateway does."""
     kept = await store.mail.post(post)
     assert await store.mail.moved(kept.id, "sending")
     done = await store.mail.moved(kept.id, "shown", shown_as=shown_as, body=kept.body)
@@ -215,7 +215,7 @@ async def test_a_post_that_changes_while_it_is_sent_is_sent_again(store: Store) 
     first = await store.mail.post(post_of(text="one"))
     await store.mail.moved(first.id, "sending")
     changed = await store.mail.post(post_of(text="two", due_at=5.0))
-    assert (changed.state, changed.tries) == ("sending", 1), "nobody knows yet whether it was shown"
+    assert (changed.state, changed.tries) == ("sending", 1), "it is unknown whether it was shown"
     assert await store.mail.post(post_of(text="two")) == changed
     after = await store.mail.moved(first.id, "shown", shown_as="m", body={"text": "one"})
     assert after == replace(changed, state="waiting", shown_as="m", tries=0, due_at=0.0)
@@ -275,7 +275,7 @@ async def test_a_post_is_found_by_where_it_is_shown(store: Store) -> None:
     assert await store.mail.shown("chat", "c", "") is None
 
 
-# -- runs that no chat was told of -----------------------------------------------------------------------------------
+# -- runs whose outcome no chat has received -------------------------------------------------------------------------
 
 
 async def ended(store: Store, run: str, session: str, status: Any = "ended") -> None:
@@ -315,7 +315,7 @@ async def test_runs_without_a_post_are_found(make_store: MakeStore) -> None:
         ("run:had-1:", "had-1"),
     ):
         await store.mail.post(post_of(key))
-        posted = {run, "a"} if run == "a:b" else {run}  # what begins with run:a:b: begins with run:a: too
+        posted = {run, "a"} if run == "a:b" else {run}  # the prefix run:a: includes run:a:b:
         mine = [one for one in mine if one not in posted]
         assert list(await store.mail.unposted("chat", 0.0)) == mine
     assert mine == ["s-2"]
@@ -332,7 +332,7 @@ async def test_questions_are_found_by_their_keys(store: Store) -> None:
 
 
 async def test_no_lease_is_asked_for(store: Store) -> None:
-    """Whoever took the session over, the gateway keeps what it has to."""
+    """The gateway stores its mail even if another owner took the session over."""
     lease = await store.leases.take("s", "me", 0.0)
     assert lease is not None
     mine = store.fenced(Fence(lease))
@@ -751,11 +751,11 @@ def test_a_run_has_the_posts_that_its_id_begins(kept: Store, runs: set[str], key
     asyncio.run(check())
 
 
-# -- much that is over -----------------------------------------------------------------------------------------------
+# -- many finished rows ----------------------------------------------------------------------------------------------
 
 
 async def test_what_is_over_is_not_looked_through(tmp_path: Path) -> None:
-    """Each look goes by an index that holds only what may be found."""
+    """Each query uses an index with only the rows that it may return."""
     file = tmp_path / "store.db"
     SqliteStore(file).close()
     with closing(sqlite3.connect(file)) as connection:
@@ -770,7 +770,7 @@ async def test_what_is_over_is_not_looked_through(tmp_path: Path) -> None:
 
 
 def test_what_is_over_is_not_looked_through_on_a_server(emptied_url: str) -> None:
-    """An index may be of no use for its collation: here nothing but an index is wanted."""
+    """An index may be unusable because of its collation: this query requires an index."""
     import psycopg
 
     with psycopg.connect(emptied_url) as connection:

@@ -116,7 +116,7 @@ async def test_what_was_said_waits_in_order_and_is_known_by_its_key(store: Store
     await store.inbox.drop([dropped.id])
     assert await store.inbox.put(replace(said, key="k2", session_id="u")) is not None
     again = await store.inbox.put(replace(said, key="k2"))
-    assert again is not None, "what nobody took may be said again"
+    assert again is not None, "an item that was not taken may be sent again"
     await store.inbox.drop([again.id])
     later = await store.inbox.put(InboxItem("s", "later"))
     assert without[1] is not None
@@ -229,5 +229,5 @@ async def test_signals_reach_who_listens(store: Store) -> None:
     for end in ends:
         end()
         end()
-    await store.signals.send("nobody listens any more")
+    await store.signals.send("no listener any more")
     assert heard == ["s \ud800"]

@@ -1,4 +1,4 @@
-"""What every store finds, and to whom."""
+"""The results of every store's search, and who may see them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_what_was_called_and_what_came_of_it_is_found(store: Store) -> Non
 
 
 async def test_what_a_tool_answered_is_searched_as_it_reads(store: Store) -> None:
-    """In JSON a word behind a line break would begin with the letter of its escape."""
+    """In JSON, a word after a line break would start with the letter of the escape."""
     await store.sessions.create("s1", platform="cli", user="", cwd="/")
     answer = {"output": 'the \tcape\nharbour "café"\n', "exit_code": 3, "found": [{"path": "a.txt", "line": 7, "more": None}]}
     texts = [json.dumps(answer), json.dumps("north\nquay"), '{"cut": "in the mid\\ndle', "[not JSON]"]
@@ -167,7 +167,7 @@ async def test_no_query_is_taken_for_the_databases_language(store: Store, query:
 
 
 async def test_a_principal_never_sees_anothers(store: Store) -> None:
-    """100 pairs of users at random, each with words of their own and common ones."""
+    """100 random pairs of users, each with their own words and common ones."""
     chance = random.Random(7)  # noqa: S311 - no secret
     people = [(chance.choice(["cli", "telegram", "matrix"]), f"user{number % 40}") for number in range(60)]
     for number, (platform, user) in enumerate(people):

@@ -1,4 +1,4 @@
-"""Conformance of every store in the state under typed keys."""
+"""Conformance of every store for state under typed keys."""
 
 from __future__ import annotations
 

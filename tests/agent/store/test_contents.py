@@ -1,4 +1,4 @@
-"""Old contents: once each, bounded, private, whole or not at all."""
+"""Old contents: each stored once, bounded, private, whole or absent."""
 
 from __future__ import annotations
 

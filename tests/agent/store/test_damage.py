@@ -1,4 +1,4 @@
-"""A store that was cut short or is gone: it is never silently begun anew, nor are its copies replaced."""
+"""A store that was truncated or is gone: it is never silently created again, and its copies are not replaced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def names(store: SqliteStore) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for another process that may be about to make the file: there is none."""
+    """Do not wait for another process that may be creating the file: there is none."""
     monkeypatch.setattr(_damage, "_BEING_MADE", 0.0)
 
 
@@ -62,7 +62,7 @@ async def test_a_store_that_was_cut_to_less_than_a_page_is_restored(used: Path, 
 
 
 async def test_a_short_file_that_is_no_store_is_left_alone(file: Path, open_file: Open) -> None:
-    """SQLite takes any file of less than 512 bytes for an empty one, and writes over it."""
+    """SQLite treats any file of less than 512 bytes as empty, and overwrites it."""
     file.parent.mkdir()
     file.write_text("dear diary")
     with pytest.raises(StoreFailed, match=r"too short for a database.*else move it away"):
@@ -104,7 +104,7 @@ async def test_a_repair_that_fails_leaves_no_file_where_none_was(used: Path, mon
 async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
     used: Path, open_file: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only forgetting makes them fewer, and it removes the copies."""
+    """Only deletion by the user reduces the number, and that removes the copies."""
     backup = used.with_name("store.db-backup")
     before = backup.read_bytes()
     used.unlink()
@@ -127,7 +127,7 @@ async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
 
 
 async def test_a_copy_that_is_being_made_is_forgotten_too(used: Path) -> None:
-    """By a process that was killed, or by one that lives: it may hold what is forgotten now."""
+    """A killed process or a living one may have begun it: it may hold deleted data."""
     left = used.with_name(f"store.db-backup-new-{os.getppid()}")
     left.write_bytes(b"secret")
     Backups(used).forget()
@@ -160,7 +160,7 @@ async def test_a_damaged_store_whose_first_page_is_foreign_is_restored_from_its_
 async def test_a_file_that_could_not_be_made_whole_is_no_emptied_one(
     file: Path, open_file: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk the file stays empty; once there is room the store begins."""
+    """On a full disk the file stays empty; once there is room the store is created."""
     evidence = tmp_path / "contents.db"
     evidence.write_bytes(b"old contents")
 

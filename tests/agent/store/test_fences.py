@@ -1,4 +1,4 @@
-"""Writes without a lease, and who recovers what they began."""
+"""Writes without a lease, and which process recovers the calls that they began."""
 
 from __future__ import annotations
 

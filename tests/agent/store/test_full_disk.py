@@ -1,4 +1,4 @@
-"""A disk that is full or read-only, for what lies in the store and beside it: a clear error, and what was kept stays."""
+"""A full or read-only disk, for the store and the files beside it: a clear error, and stored data stays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(file: Path, root: Path, what: str, *, limit: str = _LIMIT, command: tupl
 
 
 def _told_full(told: str, file: Path) -> bool:
-    """Return whether the error names the file, and a full disk: SQLite takes a limit on the size of files for either fault."""
+    """Return whether the error names the file and a full disk: SQLite reports a limit on the size of files as either error."""
     full, failing = "can't grow: the disk is full; free space", "can't be read or written; check for a full"
     return told.startswith((f"{file} {full}", f"{file} {failing}")) and "Earlier data is kept" in told
 
@@ -111,9 +111,9 @@ async def test_an_index_without_room_costs_the_search_alone(open_file: Open, fil
 @pytest.mark.parametrize(("what", "name"), [("artifacts", "store.db-artifacts"), ("search", "store.db-search")])
 async def test_a_file_that_may_not_be_written_is_named(file: Path, root: Path, what: str, name: str) -> None:
     command: tuple[str, ...] = ()
-    if os.geteuid() == 0:  # whom no mode stops
+    if os.geteuid() == 0:  # file modes do not stop root
         if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to give up root's rights")
+            pytest.skip("needs setpriv to drop root's rights")
         none = "-dac_override,-dac_read_search"
         command = ("setpriv", "--bounding-set", none, "--inh-caps", none)
     with closing(SqliteStore(file)) as store:
@@ -133,7 +133,7 @@ async def test_a_file_that_may_not_be_written_is_named(file: Path, root: Path, w
 
 
 async def test_what_is_on_disk_after_kill_9_is_whole(open_file: Open, file: Path, root: Path) -> None:
-    """An artifact that a session refers to has its content, or nothing has heard of it."""
+    """An artifact that a session refers to has its content, or the session was never stored."""
     process = subprocess.Popen(
         [sys.executable, "-c", _WRITES.format(what="artifacts", limit=""), str(file)], cwd=root, stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""What is special about the store in memory: it has no file and no thread, and it outlives loops, forks and ``close``."""
+"""The store in memory: it has no file and no thread, and it outlives loops, forks and ``close``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_it_makes_no_file_and_no_thread_and_never_suspends(tmp_path: Path,
     monkeypatch.chdir(tmp_path)
     threads = threading.enumerate()
     store = MemoryStore()
-    with pytest.raises(StopIteration):  # it ends at its first step, though a loop runs
+    with pytest.raises(StopIteration):  # it finishes without suspending, though a loop runs
         use_all(store).send(None)
     store.close()
     assert threading.enumerate() == threads
@@ -63,7 +63,7 @@ def test_a_fork_has_a_copy() -> None:
     store = MemoryStore()
     asyncio.run(say(store, "a", "one"))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 and later warn of a fork with threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn about a fork with threads
         child = os.fork()
     if not child:
         status = 1

@@ -1,4 +1,4 @@
-"""Bodies of messages in the file: small, exact, and readable where an older toolcrib wrote them."""
+"""Stored bodies of messages: small, exact, and readable if an older toolcrib wrote them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ JSON: Any = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=6))
 def test_a_record_comes_back_as_it_was(record: dict[str, Any]) -> None:
-    """Lone surrogates too, which no UTF-8 has."""
+    """Also lone surrogates, which UTF-8 can't encode."""
     assert load_message(pack(dump(record))) == record
 
 
 def test_what_stands_twice_takes_room_once() -> None:
-    """A reply is kept as its server wrote it, beside what was read of it."""
+    """A reply is stored as its server wrote it, beside the parsed form."""
     text = shake_128().hexdigest(2000)
     message = {"role": "assistant", "content": text}
     record = {"role": "assistant", "text": text, "calls": [], "native": {"wire": "chat", "message": message}}
@@ -70,7 +70,7 @@ LONG = ToolCall("c", "write_file", {"path": "/a", "content": "long \ud800 text "
 
 
 async def called(store: Store, session: str = "s") -> ToolResult:
-    """Keep a call with its result, which holds a text twice; return the result."""
+    """Store a call with its result, which holds a text twice; return the result."""
     result = replace(RESULT, views={"model": f"/a: {RESULT.data['content']}"})
     await store.ledger.open(LONG, session, ToolCallStatus.RUNNING, turn="t")
     await store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, result, end_run=True, state={"todos": ["x"]})

@@ -1,4 +1,4 @@
-"""Round trips: all that a store keeps is there again, exactly."""
+"""Round trips: everything that a store keeps is read back exactly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ seconds = st.floats(0, 4e9)
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """hypothesis wants a function that returns when the test is done."""
+    """Return a sync function for hypothesis, which returns when the test is done."""
 
     @functools.wraps(test)
     def run(**given: Any) -> None:

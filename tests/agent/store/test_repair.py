@@ -1,4 +1,4 @@
-"""Damage of the file: found when it is opened and by the whole check, repaired from a backup and what can still be read."""
+"""Damage of the file: found when it is opened and by the full check, repaired from a backup and the readable rest."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ SESSIONS, EACH = 6, 40
 
 
 def noise(size: int) -> str:
-    """Text that takes that many bytes however it is packed."""
+    """Return text that takes that many bytes even if it is packed."""
     return shake_128().hexdigest(size)
 
 
 OUTPUT = {"output": noise(300), "exit_code": 0}
-"""Result that is packed where it is kept."""
+"""Result that is stored packed."""
 
 
 async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH, first: int = 0) -> None:
-    """Talk in some sessions, with calls and all that belongs to them; the long texts fill pages of their own."""
+    """Make some sessions with messages, calls and related records; the long texts fill their own pages."""
     for number in range(first, first + sessions):
         name = f"session-{number}"
         await store.sessions.create(name, platform="cli", user="me", cwd="/work")
@@ -73,7 +73,7 @@ async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH,
 
 
 async def leave_open(store: SqliteStore) -> None:
-    """Leave a call, a run, a ticket, a message and a grant that wait."""
+    """Leave a waiting call, run, ticket, message and grant."""
     name, call = "session-0", ToolCall("open", "terminal", {"command": f"rm -rf build  # {noise(300)}"})
     await store.ledger.open(call, name, ToolCallStatus.RUNNING)
     await store.tickets.put(TicketRecord(SuspendTicket("approve", "?", call, id="t"), name, at=5.0))
@@ -85,7 +85,7 @@ async def leave_open(store: SqliteStore) -> None:
 
 @pytest.fixture
 def used(open_file: Open, file: Path) -> Path:
-    """A file that is closed and has 6 conversations in it."""
+    """Return a closed file with 6 conversations in it."""
     store = open_file()
     asyncio.run(use(store))
     store.close()
@@ -123,7 +123,7 @@ def swap(data: bytes, one: int, other: int) -> bytes:
 
 
 def reported(open_file: Open, file: Path) -> str:
-    """Open the damaged file, and check it; return what is said. Both must name the repair, and leave it as it is."""
+    """Open the damaged file, and check it; return the message. Both must name the repair, and leave the file unchanged."""
     before = file.read_bytes()
     with pytest.raises(StoreFailed, match=r"toolcrib doctor --repair-store") as opened:
         open_file()
@@ -159,7 +159,7 @@ async def test_an_emptied_file_is_reported_beside_undo_data(open_file: Open, fil
 
 
 async def test_an_emptied_file_is_reported_beside_its_backup_and_beside_its_log(open_file: Open, used: Path) -> None:
-    """SQLite would delete the log, which may have all of it."""
+    """SQLite would delete the log, which may hold all of the data."""
     back_up(used)
     used.write_bytes(b"")
     with pytest.raises(StoreFailed, match=r"it is empty, though .*store\.db-backup shows"):
@@ -183,7 +183,7 @@ async def test_any_two_pages_that_changed_places_are_reported(open_file: Open, u
     count = len(data) // PAGE
     pairs = [*itertools.pairwise(range(count)), *((one, count - 1 - one) for one in range(count // 2))]
     for one, other in pairs:
-        if any(data[page * PAGE + 3 : page * PAGE + 5] != b"\0\0" for page in (one, other)):  # else both are empty
+        if any(data[page * PAGE + 3 : page * PAGE + 5] != b"\0\0" for page in (one, other)):  # otherwise both are empty
             used.write_bytes(swap(data, one, other))
             reported(open_file, used)
 
@@ -216,7 +216,7 @@ async def test_a_lost_log_is_reported(open_file: Open, used: Path, leave_log: On
 
 @pytest.mark.parametrize("left", [0, 20, 32, 30_000, -10])
 async def test_a_log_that_was_emptied_or_cut_is_reported(open_file: Open, used: Path, leave_log: OnFile, left: int) -> None:
-    """Its index counts what was committed; SQLite goes on without."""
+    """The log's index counts the committed pages; SQLite continues without them."""
     leave_log(used)
     log = used.with_name("store.db-wal")
     os.truncate(log, left if left >= 0 else log.stat().st_size + left)
@@ -242,12 +242,12 @@ async def test_a_log_that_lost_nothing_is_not_reported(
     other.close()
     kept = used.parent.with_name("kept") / "store.db"
     os.truncate(kept.with_name("store.db-wal"), 0)
-    os.utime(kept.with_name("store.db-shm"), (5, 5))  # from before the machine was started: it tells nothing
+    os.utime(kept.with_name("store.db-shm"), (5, 5))  # from before the machine was started: it proves nothing
     examine(kept)
 
 
 async def test_a_log_of_another_state_of_the_file_is_reported(open_file: Open, used: Path, leave_log: OnFile) -> None:
-    """The file was put back from elsewhere, and the log stayed."""
+    """The file was restored from elsewhere, and the log stayed."""
     older = used.read_bytes()
     store = open_file()
     await use(store, sessions=3, first=6)
@@ -272,7 +272,7 @@ async def test_damage_that_shows_later_is_reported_too(open_file: Open, used: Pa
 
 
 def mended(file: Path) -> Repaired:
-    """Repair it; the damaged one is kept, and only its owner may read the new one."""
+    """Repair the file; the damaged one is kept, and only its owner may read the new one."""
     before = file.read_bytes()
     done = repair(file)
     assert done is not None
@@ -310,7 +310,7 @@ async def test_a_file_of_which_nothing_can_be_read_and_without_a_backup_begins_e
 
 
 async def test_a_table_with_a_damaged_page_is_read_from_both_ends(open_file: Open, used: Path) -> None:
-    """The newest rows are at its end."""
+    """The newest rows are at the table's end."""
     before = await whole(open_file, used)
     lose(used, 2)
     done = mended(used)
@@ -400,7 +400,7 @@ async def test_a_part_of_a_file_gives_a_part_of_its_rows_and_says_how_many(open_
 
 
 async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path, leave_log: OnFile, spoil: OnFile) -> None:
-    """The log has what the file has not."""
+    """The log has rows that the file lacks."""
     leave_log(used)
     spoil(used)
     done = mended(used)
@@ -410,7 +410,7 @@ async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path, leave_lo
 
 
 async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: Path) -> None:
-    """Every call has its result, and no result stands without its call: a model's server refuses anything else."""
+    """Every call has its result, and every result its call: a model's server refuses anything else."""
     connection = sqlite3.connect(used, isolation_level=None)
     for seq in (2, 5, 20):
         connection.execute("DELETE FROM messages WHERE seq = ? AND session = 2", (seq,))
@@ -430,7 +430,7 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
 
 
 async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path, spoil: OnFile) -> None:
-    """What is restored may be older than what happened: it would run, or count, a second time."""
+    """The backup may be older than the last events: a call would run, or a grant would count, a second time."""
     store = open_file()
     await leave_open(store)
     store.close()
@@ -484,7 +484,7 @@ async def test_an_older_file_is_repaired_as_it_was_and_upgraded(
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 40))])
 async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file: Open, used: Path, seed: int) -> None:
-    """Every conversation can be read, and a call has its result. Nothing that a backup holds is lost."""
+    """Every conversation can be read, and each call has its result. Nothing in a backup is lost."""
     has_backup = bool(seed % 2)
     if has_backup:
         back_up(used)
@@ -525,7 +525,7 @@ async def test_a_result_that_cannot_be_read_is_found_and_left_out(
 
 
 async def test_a_call_that_is_no_text_is_found_and_left_out(used: Path) -> None:
-    """One byte of it was changed, so that SQLite finds nothing wrong with its pages."""
+    """One byte of it was changed in a way that SQLite does not notice."""
     begin, end = b'{"name":"te', b'minal","args":{"command":"make 2"}'
     used.write_bytes(used.read_bytes().replace(b"%br%b" % (begin, end), b"%b\xff%b" % (begin, end), 1))
     with pytest.raises(StoreFailed, match="calls"):
@@ -567,7 +567,7 @@ async def test_a_file_that_still_has_more_than_its_backup_is_read_instead(open_f
 
 
 def lose(file: Path, *sessions: int) -> None:
-    """Overwrite the pages in which messages of these sessions lie."""
+    """Overwrite the pages with messages of these sessions."""
     data = file.read_bytes()
     pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
     texts = [f'"text":"{number}/'.encode() for number in sessions]
@@ -577,7 +577,7 @@ def lose(file: Path, *sessions: int) -> None:
 
 
 async def test_newer_conversations_of_the_file_are_laid_over_the_backup(open_file: Open, used: Path) -> None:
-    """Each conversation is whole, and from where there is more of it."""
+    """Each conversation is whole, and comes from the file or the backup, whichever has more of it."""
     back_up(used)
     store = open_file()
     await use(store, sessions=1, first=6)
@@ -603,7 +603,7 @@ async def test_newer_conversations_of_the_file_are_laid_over_the_backup(open_fil
 
 
 async def test_of_a_conversation_in_both_the_longer_one_is_taken_whole(open_file: Open, used: Path, spoil: OnFile) -> None:
-    """Not joined: a hole of the one is never filled from the other, whose messages may be numbered otherwise."""
+    """The two are not joined: the other's messages may have other numbers, so they never fill a hole."""
     back_up(used)
     store = open_file()
     more = [{"role": "user", "text": f"later {number}"} for number in range(9)]
@@ -651,7 +651,7 @@ async def test_a_token_never_comes_again_whichever_has_the_higher(open_file: Ope
 
 
 async def test_the_backup_of_another_store_gives_its_conversations_only(open_file: Open, used: Path, spoil: OnFile) -> None:
-    """A store was begun anew beside it: rows of one number are not the same, and nothing refers to a stranger's."""
+    """A new store was created beside it: equal row numbers mean different rows, and no row refers to the other store's rows."""
     back_up(used)
     used.unlink()
     store = open_file()

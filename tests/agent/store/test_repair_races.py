@@ -1,4 +1,4 @@
-"""Repairs that meet other processes: another repair, one that opens the store, and their own death."""
+"""Repairs at the same time as another process, another repair, or their own death."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def repair_elsewhere(file: Path) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def stopped(monkeypatch: pytest.MonkeyPatch, name: str, file: Path) -> Iterator[None]:
-    """Begin a repair in a thread that waits before its step ``name``; let it go on, and end, at the exit."""
+    """Begin a repair in a thread that waits before its step ``name``; at the exit, let it continue and end."""
     reached, may_go = threading.Event(), threading.Event()
     step = getattr(repairing, name)
 
@@ -98,7 +98,7 @@ async def test_of_two_repairs_at_once_one_is_refused(
 async def test_a_draft_that_loses_its_rows_is_not_used(
     used: Path, monkeypatch: pytest.MonkeyPatch, spoil: OnFile, *, emptied: bool
 ) -> None:
-    """Whoever removes or replaces it: an empty store must not take the place of a damaged one."""
+    """Whichever process removes or replaces the draft: an empty store must not replace a damaged one."""
     spoil(used)
     data = used.read_bytes()
 
@@ -120,7 +120,7 @@ async def test_a_draft_that_loses_its_rows_is_not_used(
 async def test_who_opens_during_a_repair_waits_and_writes_to_the_new_file(
     used: Path, open_file: Open, monkeypatch: pytest.MonkeyPatch, spoil: OnFile
 ) -> None:
-    """What it writes is there afterwards."""
+    """The other process's writes are there afterwards."""
     spoil(used)
     opened = threading.Event()
     tries = _locking._try
@@ -181,7 +181,7 @@ repair(Path(sys.argv[1]))
 async def test_a_repair_that_dies_after_any_step_is_finished_by_the_next(
     used: Path, open_file: Open, how: str, leave_log: OnFile, spoil: OnFile
 ) -> None:
-    """The log, which has what was said last, is in its place or was read."""
+    """The log with the last messages is in its place, or has been read."""
     leave_log(used)
     spoil(used)
     log = used.with_name("store.db-wal").read_bytes()
@@ -195,7 +195,7 @@ async def test_a_repair_that_dies_after_any_step_is_finished_by_the_next(
             break
         assert done.returncode == -9
         if used.with_name("store.db-repaired").exists():
-            for _ in range(2):  # nothing is begun meanwhile
+            for _ in range(2):  # no new store is created
                 with pytest.raises(StoreDamaged, match=r"repair was not finished.*--repair-store"):
                     open_file()
             finished = repair(used)
@@ -210,7 +210,7 @@ async def test_a_repair_that_dies_after_any_step_is_finished_by_the_next(
         assert len(names) == 4, names  # the new file, and the damaged one with its log and index
         (saved,) = used.parent.glob("store.db-damaged-*-wal")
         assert saved.read_bytes() == log
-    assert steps == 6  # it was made ready, kept, its log and index followed, and it came into its place
+    assert steps == 6  # prepare it, keep the old file, its log, its index, move it into place
 
 
 async def test_a_full_disk_in_the_last_steps_leaves_a_repair_to_finish(
@@ -273,7 +273,7 @@ async def test_a_sound_file_is_not_repaired(used: Path, open_file: Open) -> None
     assert repair(used) is None
     store = open_file()
     await store.sessions.list()
-    assert repair(used) is None  # while it is used
+    assert repair(used) is None  # while it is in use
     store.close()
     assert used.read_bytes() == before
     assert [path.name for path in used.parent.iterdir()] == ["store.db"]
@@ -291,7 +291,7 @@ async def test_a_file_that_is_locked_is_not_taken_for_damaged(used: Path, monkey
 
 
 async def test_a_record_that_cannot_be_read_is_damage_that_the_whole_check_finds(used: Path, open_file: Open) -> None:
-    """SQLite looks after its pages only. What else was said is kept."""
+    """SQLite only checks its pages. The other messages are kept."""
     with closing(sqlite3.connect(used, isolation_level=None)) as other:
         other.execute("UPDATE messages SET body = '{\"role' WHERE seq = 59")
     with pytest.raises(StoreDamaged, match="unreadable rows of messages: 1"):
@@ -301,7 +301,7 @@ async def test_a_record_that_cannot_be_read_is_damage_that_the_whole_check_finds
 
 
 async def test_a_log_with_a_damaged_header_is_reported(used: Path, open_file: Open, leave_log: OnFile) -> None:
-    """SQLite reads nothing of it, and says nothing. What was in it comes from a backup or is lost."""
+    """SQLite silently ignores such a log. Its messages come from a backup or are lost."""
     leave_log(used)
     log = used.with_name("store.db-wal")
     log.write_bytes(bytes(32) + log.read_bytes()[32:])

@@ -1,4 +1,4 @@
-"""The search index of a SQLite store: beside it, never in its way, made again whenever it is not what it should be."""
+"""The search index of a SQLite store: a separate file that never blocks it, and is rebuilt whenever it is wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_it_holds_no_text_of_what_was_forgotten(open_file: Open, file: Pat
 
 
 async def test_the_last_messages_may_be_forgotten(open_file: Open) -> None:
-    """SQLite gives their numbers to those that come then."""
+    """SQLite gives their numbers to the next messages."""
     now = [300.0]
     store = open_file(clock=lambda: now[0])
     await say(store, "new", "one")
@@ -135,7 +135,7 @@ async def test_a_message_that_cannot_be_read_hides_no_other(open_file: Open, fil
 
 
 async def test_several_take_in_the_same_messages_once(open_file: Open, file: Path) -> None:
-    """Stores of one file, as several processes have them."""
+    """Open one file in several stores, as several processes do."""
     stores = [open_file() for _ in range(4)]
     await say(stores[0], "a", *(f"apricots {number}" for number in range(1_200)))
     counts = await asyncio.gather(*(found(store, "apricots") for store in stores for _ in range(3)))
@@ -157,7 +157,7 @@ async def test_a_copy_of_the_store_alone_is_searched(open_file: Open, file: Path
 
 
 async def test_an_index_of_words_in_json_is_made_anew(open_file: Open, file: Path) -> None:
-    """Until its second version the words of results had the letters of JSON's escapes."""
+    """Before its second version, the words of results contained the letters of JSON escapes."""
     store = open_file()
     await store.sessions.create("a", platform="cli", user="")
     answer = '{"output": "the\\nharbour"}'

@@ -1,4 +1,4 @@
-"""The file: who may read it, older and newer ones, foreign and broken ones, a full disk."""
+"""The file: its permissions, older and newer versions, foreign and broken files, a full disk."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_folder_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
 async def test_what_was_kept_is_there_again(open_file: Open, synchronous: str) -> None:
-    """003-26: the session's grants too"""
+    """003-26: the session's grants too."""
     store = open_file(synchronous=synchronous)
     await talk(store, "a", "b")
     grant = Grant("g", "session", "recursive delete", "/", session_id="s")
@@ -92,7 +92,7 @@ async def test_a_closed_store_says_so(open_file: Open, file: Path) -> None:
 
 
 def newer(folder: Path, script: str) -> Path:
-    """The SQL files of a later release."""
+    """Return the SQL files of a later release."""
     shutil.copytree(_schema.FOLDER, folder)
     number = len(_schema.steps(folder)) + 1
     (folder / f"{number:04d}_later.sql").write_text(script)
@@ -125,7 +125,7 @@ async def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
 async def test_a_file_of_before_leases_keeps_all_it_holds(
     open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables of calls and tickets are made anew by the fourth file."""
+    """The fourth file creates new tables of calls and tickets."""
     folder = tmp_path / "sql"
     folder.mkdir()
     for path in sorted(_schema.FOLDER.glob("000[123]_*")):
@@ -299,7 +299,7 @@ def run(command: list[str], file: Path, root: Path, prepare: str = "") -> list[s
 
 
 async def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> None:
-    """A limit on the size of files stands for the disk's."""
+    """A limit on the size of files stands in for a full disk."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))"
     *written, told, left = run([], file, root, limit)
     assert "full" in told
@@ -337,9 +337,9 @@ async def test_late_a_fault_is_told_at_each_use_until_it_is_mended(file: Path) -
 
 def test_a_folder_that_may_not_be_written_is_named(file: Path, root: Path) -> None:
     unprivileged: list[str] = []
-    if os.geteuid() == 0:  # whom no mode stops
+    if os.geteuid() == 0:  # file modes do not stop root
         if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to give up root's rights")
+            pytest.skip("needs setpriv to drop root's rights")
         unprivileged = [
             "setpriv",
             "--bounding-set",

@@ -1,4 +1,4 @@
-"""A store that is made before a fork and first used after it."""
+"""A store that is created before a fork and first used after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.store._database import Database
 def test_a_late_database_serves_a_fork_from_its_first_use_on(tmp_path: Path) -> None:
     database = Database(tmp_path / "store.db", "NORMAL", late=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 and later warn of a fork with threads: that is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12+ warns of a fork with threads, the point here
         child = os.fork()
     if not child:
         status = 1

@@ -1,4 +1,4 @@
-"""Several processes and one file: kill -9, racing answers, calls of the dead and of the living."""
+"""Several processes and one file: kill -9, racing answers, calls of dead and of living processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAIN = "\nasyncio.run(main(SqliteStore(Path(sys.argv[1]))))\n"
 
 @contextmanager
 def process(file: Path, root: Path, code: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process, which runs ``code`` with a ``store``; it is killed at the end, if it still runs."""
+    """Start another process, which runs ``code`` with a ``store``; at the end it is killed if it still runs."""
     with subprocess.Popen(
         [sys.executable, "-c", HEAD + textwrap.indent(code, "    ") + MAIN, str(file)],
         cwd=root,
@@ -71,16 +71,16 @@ def go(*waiting: subprocess.Popen[str]) -> None:
 
 
 def kill(running: subprocess.Popen[str]) -> str:
-    """Return what it had still printed."""
+    """Kill the process, and return the rest of its output."""
     assert running.stdout is not None
     running.send_signal(signal.SIGKILL)
-    rest = running.stdout.read()  # communicate() passes over what was read ahead, which ends anywhere in a line
+    rest = running.stdout.read()  # communicate() skips what was read ahead, which ends anywhere in a line
     assert running.wait() == -signal.SIGKILL
     return rest
 
 
 async def test_what_an_append_returned_for_survives_kill_9(file: Path, root: Path) -> None:
-    """In the midst of batches of several callers."""
+    """In the middle of batches of several callers."""
     code = """
 await store.sessions.create("s", platform="cli", user="me")
 async def write(caller):
@@ -93,7 +93,7 @@ async def write(caller):
 await asyncio.gather(*(write(caller) for caller in range(8)))
 """
     for turn in range(3):
-        used = file.with_name(f"{turn}.db")  # each its own: a log that is still beside one would count as all that is left of it
+        used = file.with_name(f"{turn}.db")  # a separate file each: a log left beside it would be read as its last state
         with process(used, root, code) as writer:
             printed = [line(writer) for _ in range(10 + 300 * turn)]
             printed += kill(writer).split("\n")[:-1]
@@ -191,7 +191,7 @@ wait()
 
 
 async def test_a_stale_holder_that_wakes_up_writes_nothing_more(open_file: Open, file: Path, root: Path) -> None:
-    """SIGSTOP, takeover, SIGCONT: whatever it was about to write."""
+    """SIGSTOP, takeover, SIGCONT: whatever it was writing."""
     code = """
 await store.sessions.create("s", platform="cli", user="me")
 fence = Fence(await store.leases.take("s", new_owner(), 0.0))
@@ -230,7 +230,7 @@ wait()
 
 
 async def stolen(store: SqliteStore, owner: subprocess.Popen[str]) -> Lease:
-    """The lease of the stopped owner. Where it was stopped with SQLite's lock, it goes on for a moment."""
+    """Take the lease of the stopped owner. If it was stopped with SQLite's lock, let it continue for a moment."""
     taking = asyncio.ensure_future(store.leases.take("s", new_owner(), 3600.0))
     while not (await asyncio.wait({taking}, timeout=0.2))[0]:
         owner.send_signal(signal.SIGCONT)
@@ -257,7 +257,7 @@ wait()
         await store.signals.send("session caf\u00e9")
         assert [line(first), line(second)] == ["session caf\u00e9"] * 2
         assert [line(first), line(second), line(first), line(second)] == ["done", "done", "ready", "ready"]
-        assert list(file.with_name("store.db-signals").iterdir()) == [], "whoever listens no longer leaves no socket"
+        assert list(file.with_name("store.db-signals").iterdir()) == [], "a listener that ended leaves no socket"
 
 
 async def test_the_socket_of_a_dead_process_is_removed(open_file: Open, file: Path, root: Path) -> None:
@@ -302,7 +302,7 @@ async def test_a_store_is_not_used_across_a_fork(open_file: Open) -> None:
     end = store.signals.listen(lambda topic: None)
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 and later warn of a fork with threads: that is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12+ warns of a fork with threads, the point here
         child = os.fork()
     if child == 0:
         try:

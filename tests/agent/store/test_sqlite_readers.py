@@ -1,4 +1,4 @@
-"""Reading beside the writer: what goes wrong in a reader is told to whoever reads, and the reader goes on."""
+"""Reading beside the writer: a reader's error goes to its caller, and the reader continues."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_fork_that_closes_leaves_its_parent_listening(folder: Path) -> None:
     heard: queue.Queue[str] = queue.Queue()
     end = signals.listen(heard.put)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 and later warn of a fork with threads: that is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12+ warns of a fork with threads, the point here
         child = os.fork()
     if not child:
         signals.close()

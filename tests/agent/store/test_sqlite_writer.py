@@ -1,4 +1,4 @@
-"""The thread that writes: batches, what fails within one, whom it keeps waiting, and how it ends."""
+"""The writer's thread: batches, errors within one, whom it keeps waiting, and how it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def texts(store: SqliteStore) -> list[str]:
 
 
 def locked(file: Path) -> sqlite3.Connection:
-    """The write lock, as another process takes it."""
+    """Take the write lock, as another process does."""
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     return other
@@ -165,7 +165,7 @@ async def test_a_loop_that_ended_holds_nobody_up(open_file: Open, file: Path) ->
 
 
 async def test_a_transaction_that_breaks_fails_all_that_are_in_it(file: Path) -> None:
-    """A full disk makes SQLite take back the whole transaction; a limit on pages stands for it."""
+    """A full disk makes SQLite roll back the whole transaction; a limit on pages stands in for it."""
     database = Database(file, "NORMAL")
     await database.write(lambda connection: connection.execute("CREATE TABLE t (x)"))
     await database.write(lambda connection: connection.execute("PRAGMA max_page_count = 60"))
@@ -184,7 +184,7 @@ async def test_a_transaction_that_breaks_fails_all_that_are_in_it(file: Path) ->
     assert isinstance(found[-1], StoreFailed)
     assert "disk is full" in str(found[-1])
     kept = (await database.row("SELECT count(*) FROM t"))[0]
-    assert kept == 3 - len(told), "who was told of a failure has nothing in the file, and everybody else has"
+    assert kept == 3 - len(told), "a failed write left nothing in the file, and the others are stored"
     await database.write(lambda connection: connection.execute("INSERT INTO t VALUES (2)"))
     assert (await database.row("SELECT count(*) FROM t"))[0] == kept + 1
     database.close()
@@ -205,7 +205,7 @@ async def test_whatever_an_operation_raises_the_thread_goes_on(file: Path) -> No
 
 
 async def test_what_was_written_is_freed_where_it_was_written(tmp_path: Path) -> None:
-    """A cursor that is freed in another thread resets a statement that the writer may be using again by then."""
+    """A cursor that is freed in another thread resets a statement that the writer may already use again."""
     freed: list[str] = []
 
     class Cursor(sqlite3.Cursor):

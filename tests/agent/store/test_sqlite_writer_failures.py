@@ -1,4 +1,4 @@
-"""An operation that fails in the writer's thread leaves nothing behind, and takes nothing from those around it."""
+"""An operation that fails in the writer's thread leaves nothing behind, and does not affect its neighbours."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def numbers(database: Database) -> list[int]:
 
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
 async def test_half_of_an_operation_is_never_kept(database: Database, failing: int) -> None:
-    """Whichever place it has among those that are written together: first, in the middle or last."""
+    """Whatever its place in the batch: first, in the middle or last."""
     await database.write(lambda connection: connection.execute("CREATE TABLE t (x)"))
     gate = threading.Event()
     held = asyncio.ensure_future(database.alone(lambda connection: gate.wait(30)))

@@ -1,4 +1,4 @@
-"""Usage over every store: a row for each reply and call, written with its message, and forgotten with its session."""
+"""Usage in every store: a row for each reply and call, written with its message, and deleted with its session."""
 
 from __future__ import annotations
 

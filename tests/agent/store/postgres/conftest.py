@@ -38,7 +38,7 @@ def url(postgres: Any) -> str:
 
 @pytest.fixture
 def open_store() -> Iterator[Open]:
-    """Return a function that opens a store, as often as wanted; all are closed at the end."""
+    """Return a function that opens a store any number of times; all are closed at the end."""
     made: list[PostgresStore] = []
 
     def make(url: str, **options: Any) -> PostgresStore:
@@ -66,14 +66,14 @@ class Other:
         self.running.stdin.flush()
 
     def read_to_end(self) -> str:
-        """Return all of its output until its end."""
+        """Return the rest of its output."""
         assert self.running.stdout is not None
         return self.running.stdout.read()
 
 
 @pytest.fixture
 def process(root: Path) -> Callable[[str, str], AbstractContextManager[Other]]:
-    """Return a function that starts another process with a URL and its code; it is killed at the end, if it still runs."""
+    """Return a function that starts another process with a URL and its code; at the end it is killed if it still runs."""
 
     @contextmanager
     def start(url: str, code: str) -> Iterator[Other]:

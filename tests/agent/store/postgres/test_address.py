@@ -1,4 +1,4 @@
-"""URLs with passwords, which nothing that a person or a log sees repeats."""
+"""URLs with passwords: no message for a person or a log repeats the password."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_what_libpq_refuses_is_not_repeated(more: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20))
 def test_no_password_is_in_a_message(password: str) -> None:
-    """In no spelling."""
+    """In any spelling."""
     password = f"<{password}>"
     address = Address(f"postgresql://me:{quote(password, safe='')}@h/d")
     assert address.options()["password"] == password

@@ -1,4 +1,4 @@
-"""The configuration chooses the store, and says what is missing for it."""
+"""The configuration chooses the store, and errors name what is missing for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_the_server_of_the_environment_is_used(url: str, monkeypatch: pyte
 
 
 def test_what_is_not_installed_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is opened."""
+    """Before a connection is opened."""
     monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://me:secret@there/crib")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "psycopg" else find(name, *more))
@@ -38,7 +38,7 @@ def test_what_is_not_installed_is_named_with_its_fix(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_library_without_libpq_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """psycopg alone can be imported only where the system has libpq."""
+    """psycopg alone can be imported only if the system has libpq."""
     usual = builtins.__import__
 
     def without(name: str, *more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a person is told where the server refuses."""
+"""Messages to a person when the server refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ URL = "postgresql://ann@db.example/crib"
     ],
 )
 def test_why_there_is_no_connection(said: str, told: str) -> None:
-    """libpq gives no code for it."""
+    """libpq reports no code for it."""
     words = str(explained(Address(URL), psycopg.OperationalError(said), connecting=True))
     assert told in words
     assert words.endswith(f"({said})")
@@ -105,4 +105,4 @@ async def test_what_the_server_undid_is_tried_four_times(url: str, conflicts: in
 
 
 async def nothing() -> None:
-    """Nothing is to be done before the store's loop ends."""
+    """Do nothing before the store's loop ends."""

@@ -1,4 +1,4 @@
-"""Of two processes that hold a session one after the other, only the second one writes."""
+"""When two processes hold a session one after the other, only the second one writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def texts(store: PostgresStore) -> list[str]:
 async def test_a_stopped_holder_that_wakes_up_writes_nothing_more(
     open_store: Callable[..., PostgresStore], url: str, process: Process
 ) -> None:
-    """002-27: SIGSTOP in the midst of writing, takeover, SIGCONT."""
+    """002-27: SIGSTOP in the middle of writing, takeover, SIGCONT."""
     store = open_store(url)
     await store.sessions.create("s", platform="cli", user="me")
     for turn in range(5):
@@ -60,7 +60,7 @@ async def test_a_stopped_holder_that_wakes_up_writes_nothing_more(
 
 
 async def test_nobody_takes_a_lease_between_a_write_and_its_commit(open_store: Callable[..., PostgresStore], url: str) -> None:
-    """A write that waits for a lock has been found to hold the lease: the takeover waits for it, and comes after it."""
+    """A write that waits for a lock still holds the lease: the takeover waits for the write."""
     store, other = open_store(url), open_store(url)
     await store.sessions.create("s", platform="cli", user="me")
     for turn in range(10):
@@ -86,7 +86,7 @@ async def test_nobody_takes_a_lease_between_a_write_and_its_commit(open_store: C
 
 
 async def waiting(connection: psycopg.AsyncConnection[Any], count: int) -> None:
-    """Until so many others wait for a lock; the server is these tests' alone."""
+    """Wait until that many others wait for a lock; only these tests use the server."""
     async with asyncio.timeout(60):
         while await (await connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")).fetchone() != (count,):
             await asyncio.sleep(0.005)

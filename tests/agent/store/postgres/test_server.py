@@ -1,4 +1,4 @@
-"""Servers that end, hang, refuse, or hold what is not ours."""
+"""Servers that stop, hang, refuse, or hold data that is not ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAID = {"role": "user", "text": "hi"}
 
 
 async def test_a_server_that_was_killed_is_used_again_when_it_is_back(own_postgres: Any, open_store: Open) -> None:
-    """Everything that an append returned for is there again."""
+    """Everything is there again that an append has returned for."""
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
     for turn, how in enumerate(("kill", "stop", "kill")):
@@ -68,7 +68,7 @@ async def test_a_server_that_is_killed_in_the_midst_loses_nothing_that_was_told(
 
 
 async def test_a_server_that_hangs_is_given_up(own_postgres: Any, open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No limit of its own helps then."""
+    """The server's own limits do not help then."""
     monkeypatch.setattr(_database, "_SECONDS", 2.0)
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
@@ -94,7 +94,7 @@ async def test_more_callers_than_connections_take_turns(url: str, open_store: Op
 
 
 async def test_a_cancelled_caller_leaves_the_store_in_order(url: str, open_store: Open) -> None:
-    """The write is done all the same, and the connection serves the next one."""
+    """The write still happens, and the connection serves the next caller."""
     store = open_store(url, connections=1)
     await store.sessions.create("s", platform="cli", user="me")
     for _ in range(20):
@@ -208,7 +208,7 @@ def test_newer_tables_and_those_of_others_are_left_as_they_are(url: str, open_st
 async def test_tables_are_upgraded_with_what_they_hold(
     url: str, open_store: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A step that fails leaves the version before it."""
+    """A step that fails leaves the previous version."""
     store = open_store(url)
     await store.sessions.create("s", platform="cli", user="me")
     folder = shutil.copytree(_schema.FOLDER, tmp_path / "sql")

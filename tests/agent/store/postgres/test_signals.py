@@ -37,7 +37,7 @@ async def test_another_process_is_woken(
 
 
 async def test_listening_outlives_the_server_s_connection(url: str, open_store: Callable[..., PostgresStore]) -> None:
-    """And while it is down nothing is raised."""
+    """While the connection is down, no error is raised."""
     store = open_store(url)
     heard = threading.Semaphore(0)
     end = store.signals.listen(lambda topic: heard.release())
