@@ -1,4 +1,4 @@
-"""Cribs and servers: one server answers each address as the test defines, others send a reply in pieces."""
+"""Cribs and servers: one server answers each path as the test defines, others send a reply in pieces."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def crib(tmp_path: Path) -> Iterator[Crib]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The path where a test writes a configuration."""
+    """The path for the configuration that a test writes."""
     return tmp_path / "config.yaml"
 
 
 class PieceServer:
-    """A server that answers each POST to a model with the bytes of ``pieces``, as they come. A context manager."""
+    """A context manager: a server that answers each POST to a model with the bytes of ``pieces``, as they become available."""
 
     status, kind = 200, "text/event-stream"
 
@@ -141,7 +141,7 @@ def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if not self.path.endswith(("/completions", "/responses", "/messages", "alt=sse")):
-                self.send_error(404)  # a request for facts about the model
+                self.send_error(404)  # a request for model information
                 return
             server.requests += 1
             try:
@@ -158,14 +158,14 @@ def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
 
 
 class OneByOne(PieceServer):
-    """A server that answers each POST with a list of pieces, and sends the next piece when the test calls ``saw`` for the last
-    one.
+    """A server that answers each POST with a list of pieces. It sends the next piece when the test has called ``saw`` for the
+    previous one.
 
     ``unseen`` has the numbers of the pieces that were not seen while the server waited.
     """
 
     patience = 20.0
-    """Seconds after which the server continues all the same."""
+    """Seconds after which the server continues anyway."""
 
     def __init__(self, *replies: list[bytes]) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class OneByOne(PieceServer):
 
 
 class Dripping(PieceServer):
-    """A server that sends ``first``, then each ``drip``, 30 ms apart, and at last all of ``then``."""
+    """A server that sends ``first``, then each ``drip``, 30 ms apart, and at the end all of ``then``."""
 
     def __init__(
         self,

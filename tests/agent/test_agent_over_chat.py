@@ -1,4 +1,4 @@
-"""An Agent and a real Chat Completions server: what the wire brings, down to what runs and what goes back."""
+"""An Agent and a real Chat Completions server: from the wire's replies to the calls that run and the next request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Start = Callable[..., tuple[Agent, ChatServer]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """An agent at work in ``tmp_path``, and its server, which gives these responses."""
+    """Return a function that starts an agent in ``tmp_path`` and its server, which sends these responses."""
     with ExitStack() as stack:
 
         def begin(*responses: Response, **options: Any) -> tuple[Agent, ChatServer]:
@@ -45,7 +45,7 @@ def call(arguments: str, **fields: Any) -> Any:
 
 
 def answered(server: ChatServer) -> list[tuple[str, str]]:
-    """(call id, text) of the results in the last request, each right after the message with its call."""
+    """Return (call id, text) of the results in the last request; each is right after the message with its call."""
     messages = server.requests[-1]["messages"]
     at = max(place for place, message in enumerate(messages) if message.get("tool_calls"))
     ids = [one["id"] for one in messages[at]["tool_calls"]]
@@ -56,7 +56,7 @@ def answered(server: ChatServer) -> list[tuple[str, str]]:
 
 
 def test_every_call_gets_one_result_whatever_became_of_it(start: Start, tmp_path: Path) -> None:
-    """X-1: denied, blocked, failed, unknown, unreadable, and one that worked."""
+    """X-1: denied, blocked, failed, unknown, unreadable, and a successful one."""
     (tmp_path / "build").mkdir()
     calls = [
         ("terminal", {"command": "rm -rf build"}),
@@ -91,7 +91,7 @@ def test_handlers_hear_the_session_and_what_the_person_asked_for(start: Start) -
 
 
 def test_a_call_without_an_id_gets_one_that_stays(start: Start, tmp_path: Path) -> None:
-    """X-2, X-3: no id, no index or a null one, and arguments that come in pieces."""
+    """X-2, X-3: no id, a missing or null index, and arguments that arrive in pieces."""
     raw = json.dumps(WRITE)
     chunks = [call(raw[:9], index=None), delta(tool_calls=[{"index": None, "function": {"arguments": raw[9:]}}])]
     events: list[Event] = []
@@ -107,7 +107,7 @@ def test_a_call_without_an_id_gets_one_that_stays(start: Start, tmp_path: Path) 
 
 
 def test_an_error_inside_a_good_answer_is_an_error(start: Start) -> None:
-    """X-4: with the text that had come, which the conversation keeps as broken off."""
+    """X-4: with the text so far, which the conversation keeps as interrupted."""
     broken = ChatServer.stream(delta(content="So far"), {"error": {"message": "out of memory", "code": 500}}, done=False)
     agent, server = start(broken, ChatServer.text("Well."))
     with pytest.raises(ProviderError, match="out of memory") as caught:
@@ -128,7 +128,7 @@ def test_calls_run_after_every_good_end(start: Start, tmp_path: Path, finish: st
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_call_that_the_token_limit_cut_never_runs(start: Start, tmp_path: Path, whole: bool) -> None:
-    """X-8: not even where what came could be read; the model hears why, and the run goes on."""
+    """X-8: not even if the arguments can be parsed; the model reads why, and the run continues."""
     raw = json.dumps(WRITE)
     cut = ChatServer.stream(call(raw if whole else raw[:-4], index=0, id="c"), delta("length"))
     agent, server = start(cut, ChatServer.text("In parts, then."))
@@ -151,8 +151,9 @@ def test_the_framing_changes_nothing(start: Start, tmp_path: Path, pieces: int) 
 
 
 def test_the_last_answer_is_asked_for_once(start: Start, tmp_path: Path) -> None:
-    """000-41, 000-43: what the program says stands before the configuration; a call in that answer does not run, and is
-    answered before the conversation goes on."""
+    """000-41, 000-43: the program's limits override the configuration; a call in that answer does not run, and gets a result
+    before the conversation continues.
+    """
     turns = [
         ChatServer.calls(("terminal", {"command": "true"})),
         ChatServer.calls(("write_file", WRITE), text="As far as I got."),
@@ -175,7 +176,7 @@ def test_the_configured_number_of_turns_stands_before_ten(start: Start) -> None:
 
 
 def test_an_http_error_is_raised_at_once(start: Start) -> None:
-    """000-42: its status and body; no further turn, and the conversation can go on."""
+    """000-42: its status and body; no further turn, and the conversation can continue."""
     agent, server = start(ChatServer.body({"error": {"message": "no such model"}}, 404), ChatServer.text("Here."))
     with pytest.raises(BadRequest, match="no such model") as caught:
         agent.ask("one")

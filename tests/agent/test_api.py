@@ -1,4 +1,4 @@
-"""The composition root: what a session gets, from configuration, toolsets and plugins."""
+"""The composition root: what a session receives from configuration, toolsets and plugins."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_only_enabled_plugins_bring_tools_toolsets_gates_and_commands(project: P
     ],
 )
 def test_what_a_plugin_may_not_add(project: Path, hook: str, adds: str, reason: str) -> None:
-    """Found when it is loaded, not when somebody is about to use it."""
+    """The fault is found when the plugin is loaded, not when its addition is used."""
     folder = config_path().parent / "plugins"
     folder.mkdir(parents=True)
     (folder / "odd.py").write_text(f"from toolcrib import hookimpl\n@hookimpl\ndef register_{hook}(add):\n    {adds}\n")
@@ -177,7 +177,7 @@ def approve(scope: str) -> Any:
         asked.append(ticket)
         return Answer(ticket.id, payload={"approved": True, "scope": scope}, by="me")
 
-    asker.asked = asked  # type: ignore[attr-defined]  # how the test sees what was asked
+    asker.asked = asked  # type: ignore[attr-defined]  # how the test sees the requests
     return asker
 
 
@@ -237,7 +237,7 @@ def test_file_tools_are_judged_like_the_shell(crib: Crib) -> None:
 
 
 def test_its_own_files_are_out_of_reach_whatever_is_granted(crib: Crib) -> None:
-    """Nothing the model can write may loosen a rule."""
+    """No file that the model can write may loosen a rule."""
     path = configure("tools: {timeout: 60}\n")
     asker = approve("session")
     for name, args in (

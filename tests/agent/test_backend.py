@@ -1,4 +1,4 @@
-"""Where a session's commands run, by configuration, by choice, and when it goes on (003-29, 003-30)."""
+"""Where a session's commands run: by configuration, by choice, and after a resume (003-29, 003-30)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_had_is_an_error_and_nothing_runs_elsewhere(
         assert executed.status is not ToolCallStatus.SUCCEEDED
         assert said in as_json(executed)
     assert not (tmp_path / "project" / "here").exists()
-    assert not caplog.records  # it is said where it is wanted, and is no fault of ours
+    assert not caplog.records  # the caller gets the error, and it is no bug of ours
 
 
 def test_what_is_wrong_in_the_configuration_is_named(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_name_means_one_place(tmp_path: Path) -> None:
 
 
 def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(tmp_path: Path) -> None:
-    """Else neither doctor nor the list would say that it can't be had."""
+    """Otherwise neither doctor nor the list would report it as unavailable."""
     with crib_of(tmp_path, "environments: {hosts: {gpu: {user: me}}, containers: {box: {project: none}}}") as crib:
         found = {backend.name: backend.missing for backend in crib.backends.configured()}
         assert found["gpu"] == "environments.hosts.gpu.host"
@@ -111,7 +111,7 @@ def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> Non
 
 @pytest.fixture
 def outside() -> Iterator[Path]:
-    """A folder that is in no temporary folder, of which a sandbox has its own."""
+    """A folder outside of the temporary folders, because a sandbox has its own temporary folder."""
     with tempfile.TemporaryDirectory(prefix=".tc-places-", dir=Path(__file__).parents[2]) as folder:
         yield Path(folder).resolve()
 
@@ -146,7 +146,7 @@ def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
 
 
 def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
-    """003-29: always for a command, and for files where that is not this machine as it is."""
+    """003-29: always for a command; for files if the backend is not the local machine without isolation."""
     with crib_of(tmp_path, "{}") as crib:
         with session_of(crib) as session:
             executed = session.call("terminal", {"command": "pwd"})
@@ -164,7 +164,7 @@ def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
             assert "[where" not in as_json(session.call("todo", {}))
 
 
-# -- the choice, and going on ----------------------------------------------------------------------------------------
+# -- the choice, and resuming ----------------------------------------------------------------------------------------
 
 
 @HERE
@@ -193,7 +193,7 @@ def test_an_agent_has_a_place_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
-    """003-29: never silently elsewhere."""
+    """003-29: never silently in another one."""
     named = "environments: {sandboxes: {box: {}}, hosts: {gpu: {host: one}}}"
 
     def begun(text: str, **options: Any) -> str:
@@ -218,7 +218,7 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
         goes_on("{}", boxed)
     with pytest.raises(ToolcribError, match=r"ran in gpu, which was ssh:one and is ssh:two now"):
         goes_on("environments: {hosts: {gpu: {host: two}}}", far)
-    assert goes_on(named, boxed, backend="local") == "local"  # a person's own word
+    assert goes_on(named, boxed, backend="local") == "local"  # the person's explicit choice
     assert goes_on("{}", boxed) == "local"
     with crib_of(tmp_path, named) as crib:
         run_async(crib.store.sessions.create("older", platform="cli", user="", cwd=str(tmp_path)))
@@ -260,7 +260,7 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
             assert session.call("terminal", {"command": "pwd"}).result.data["where"] == "fake"
             assert "Tools act on mars" in session.prompt.text()
     with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
-        crib.open_session()  # it went with its plugin
+        crib.open_session()  # it was removed with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
         assert "defines another backend 'mars'" in crib.plugins[0].error
         assert crib.backends.get("mars").kind == "ssh"
@@ -283,7 +283,7 @@ def test_secrets_file_is_not_read_into_any_place(tmp_path: Path, monkeypatch: py
 
 @HERE
 def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """sandbox.mode holds the backend local; the default is workspace."""
+    """sandbox.mode applies to the backend local; the default is workspace."""
     home = outside / "home"
     for folder in ("project/.git", "project/sub", "sibling", "home/.ssh"):
         (outside / folder).mkdir(parents=True, exist_ok=True)
@@ -316,7 +316,7 @@ def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch
 
 @HERE
 def test_keys_behind_links_are_masked(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that lie in the project itself are not: a person may work on the files that their folders of keys link to."""
+    """Except for targets in the project itself: a person may work on files that the folders of keys link to."""
     home = outside / "home"
     for folder in ("project/.git", "home/.ssh", "home/keys"):
         (outside / folder).mkdir(parents=True, exist_ok=True)
@@ -336,8 +336,8 @@ def test_keys_behind_links_are_masked(outside: Path, monkeypatch: pytest.MonkeyP
 
 @HERE
 def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """sandbox.network: hosts lets commands reach sandbox.hosts and no others, and a call can ask for more."""
-    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
+    """sandbox.network: hosts lets commands reach only sandbox.hosts, and a call can request more."""
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # the real one takes a second
     text = "sandbox: {mode: workspace, outside: never, hosts: [known.example]}"
     with crib_of(outside, text) as crib, session_of(crib) as session:
         environment = session.scope.environment

@@ -1,4 +1,4 @@
-"""The configuration: every fault told with its place, nothing loosened by a broken file, comments kept when it is changed."""
+"""The configuration: every fault is reported with its place, a broken file loosens nothing, and changes keep comments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from toolcrib import ConfigError
 
 
 def broken(file: Path, text: str) -> list[tuple[int, str, str]]:
-    """(line, key, text) of each fault."""
+    """Return (line, key, text) of each fault."""
     file.write_text(textwrap.dedent(text))
     with pytest.raises(BrokenConfig) as caught:
         load_config(file)
@@ -45,7 +45,7 @@ def broken(file: Path, text: str) -> list[tuple[int, str, str]]:
     return [(fault.line, fault.key, fault.text) for fault in caught.value.faults]
 
 
-# -- where -----------------------------------------------------------------------------------------------------------
+# -- the path --------------------------------------------------------------------------------------------------------
 
 
 def test_paths_follow_xdg_then_our_own_variables_then_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a configured place at the first look is told with its line, not when a session wants to run there."""
+"""Errors in a configured backend that can be found at once are reported with their line, not when a session opens it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAR = ("ssh", "hosts.h")
     ],
 )
 def test_a_wrong_value_is_refused_at_its_line(kinds: tuple[str, str], key: str, wrong: list[str], right: list[str]) -> None:
-    """``memory: 0g`` would have been no limit at all."""
+    """``memory: 0g`` would mean no limit at all."""
     for kind in kinds:
         inner = "environments:\n" + "".join(f"{'  ' * (n + 1)}{part}:\n" for n, part in enumerate(kind.split(".")))
         for value in right:

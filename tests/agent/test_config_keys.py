@@ -1,4 +1,4 @@
-"""``display.keys``: what each action of the chat is bound to, with clear faults."""
+"""``display.keys``: the key of each action of the chat, with clear faults."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_keys_as_people_and_as_prompt_toolkit_write_them() -> None:
 
 
 def test_a_project_binds_no_keys(tmp_path: Path) -> None:
-    """A repository may not say what the keys of a person do."""
+    """A repository may not redefine a person's keys."""
     (tmp_path / ".toolcrib").mkdir()
     (tmp_path / ".toolcrib" / "config.yaml").write_text("display: {keys: {send: [f5]}, theme: light}\n", encoding="utf-8")
     config = load_config(tmp_path / "none.yaml", project_dir=tmp_path)

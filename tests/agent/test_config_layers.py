@@ -1,4 +1,4 @@
-"""Keys, profiles, origins: what may stand where, and where a value comes from."""
+"""Keys, profiles, origins: which keys are allowed where, and the source of each value."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_what_a_profile_may_not_have_and_its_faults_are_told_unchosen() -> None:
     assert "did you mean profiles.a.terminal.cwd?" in found[6][1]
 
 
-# -- taking away -----------------------------------------------------------------------------------------------------
+# -- removing --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a project's own file may say, and that it loosens nothing."""
+"""What a project's own file may set, and that it loosens nothing."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ PROJECT_VALUES = st.recursive(
 
 
 @pytest.mark.full
-@settings(max_examples=40)  # each reads two configurations
+@settings(max_examples=40)  # each example reads two configurations
 @given(st.sampled_from([key.split(".")[0] for key in all_keys()]), PROJECT_VALUES)
 def test_no_project_file_loosens_anything(tmp_path_factory: pytest.TempPathFactory, key: str, value: str) -> None:
     folder = tmp_path_factory.mktemp("loosen")

@@ -98,7 +98,7 @@ def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> No
 
 @pytest.fixture
 def example(root: Path, tmp_path: Path) -> Iterator[Session]:
-    """A session by the rules that config.example.yaml shows in its comments."""
+    """A session with the rules that config.example.yaml shows in its comments."""
     lines = (root / "config.example.yaml").read_text("utf-8").splitlines()
     shown = [[line[4:] for line in _block(lines, key)] for key in ("rules", "tools")]
     (tmp_path / "config.yaml").write_text("\n".join(["approval:", *(line for block in shown for line in block)]))
@@ -169,7 +169,7 @@ def test_the_examples_rules_for_tools_catch_what_they_are_about(example: Session
 
 
 def test_a_project_can_set_no_rules(file: Path, tmp_path: Path) -> None:
-    """003-23: what a repository brings is untrusted."""
+    """003-23: files of a repository are untrusted."""
     own = tmp_path / "project" / ".toolcrib" / "config.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(RULES)

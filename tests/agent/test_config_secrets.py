@@ -1,4 +1,4 @@
-"""Secrets: where they come from, and that they stay there."""
+"""Secrets: their sources, and that they do not leave them."""
 
 from __future__ import annotations
 

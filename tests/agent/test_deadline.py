@@ -1,4 +1,4 @@
-"""A bound on waits that come often."""
+"""A time limit for frequent waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_waits_that_end_in_time_go_on_for_as_long_as_they_like() -> None:
     async def go() -> int:
         deadline, count, loop = Deadline(), 0, asyncio.get_running_loop()
         begun = loop.time()
-        while loop.time() < begun + 0.5:  # many times the limit of each
+        while loop.time() < begun + 0.5:  # many times each limit
             with deadline.within(0.2):
                 await asyncio.sleep(0.01)
             count += 1

@@ -1,4 +1,4 @@
-"""Deleting sessions: what a session that is open elsewhere says of it."""
+"""Deleting sessions: what happens to a session that is open elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deltas on their way from the server to whoever watches: each at once, before the server goes on."""
+"""Deltas on their way from the server to the user interface: each at once, before the server continues."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ REPLIES: dict[str, tuple[list[bytes], list[str]]] = {
 
 @ONE_BY_ONE
 def test_004_3_each_wire_forwards_a_delta_before_the_server_sends_the_next(wire: str, one_by_one: Any) -> None:
-    """004-3: nothing is held back until the end of the turn."""
+    """004-3: no delta is held back until the end of the turn."""
     pieces, kinds = REPLIES[wire]
     seen: list[str] = []
 
     async def ask(base_url: str) -> None:
         endpoint = Endpoint(base_url, "m")
-        # A first reply in text may be thinking up to its end; what this model's prompt opens is known here.
+        # A first reply in text may be thinking up to its end; this model's prompt is known to open none.
         opening = ProviderOpening(options={"thinking": "closed"} if wire == "text" else {})
         session = open_session(ModelTarget(wire, endpoint), opening, {}, client=HttpClient(endpoint, {}))
 
@@ -92,7 +92,7 @@ def test_004_3_each_wire_forwards_a_delta_before_the_server_sends_the_next(wire:
             server.saw()
 
         try:
-            session.say("go")  # type: ignore[attr-defined]  # every session of ours has it
+            session.say("go")  # type: ignore[attr-defined]  # all of our sessions have it
             await session.stream_turn(on_event)
         finally:
             await session.close()

@@ -1,4 +1,4 @@
-"""The example platform: it passes the suite as its author runs it, and people chat by it."""
+"""The example platform: it passes the suite as its author runs it, and users chat through it."""
 
 from __future__ import annotations
 

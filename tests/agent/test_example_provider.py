@@ -1,4 +1,4 @@
-"""The example provider: a fifth wire, added by a plugin, drives tools through the untouched loop."""
+"""The example provider: a plugin adds a fifth wire, which drives tools through the unchanged loop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DONE = {"done": True, "done_reason": "stop", "prompt_eval_count": 9, "eval_count
 
 
 def test_004_22_a_fifth_provider_touches_no_engine_code(tmp_path: Path) -> None:
-    """004-22, X-2: by the hook alone: a call, its result, an answer; then the conversation goes on in another process."""
+    """004-22, X-2: with the hook alone: a call, its result, an answer; then another process resumes the conversation."""
     (tmp_path / "a.txt").write_text("forty-two\n")
     calls = {"message": {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [CALL]}}
     events: list[Event] = []

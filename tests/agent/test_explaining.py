@@ -1,4 +1,4 @@
-"""What is said of a command is what the gate does with it: the same rules, grants, shell, files and verdict."""
+"""The explanation of a command matches the gate: the same rules, grants, shell, files and verdict."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def session(crib: Crib) -> Iterator[Session]:
 
 
 def gated(session: Session, command: str) -> str:
-    """What the dispatcher's gate really does with a call, as a level; the call is not run."""
+    """Return the gate's real verdict on a call, as a level; the call is not run."""
     current = session.dispatcher.begin(ToolCall(ToolCall.new_id(), "terminal", {"command": command}), session.scope)
     ended = run_async(session.dispatcher.gate(current))
     if ended is None:
@@ -70,7 +70,7 @@ def agree(session: Session, *commands: str) -> None:
 
 
 def once(session: Session, command: str) -> None:
-    """Run it, whatever is asked."""
+    """Run the command, and approve every request."""
     session.scope.asker = lambda ticket, ctx: Answer(ticket.id, payload={"approved": True}, by="ann", at=time.time())
     try:
         assert session.call("terminal", {"command": command}).result.is_success
@@ -84,7 +84,7 @@ def once(session: Session, command: str) -> None:
 def test_the_shell_of_the_session_counts(session: Session, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "x.sh").write_text("rm -rf build\n")
-    assert explained(session, "bash x.sh").level == "allow"  # there is none here
+    assert explained(session, "bash x.sh").level == "allow"  # no such file here
     for line in ("cd sub", "wipe() { rm -rf build; }", "shopt -s expand_aliases; alias ls='rm -rf ~'", "target=/"):
         once(session, line)
     assert explained(session, "bash x.sh").level == "ask"
@@ -115,7 +115,7 @@ def test_where_files_came_from_counts(session: Session, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("depth", [2, 9, 30])
 def test_a_script_that_sources_its_own_folders_library(session: Session, tmp_path: Path, depth: int) -> None:
-    """Each library names the next: as far as the gate reads, the explanation does."""
+    """Each library sources the next: the explanation reads as far as the gate does."""
     folder = tmp_path / "scripts"
     folder.mkdir()
     for number in range(depth):
@@ -173,7 +173,7 @@ approval:
     - {key: own.clean, level: allow, command: rm, options: -rf, operands: build, why: made again, example: [rm -rf build]}
   tools:
     - {tool: terminal, args: {command: "re:.*secret.*"}, decision: deny, why: not from here}
-    - {tool: terminal, args: {command: "re:.*--please.*"}, decision: ask, why: look at it}
+    - {tool: terminal, args: {command: "re:.*--please.*"}, decision: ask, why: read it first}
     - {tool: terminal, args: {command: "git push --force*"}, decision: allow, why: a sandbox}
 """
 
@@ -211,7 +211,7 @@ def test_gates_of_plugins_are_asked_too(crib: Crib, session: Session) -> None:
     agree(session, "echo night", "echo day")
 
 
-# -- the same for everything -----------------------------------------------------------------------------------------------
+# -- the same verdict for everything ---------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
     [
@@ -246,7 +246,7 @@ def test_explain_is_the_gate(
     ruled: bool,
     lived: bool,
 ) -> None:
-    """For any commands, rules, grants and state: the verdict that is told is the one that is met."""
+    """For any commands, rules, grants and state, the explained verdict is the gate's verdict."""
     (tmp_path / "sub").mkdir(exist_ok=True)
     for name, text in (("x.sh", "wipe\nrm -rf sub\n"), ("got.sh", "echo hi\n")):
         (tmp_path / name).write_text(text)
@@ -270,7 +270,7 @@ def test_explain_is_the_gate_on_recorded_commands(session: Session, corpora: Pat
     agree(session, *(line["command"] for line in lines))
 
 
-# -- sessions that are stored ----------------------------------------------------------------------------------------------
+# -- stored sessions -------------------------------------------------------------------------------------------------------
 
 
 def test_a_stored_session_is_explained_as_it_would_go_on(crib: Crib, session: Session, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_stored_session_is_explained_as_it_would_go_on(crib: Crib, session: Se
 
 
 def test_a_scope_without_a_policy_can_not_be_asked(session: Session) -> None:
-    """The gate's own policy would record it."""
+    """The gate's own policy would record the call."""
     session.scope = replace(session.scope, policy=None)
     with pytest.raises(TypeError, match="its own policy"):
         explained(session, "ls")

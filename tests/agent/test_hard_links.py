@@ -1,4 +1,4 @@
-"""Hard links of toolcrib's own files in a project: no session of any backend on this machine changes or reads a file by one."""
+"""Hard links to toolcrib's own files in a project: on this machine no backend's session changes or reads a file through them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BACKENDS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in 
 
 @pytest.fixture(params=BACKENDS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A session in ``project``, with the configuration in ``settings`` and a tool of uv in ``uv``."""
+    """A session in ``project``, with the configuration in ``settings`` and a uv tool in ``uv``."""
     text = f"terminal: {{backend: {request.param}}}\n"
     if request.param == "docker":
         given = request.getfixturevalue("engine").options
@@ -37,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def said(session: Any, tool: str, **args: Any) -> str:
-    """Return "" if the call ran, else why it did not."""
+    """Return "" if the call ran, else the reason."""
     failure = session.call(tool, args).result.failure
     return "" if failure is None else str(failure.text)
 

@@ -1,4 +1,4 @@
-"""The web server that strangers may reach."""
+"""The web server that unknown clients may reach."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def serving() -> AsyncIterator[int]:
 
 
 async def ends(reader: asyncio.StreamReader) -> bytes:
-    """Return what is read until the server closes."""
+    """Return what the server sends until it closes."""
     with contextlib.suppress(ConnectionError):
         return await asyncio.wait_for(reader.read(), 20)
     return b""
@@ -54,7 +54,7 @@ async def test_who_sends_no_whole_headers_is_cut_off(monkeypatch: pytest.MonkeyP
         writer.close()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(HALF + b"Content-Length: 2\r\n\r\n")
-        await asyncio.sleep(1.5)  # a body has a time of its own
+        await asyncio.sleep(1.5)  # the body has its own time limit
         writer.write(b"hi" + HALF)
         assert (await ends(reader)).endswith(b"\r\n\r\nhi")
         writer.close()
@@ -71,7 +71,7 @@ async def test_connections_leave_files_for_the_rest(monkeypatch: pytest.MonkeyPa
         answered[1].write(HALF + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
         assert await answered[0].readuntil(b"100 Continue\r\n")
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        assert [await ends(reader) for reader, _ in held[:2]] == [b"", b""]  # those that waited longest
+        assert [await ends(reader) for reader, _ in held[:2]] == [b"", b""]  # the ones that waited longest
         async with httpx.AsyncClient() as http:
             assert (await http.post(f"http://127.0.0.1:{port}/", content="in")).text == "in"
         answered[1].write(b"hi")
@@ -98,7 +98,7 @@ async def test_where_all_are_being_answered_one_more_is_closed(monkeypatch: pyte
 
 
 async def unread(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Ask for a long answer, and read none of it."""
+    """Request a long response, and read none of it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HALF + b"Content-Length: 0\r\n\r\n")
     assert await reader.readexactly(1)
@@ -134,6 +134,6 @@ async def test_neither_who_reads_no_answer_nor_who_asks_nothing_more_keeps_other
 
 @pytest.mark.parametrize(("most", "at_once"), [(4, 16), (200, 100), (9_000, 512)])
 def test_no_more_are_taken_at_once_than_there_are_files_for(most: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a flood takes all files, and for a second nothing else is heard, nor sent or stored."""
+    """Otherwise a flood uses up all file descriptors, and for a second nothing else can be read, sent or stored."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (most * 4, most * 4))
     assert server_of([]).config.backlog == at_once

@@ -1,4 +1,4 @@
-"""Images in a session: on record, given back to whichever model goes on, and part of what a run comes to (004-21)."""
+"""Images in a session: recorded, passed to the model that continues, and part of a run's result (004-21)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_004_21_a_run_keeps_its_images(crib: Crib) -> None:
 
 
 def test_004_21_an_agent_is_asked_about_images_and_another_wire_goes_on(tmp_path: Path) -> None:
-    """Chat first, with the tool's images after its result; then Anthropic, out of the records."""
+    """First chat, with the tool's images after its result; then Anthropic, from the records."""
     claude = ChatServer.body({"model": "m2", "content": [{"type": "text", "text": "Two."}], "stop_reason": "end_turn"})
     with ChatServer(ChatServer.calls(("plot", {}), ids=["c1"]), ChatServer.text("A plot."), claude) as server:
         with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
@@ -123,7 +123,7 @@ def test_nobody_looks_where_a_person_types_the_calls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_the_ledger_keeps_a_result_s_images(tmp_path: Path, kind: str) -> None:
-    """So that a session whose process died between a call and its record goes on with them."""
+    """So that a session whose process died between a call and its record resumes with them."""
     store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "kept.db")
     with assemble(project_dir=tmp_path, store=store) as crib:
         took_back = crib.registry.checkpoint()
@@ -141,7 +141,7 @@ def test_the_ledger_keeps_a_result_s_images(tmp_path: Path, kind: str) -> None:
 
 
 async def broken_off(crib: Crib) -> str:
-    """The id of a session whose disk was full when the results of its turn were to be recorded."""
+    """Return the id of a session whose disk became full when the results of its turn were recorded."""
     session = await crib.open()
     session.scope.granted = None
     session.link.use(ScriptedSession([("plot", {})]))

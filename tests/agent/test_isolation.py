@@ -1,4 +1,4 @@
-"""No session sees another's variables, files, processes or containers, nor anybody's secrets (003-29)."""
+"""No session sees another's variables, files, processes or containers, nor any secrets (003-29)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(params=PLACES)
 def sessions(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Sessions of one process, each in a folder of its own, by configuration; with secrets all around."""
+    """Sessions of one process, each in its own folder, by configuration; with secrets in its environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sesame-open-456")
     monkeypatch.setenv("MY_TOKEN", "sesame-open-789")
     backend = request.param
@@ -82,7 +82,7 @@ def test_sessions_are_apart(sessions: Open, tmp_path: Path) -> None:
 
 def test_no_secret_is_in_any_place(sessions: Open) -> None:
     """003-29"""
-    environment = sessions("one").scope.environment  # results would have them taken out
+    environment = sessions("one").scope.environment  # results would be redacted
     outcome = asyncio.run(environment.execute(ExecRequest("printenv; declare -p; cat /proc/self/environ", timeout=60)))
     seen = outcome.stdout.head.decode()
     assert "PATH=" in seen

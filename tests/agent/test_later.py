@@ -1,4 +1,4 @@
-"""Sessions in the sandbox of this machine: what they are shown, what runs outside, and what they leave for later."""
+"""Sessions in the sandbox of this machine: what they are offered, what runs outside, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def parameters(session: Any) -> list[str]:
 
 
 def test_a_session_in_the_sandbox(sandboxed: Workspace, folder: Path, tmp_path: Path) -> None:
-    """It is offered to run outside, a command that is stopped says so, one outside does its work, and the end lists what runs."""
+    """Running outside is offered, a blocked command reports it, a command outside does its work, and the end lists running
+    commands.
+    """
     session = sandboxed.open_session(asker=approve)
     try:
         if session.backend.held != "workspace":

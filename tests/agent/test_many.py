@@ -1,4 +1,4 @@
-"""Several of everything in one process: cribs, sessions, threads. None changes what another has."""
+"""Several of everything in one process: cribs, sessions, threads. None changes another's state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def many_imported() -> str:
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Cribs with the plugins ``hooked`` (a file) and ``imported`` (installed, which registers when it is imported)."""
+    """Make cribs with the plugins ``hooked`` (a file) and ``imported`` (installed; it registers when it is imported)."""
     (tmp_path / "config" / "plugins").mkdir(parents=True)
     (tmp_path / "config" / "plugins" / "hooked.py").write_text(HOOKED)
     site = tmp_path / "site"
@@ -83,7 +83,7 @@ def mine(crib: Crib) -> set[str]:
 
 @pytest.mark.parametrize(("plugin", "tool"), [("hooked", "many_hooked"), ("imported", "many_imported")])
 def test_two_at_once_have_the_same_plugin(make: Make, plugin: str, tool: str) -> None:
-    """A bot may have an Agent for each chat. Neither refuses the other's tools, and closing one takes nothing from the other."""
+    """A bot may have an Agent for each chat. Neither refuses the other's tools, and closing one leaves the other's."""
     before = registry.names()
     first, second, without = make(plugin), make(plugin), make()
     assert (mine(first), mine(second), mine(without)) == ({tool}, {tool}, set())
@@ -104,7 +104,7 @@ def test_they_are_assembled_from_several_threads(make: Make) -> None:
 
 
 def test_what_the_program_registers_is_there_for_all(make: Make) -> None:
-    """Also where it does so later; a plugin's tool of that name stays the plugin's."""
+    """Also if it registers them later; a plugin's tool with that name stays the plugin's."""
     crib = make("hooked")
     try:
         registry.register("many_late", "many", {"description": "d"}, lambda args: "late")
@@ -118,7 +118,7 @@ def test_what_the_program_registers_is_there_for_all(make: Make) -> None:
 
 
 def test_the_synchronous_face_runs_a_sessions_call_as_the_session_does(make: Make) -> None:
-    """A scope brings its plugins: their tools, and their gates."""
+    """A scope includes its plugins: their tools and their gates."""
     scope = make("hooked").open_session(platform="api").scope
     assert json.loads(model_tools.handle_function_call("many_hooked", {}, scope=scope)) == "hooked"
     said = json.loads(model_tools.handle_function_call("todo", {"todos": []}, scope=scope))
@@ -139,7 +139,7 @@ def test_a_place_is_taken_back_in_any_order(make: Make) -> None:
 
 
 def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
-    """Rather than taking the store and the connection from under it."""
+    """Instead of closing the store and the connection under the run."""
 
     async def go() -> RunResult:
         begun = asyncio.Event()

@@ -140,7 +140,7 @@ def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def toolcrib(tree: Path, tmp_path: Path) -> Run:
-    """``toolcrib("env", ...)`` runs the program of that copy, in a project; it must end with ``expect``."""
+    """Return ``toolcrib("env", ...)``, which runs the copy's program in a project; it must exit with ``expect``."""
     project = tmp_path / "project"
     project.mkdir()
 
@@ -200,7 +200,7 @@ def test_setup_asks_for_what_it_needs(toolcrib: Run) -> None:
     done = toolcrib(*words, "--label", "four").stdout
     assert "✓ scratch  scratch  open" in done
     assert 'environments.scratch.label: "" -> "four"' in done
-    assert "nothing is known to hold commands back" in done  # its row does not say that it contains them
+    assert "nothing is known to hold commands back" in done  # its row does not declare containment
     assert "--label x is for scratch" in toolcrib(*words[:-1], "local", "--label", "x", expect=2).stderr
 
 

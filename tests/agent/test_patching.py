@@ -1,4 +1,4 @@
-"""JSON Patch on bounded values: RFC 6902's own examples, and patches that don't fit or grow without end."""
+"""JSON Patch on bounded values: RFC 6902's own examples, and patches that do not fit or grow without limit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add(path: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_operations(value: Any, operation: Any, expected: Any) -> None:
-    """002-16: as RFC 6902 has them; what was patched stays as it was."""
+    """002-16: as in RFC 6902; the patched value itself is unchanged."""
     before = json.dumps(value)
     assert patched(value, [operation]) == expected
     assert json.dumps(value) == before
@@ -87,7 +87,7 @@ def test_a_value_stays_small_whatever_is_copied_into_it() -> None:
         patched(value, [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(MOST_OPERATIONS)])
     with pytest.raises(PatchUnfit, match="1,001 operations"):
         patched(value, [add("/a/-", 1)] * (MOST_OPERATIONS + 1))
-    for _ in range(5):  # many changes that replace one another fit for ever
+    for _ in range(5):  # any number of changes fits if they replace one another
         value = patched(value, [add("/a", list(range(100))), {"op": "remove", "path": "/a/0"}] * 400)
     assert len(value["a"]) == 99
 

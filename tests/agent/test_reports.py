@@ -1,4 +1,4 @@
-"""Reports of calls at work, as whoever watches a session gets them: few, whole, tamed, and never after the call."""
+"""Reports of running calls as a session's observers receive them: few, whole, sanitized, and never after the call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Watched = Callable[..., list[Event]]
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
-    """``watched(handler)`` has a model call a tool that runs the handler; the events of that run."""
+    """Return ``watched(handler)``: a model calls a tool that runs the handler; the result is the events of that run."""
 
     def start(handler: Any, times: int = 1, watch: Callable[[Event], None] | None = None, **more: Any) -> list[Event]:
         events: list[Event] = []
@@ -69,7 +69,7 @@ def test_progress_is_told_while_the_call_runs(watched: Watched) -> None:
 
 @pytest.mark.parametrize("waits", [True, False], ids=["async", "in a thread"])
 def test_ten_thousand_reports_are_a_few_events(watched: Watched, waits: bool) -> None:
-    """002-17: however often a call reports, who watches is told a few times a second, and of the last."""
+    """002-17: however often a call reports, observers receive a few events per second, and the last report."""
 
     def all_of(ctx: ToolCallContext) -> str:
         for number in range(10_000):
@@ -143,13 +143,13 @@ def hostile(ctx: ToolCallContext) -> None:
         ctx.report_activity_delta("odd", patch)
     ctx.report_activity("\x1b[2J" + "n" * 1_000, "text")
     for share in (math.nan, math.inf, -math.inf, -7, 10**400, "half", True, [], Unreadable()):
-        ctx.report_progress("exploded", Unreadable(), share)  # type: ignore[arg-type]  # what a faulty tool gives
+        ctx.report_progress("exploded", Unreadable(), share)  # type: ignore[arg-type]  # what a faulty tool sends
         ctx.report_progress(RUNNING, "m" * 3_000_000, share)  # type: ignore[arg-type]  # as above
         ctx.report_progress(RUNNING, "\x1b]0;title\x07\n\n\u202e", share)  # type: ignore[arg-type]  # as above
 
 
 def test_hostile_reports_are_tamed_and_end_nothing(watched: Watched) -> None:
-    """002-15 .. 002-17: no error, no number that JSON has not, nothing without an end."""
+    """002-15 .. 002-17: no error, no number that JSON lacks, nothing of unlimited size."""
 
     def build(args: Any, ctx: ToolCallContext) -> str:
         hostile(ctx)
@@ -226,8 +226,8 @@ def test_a_call_that_has_ended_reports_nothing_more(watched: Watched) -> None:
 
 
 def test_a_program_s_own_sink_gets_each_report(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
-    """002-15 .. 002-18: the sink of Crib.open sees what the calls said, and the events come all the same; one that fails is
-    logged once.
+    """002-15 .. 002-18: the sink of Crib.open receives what calls report, and events are still sent; a sink that fails is logged
+    once.
     """
 
     class Sink:

@@ -194,7 +194,7 @@ def test_delegates_that_cannot_ask_get_no_interactive_tool(session: Any) -> None
 
 
 def test_a_prompt_shows_the_whole_call_of_a_plugins_tool(session: Any) -> None:
-    """Arguments are left out beside a difference only for built-in tools, whatever a plugin declares."""
+    """Only built-in tools may omit arguments beside a diff, whatever a plugin declares."""
     entry: ToolEntry = next(one for one in session.entries if one.name == "look_up")
     assert entry.display.in_difference == ("note", "text")
     found = run_async(differences(entry, [WritesFile("/a", "2\n")], FakeEnvironment({"/a": b"1\n"}), str))

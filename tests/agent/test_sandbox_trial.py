@@ -1,4 +1,4 @@
-"""The trial of a sandbox, of one that holds and of one that promises what it does not hold."""
+"""The trial of a sandbox that holds, and of one that does not hold what it promises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("bubblewrap")
 
 
 class Pretending(LocalEnvironment):
-    """Says that it is a sandbox, and is none."""
+    """An environment that claims to be a sandbox, and is not one."""
 
     def containment(self) -> Containment:
         return Containment("workspace", (self.cwd,), (), (str(Path.home() / ".ssh"),), (), "none")
@@ -31,7 +31,7 @@ class Pretending(LocalEnvironment):
 
 
 class PretendingBackends(Backends):
-    """Opens environments that are no sandbox."""
+    """Opens environments that are not sandboxes."""
 
     def open(self, location: Location, session: str) -> Environment:
         return Pretending(location.start)

@@ -1,4 +1,4 @@
-"""What a model finds again of earlier sessions, and whose it never does."""
+"""What a model finds in earlier sessions, and whose sessions it never finds."""
 
 from __future__ import annotations
 
@@ -120,16 +120,16 @@ def test_the_local_person_sees_sessions_of_every_local_platform(crib: Crib) -> N
 
 
 def test_nobody_sees_anothers(crib: Crib) -> None:
-    """A session of another person's is not told apart from one that never was."""
+    """Another person's session and one that never existed give the same result."""
     assert set(sessions(search(crib, "telegram", "ann", query="staging"))) == {"annsannsannsanns"[:12]}
     assert sessions(search(crib, "telegram", "bob", query="staging")) == []
-    assert sessions(search(crib, "telegram", query="staging")) == []  # who has no name is nobody in particular
+    assert sessions(search(crib, "telegram", query="staging")) == []  # a user without an id has no sessions
     for who, name in ((("telegram", "bob"), "anns"), (("telegram", ""), "nobodys"), (("cli", ""), "anns"), (("cli", ""), "gone")):
         assert f"session: no id begins with '{name}'" in search(crib, *who, session=name, around=0)
 
 
 def test_a_run_for_somebody_else_sees_what_they_may(crib: Crib) -> None:
-    """In a session of the local person's, ann's run finds ann's conversations, and bob's none."""
+    """In a session of the local user, ann's run finds ann's conversations, and bob's run none."""
     with ChatServer() as server:
         for user, found in (("ann", {"annsannsannsanns"[:12]}), ("bob", set())):
             server.responses += [ChatServer.calls(("session_search", {"query": "staging"})), ChatServer.text("done")]
@@ -175,7 +175,7 @@ def test_what_was_said_in_this_session_is_found_as_such(crib: Crib) -> None:
 
 
 async def reply(crib: Crib, *responses: Any) -> Any:
-    """Return what a search returned to the model of a session in which this was said before."""
+    """Return the result of a search for the model of a session that already has these messages."""
     with ChatServer(ChatServer.text("Noted, apricots."), *responses, ChatServer.text("Done.")) as server:
         session = await crib.open(choice=ModelChoice("m", server.base_url))
         session.link.choice = ModelChoice("m", server.base_url)
@@ -190,7 +190,7 @@ async def reply(crib: Crib, *responses: Any) -> Any:
 
 
 async def test_what_the_model_has_before_it_is_no_hit(crib: Crib) -> None:
-    """003-18: not what was said in its own session, nor its question, unless it names the session or no longer reads it."""
+    """003-18: neither messages of its own session nor its question, unless it names the session or no longer has them in view."""
     find = ChatServer.calls(("session_search", {"query": "apricots"}))
     found = await reply(crib, find)
     assert found == {"hits": [], "note": "3 more in the part of this session that you still see"}
@@ -205,7 +205,7 @@ async def test_what_the_model_has_before_it_is_no_hit(crib: Crib) -> None:
 
 
 def test_earlier_searches_hide_nothing(crib: Crib) -> None:
-    """003-18: what they asked for and returned repeats what is found by itself."""
+    """003-18: earlier searches and their results only repeat what the search finds anyway."""
     call = {"id": "c1", "name": "session_search", "args": {"query": "staging database"}}
     text = '{"hits": [{"text": "The staging database listens on 54329."}]}'
     result = {"call_id": "c1", "name": "session_search", "text": text, "is_error": False}
@@ -221,7 +221,7 @@ def test_earlier_searches_hide_nothing(crib: Crib) -> None:
 
 
 async def keep(crib: Crib) -> dict[str, str]:
-    """Keep a large result of each person that has sessions here."""
+    """Store a large result of each user that has sessions here."""
     kept = {}
     for name in ("mine", "elsewhere", "anns", "nobodys"):
         lines = [f"{number} nothing of {name}" for number in range(4_000)]

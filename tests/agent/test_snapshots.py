@@ -1,4 +1,4 @@
-"""Undo of what commands changed, through a session's public surface, with snapshots on."""
+"""Undo of changes by commands, through a session's public interface, with snapshots on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Batch(Hand):
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
-    """``opened("snapshots: {skip: [x]}")``: a session with this configuration in a project with odd things."""
+    """``opened("snapshots: {skip: [x]}")``: a session with this configuration in a project with unusual files."""
     make_tree(tmp_path / "project")
     subprocess.run(["rm", "-rf", ".git"], cwd=tmp_path / "project", check=True)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path / "project", check=True)
@@ -89,7 +89,7 @@ def test_what_commands_changed_is_undone_exactly(opened: Opened, by_model: bool)
 
 
 def test_a_file_and_its_new_folder_are_undone_together(opened: Opened) -> None:
-    """The tool records the file and the snapshot the folder: two steps of a call that no turn holds together."""
+    """The tool records the file and the snapshot the folder: two steps of one call that has no turn."""
     person = opened()
     before = picture(person.folder)
     person.write("made/deep/file", "by a tool\n")
@@ -277,7 +277,7 @@ def test_modules_that_commands_compiled_are_deleted_with_the_session(opened: Ope
 
 
 def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened) -> None:
-    """No event reports it while the file is mapped."""
+    """No event reports the write while the file is mapped."""
     person = opened()
     file = person.folder / "mapped"
     file.write_bytes(b"a" * 4096)
@@ -293,7 +293,7 @@ def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened)
 
 
 def test_differences_have_all_that_commands_changed(opened: Opened) -> None:
-    """Before an undo they are shown the other way round."""
+    """Before an undo they are shown in the other direction."""
     person = opened()
     person.turn()
     _run(
@@ -394,7 +394,7 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
 def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The project got too many files since it was judged. The next call is judged without snapshots."""
+    """The project now has too many files for snapshots. The next call is judged without them."""
     person = opened()
     _run(person, "echo 1 > one")
     policy = person.session.scope.policy
@@ -412,7 +412,7 @@ def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept
 
 
 def test_an_interrupt_while_the_first_snapshot_is_taken_leaves_all_well(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call does not run, and no undo takes it for one that did: what a person changes then is theirs."""
+    """The call does not run, and undo does not count it as one that did: later changes are the person's own."""
     person = opened()
     waits, goes_on, read = threading.Event(), threading.Event(), TreeScanner.read
 
@@ -481,7 +481,7 @@ def test_what_is_not_covered_is_said_once(
 def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a process that was killed between the snapshot and the record."""
+    """As if the process was killed between the snapshot and the record."""
     person = opened()
     before = picture(person.folder)
 
@@ -502,7 +502,7 @@ def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(
 def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, rebuildable: str
 ) -> None:
-    """003-24. A folder that a tool makes again is left out; what may change it is asked about if the person wants that."""
+    """003-24. A folder that a tool can rebuild is left out; a command that may change it needs approval if so configured."""
     asked = []
 
     def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:

@@ -1,4 +1,4 @@
-"""Taking back what file tools changed, through a session's public surface."""
+"""Undo of changes by file tools, through a session's public interface."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 class Hand:
-    """A model that makes the calls it is given, one a turn, and ends the run where it is given None."""
+    """A model that makes the given calls, one a turn, and ends the run when it is given None."""
 
     def __init__(self) -> None:
         self._calls: asyncio.Queue[ToolCall | None] = asyncio.Queue()
@@ -69,7 +69,7 @@ class Hand:
         await self._calls.put(None)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """It knows what to do."""
+        """Ignore the message: the test decides the calls."""
 
     async def stream_turn(self, on_event: Any) -> ProviderTurn:
         call = await self._calls.get()
@@ -79,11 +79,11 @@ class Hand:
         await self._results.put(*executed)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class Person:
-    """A session in ``folder``, and what somebody does about it. After ``turn`` a model makes the calls, else the person."""
+    """A session in ``folder``, and a user's actions on it. After ``turn`` a model makes the calls, before it the person."""
 
     def __init__(self, crib: Crib, folder: Path) -> None:
         self.crib = crib
@@ -93,7 +93,7 @@ class Person:
         self._run: asyncio.Task[RunResult] | None = None
 
     def turn(self) -> None:
-        """Say something: the run that answers it goes on until the next, or until something is undone."""
+        """Send a message: its run continues until the next message, or until an undo."""
         run_async(self._begin())
 
     async def _begin(self) -> None:
@@ -197,7 +197,7 @@ def actions(done: Done) -> dict[str, str]:
     return {Path(item.path).name: item.why_not or item.action for item in done.items}
 
 
-# -- going back, and on again ----------------------------------------------------------------------------------------
+# -- undo and redo ---------------------------------------------------------------------------------------------------
 
 
 def test_a_turn_is_taken_back_and_brought_back(person: Person) -> None:
@@ -337,7 +337,7 @@ def test_whatever_was_done_can_be_taken_back_and_done_again(ops: list[tuple[str,
             person.close()
 
 
-# -- what it leaves alone --------------------------------------------------------------------------------------------
+# -- what undo leaves alone ------------------------------------------------------------------------------------------
 
 
 def test_a_file_that_changed_since_is_left_alone_but_for_force(person: Person) -> None:
@@ -446,7 +446,7 @@ def test_what_is_already_as_it_was_counts_as_undone(person: Person) -> None:
 
 
 def test_another_place_is_refused(person: Person) -> None:
-    """Never from another environment than the one that holds the file."""
+    """A file is only reverted in the environment that holds it."""
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
     plan = person.plan_for(UndoRequest(), elsewhere)
@@ -455,7 +455,7 @@ def test_another_place_is_refused(person: Person) -> None:
 
 def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:
     class Old:
-        """A plugin's environment from before there was ``delete_folder``."""
+        """A plugin's environment that lacks the newer method ``delete_folder``."""
 
         identity = "old"
 
@@ -475,7 +475,7 @@ def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> 
     assert any("can't remove folders" in note for note in done.notes)
 
 
-# -- what is not kept ------------------------------------------------------------------------------------------------
+# -- what is not stored ----------------------------------------------------------------------------------------------
 
 
 def test_a_file_too_big_is_replaced_and_that_is_said(opened: Callable[..., Person]) -> None:
@@ -573,7 +573,7 @@ def test_old_contents_do_not_leave_the_state_folder(person: Person, caplog: pyte
     assert b"very secret" not in (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "toolcrib.db").read_bytes()
 
 
-# -- at once, and cut short ------------------------------------------------------------------------------------------
+# -- concurrent and interrupted changes ------------------------------------------------------------------------------
 
 
 def test_two_sessions_that_write_one_file_each_know_what_they_replaced(opened: Callable[..., Person]) -> None:
@@ -678,7 +678,7 @@ with assemble(config=parse_config(b"undo: {max_file_mb: 1}", Path("none")), proj
 
 
 def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
-    """Let a process be killed when it has written half of the file ``a``. Return what it printed."""
+    """Kill a process that has written half of the file ``a``, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", TORN, *what],
         input=text,
@@ -699,7 +699,7 @@ def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
     ids=["longer", "shorter", "much longer", "too big to be kept"],
 )
 def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Person, root: Path, old: str, new: str) -> None:
-    """A file with other names is half written then; one that is too big to be kept is known all the same."""
+    """A file with several names is half written then; one that is too big to be stored is still recorded."""
     path = person.folder / "a"
     path.write_text(old)
     (person.folder / "b").hardlink_to(path)
@@ -719,7 +719,7 @@ def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Pe
 def test_a_file_too_big_to_be_kept_that_was_not_changed_is_as_it_was(
     opened: Callable[..., Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection, or the process, ended before the edit began."""
+    """The connection or the process died before the edit began."""
     person = opened("undo: {max_file_mb: 1}")
     (person.folder / "a").write_bytes(b"1" * 2_000_000)
 
@@ -798,7 +798,7 @@ def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatc
         patch.setattr(LocalEnvironment, "replace_file", breaks)
         done = person.undo()
     assert sorted(actions(done).values()) == ["No space left on device", "not done, because another file failed", "restore"]
-    person.undo()  # it goes on there, and not with what was done before
+    person.undo()  # the undo continues there, not with earlier changes
     assert {name: (person.folder / name).read_text() for name in "abc"} == dict.fromkeys("abc", "1")
 
 

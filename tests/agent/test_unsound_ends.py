@@ -1,4 +1,4 @@
-"""Replies that a filter ended, that the server could not read, or whose end is not known: no call of them runs, on any wire."""
+"""Replies that a filter ended, that the server could not read, or whose end is unknown: none of their calls runs, on any wire."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def each(ends: dict[str, list[Any]]) -> list[Any]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., tuple[Agent, ChatServer]]]:
-    """An agent at work in ``tmp_path``, and its server, which gives these responses."""
+    """Return a function that starts an agent in ``tmp_path`` and its server, which sends these responses."""
     with ExitStack() as stack:
 
         def begin(wire: str, *replies: Response, **options: Any) -> tuple[Agent, ChatServer]:
@@ -147,7 +147,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., tuple[Agent, ChatServer]]]:
 
 @pytest.mark.parametrize(("wire", "end"), each(UNSOUND))
 def test_no_call_runs_after_a_bad_or_unknown_end(start: Any, tmp_path: Path, wire: str, end: Any) -> None:
-    """X-1, X-8: whole or streamed; each call has its one result, by which the model reads why, and the run goes on."""
+    """X-1, X-8: whole or streamed; each call has one result with the reason, and the run continues."""
     for whole in (True, False):
         reply, good = WIRES[wire](end, WRITES, "I write.", whole=whole), WIRES[wire](GOOD[wire], [], "Well.", whole=whole)
         agent, server = start(wire, reply, good)
@@ -159,10 +159,10 @@ def test_no_call_runs_after_a_bad_or_unknown_end(start: Any, tmp_path: Path, wir
 
 @pytest.mark.parametrize(("wire", "end"), each(SOUND))
 def test_calls_run_after_a_good_end(start: Any, tmp_path: Path, wire: str, end: Any) -> None:
-    """X-5: also after an end without a word, on the wire whose servers are known for it."""
+    """X-5: also if no reason is given, on the wire whose servers are known for that."""
     for whole in (True, False):
         if whole and end == "=in_progress":
-            continue  # only the event of a stream says more than the status in it
+            continue  # only a stream's event has more than the status
         reply, good = WIRES[wire](end, WRITES, "I write.", whole=whole), WIRES[wire](GOOD[wire], [], "Well.", whole=whole)
         agent, server = start(wire, reply, good)
         assert agent.ask("go").text.strip() == "Well."
@@ -174,7 +174,7 @@ def test_calls_run_after_a_good_end(start: Any, tmp_path: Path, wire: str, end: 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_limit_of_tokens_holds_back_what_it_cut(start: Any, tmp_path: Path, wire: str) -> None:
-    """X-8: as before; the text form sees by its marks that the last call is whole, others can't."""
+    """X-8: as above; the text form's marks show that the last call is whole, other forms have none."""
     words = {"anthropic": "max_tokens", "responses": "incomplete:max_output_tokens", "gemini": "MAX_TOKENS"}
     reply = WIRES[wire](words.get(wire, "length"), WRITES, "I write.", whole=False)
     agent, _ = start(wire, reply, WIRES[wire](GOOD[wire], [], "Well.", whole=False))
@@ -194,7 +194,7 @@ def test_a_filter_that_ends_every_reply_ends_the_run_with_its_word(start: Any, t
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_filtered_reply_without_calls_is_an_answer(start: Any, wire: str) -> None:
-    """Its end is told as before, and what came of its text stays."""
+    """Its end is reported as above, and the text so far stays."""
     word = next(end for end in UNSOUND[wire] if isinstance(end, str))
     agent, _ = start(wire, WIRES[wire](word, [], "So far", whole=True))
     assert agent.ask("go").text.strip() == "So far"

@@ -1,4 +1,4 @@
-"""Usage put together by day, session, model and tool."""
+"""Usage summed by day, session, model and tool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_way_counts_the_same() -> None:
         "tool": ["todo", "terminal"],
     }  # fmt: skip
     for by in ("day", "session", "model"):
-        assert sum(one.tokens for one in totals(SUMS, by)) == 196  # type: ignore[arg-type]  # names of ours
+        assert sum(one.tokens for one in totals(SUMS, by)) == 196  # type: ignore[arg-type]  # our own names
     assert sum(one.calls for one in totals(SUMS, "tool")) == sum(one.calls for one in totals(SUMS, "session")) == 8
 
 

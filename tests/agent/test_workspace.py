@@ -1,4 +1,4 @@
-"""Many workspaces and principals in one process: each by its own configuration, policy and grants."""
+"""Many workspaces and principals in one process: each has its own configuration, policy and grants."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_each_workspace_has_its_own_rules_toolsets_and_backends(
 
 
 def keys(where: Workspace, command: str) -> list[str]:
-    """The keys of what is found there in a command."""
+    """Return the keys of the findings for a command in that workspace."""
 
     async def found() -> list[str]:
         explainer = await Explainer.of_new(where)
@@ -147,12 +147,12 @@ def test_a_grant_of_one_workspace_covers_nothing_in_another(crib: Crib, folders:
     assert run(b, "terminal", DELETES).result.is_error
     [grant] = a.grants.permanent()
     assert grant.root == str(a.project_dir)
-    [read] = crib.workspace(folders("c")).grants.permanent()  # one file, read anew for another folder
+    [read] = crib.workspace(folders("c")).grants.permanent()  # one file, read again for another folder
     assert (read.id, read.root) == (grant.id, grant.root)
 
 
 def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """Also where the other came later: a session that was open goes by it from its next run on."""
+    """Also if the other workspace is opened later: an open session respects it from its next run on."""
     session = crib.open_session()
     before = crib.default.setting
     path = configure("max_turns: 3\n", tmp_path / "elsewhere" / "config.yaml")
@@ -169,7 +169,7 @@ def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: C
     assert path.read_text() == "max_turns: 3\n"
 
 
-# -- forgetting them ---------------------------------------------------------------------------------------------------
+# -- releasing them ----------------------------------------------------------------------------------------------------
 
 
 def test_a_workspace_that_nobody_has_is_forgotten(crib: Crib, folders: Callable[[str], Path]) -> None:
@@ -179,7 +179,7 @@ def test_a_workspace_that_nobody_has_is_forgotten(crib: Crib, folders: Callable[
     a, b = (one() for one in held)
     assert (a is crib.workspace(folders("a")), a is None, b is None) == (True, False, True)
     session.close_sync()
-    grants, a, session = weakref.ref(crib.workspace(folders("a")).grants), None, None  # type: ignore[assignment]  # nobody has it
+    grants, a, session = weakref.ref(crib.workspace(folders("a")).grants), None, None  # type: ignore[assignment]  # no references are left
     gc.collect()
     assert (held[0](), grants()) == (None, None)
     assert weakref.ref(crib.default)() is crib.workspace()
@@ -187,7 +187,7 @@ def test_a_workspace_that_nobody_has_is_forgotten(crib: Crib, folders: Callable[
 
 @pytest.mark.untraced
 def test_two_thousand_folders_leave_nothing_behind(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """They share what the configuration means: none of them reads it anew."""
+    """They share the parsed configuration: none of them reads it again."""
     configure("toolsets: {custom: {looks: {description: d, tools: [read_file]}}}\ncommand_allowlist: [make clean]\n")
     with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
         before = crib.workspace(tmp_path / "first")
@@ -241,9 +241,9 @@ def test_after_a_reload_folders_go_by_the_new_file_and_open_sessions_by_the_old(
     crib.reconfigure(load_config(path), path.read_bytes())
     now = crib.workspace(folders("a"))
     assert now is not before
-    configure("max_turns: 5\n")  # counts after the next reload
+    configure("max_turns: 5\n")  # takes effect after the next reload
     assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [3, 3]
-    for where in (before, now, crib.default):  # where the file really is, is closed in all of them
+    for where in (before, now, crib.default):  # all of them deny the file's real path
         write = {"path": str(tmp_path / "real.yaml"), "content": "x"}
         assert "whatever was granted" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
     crib.reconfigure(load_config(path), path.read_bytes())
@@ -253,7 +253,7 @@ def test_after_a_reload_folders_go_by_the_new_file_and_open_sessions_by_the_old(
 
 
 def test_old_contents_of_all_folders_lie_in_one_store(folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """Each store has threads of its own."""
+    """Each store has its own threads."""
     others = set(threading.enumerate())
     with assemble(project_dir=folders("home"), store=SqliteStore(tmp_path / "store.db")) as crib:
         for name in ("a", "b", "c"):
@@ -282,7 +282,7 @@ def test_entries_that_nobody_confirmed_are_told_of_once(folders: Callable[[str],
         gc.collect()
         assert crib.workspace(folders("a")).grants.permanent() == [grant]
         assert run_async(crib.workspace(folders("a")).grants.revoke(grant.id))
-        configure("command_allowlist: [make clean]\n", path)  # what was taken back does not come back with its line
+        configure("command_allowlist: [make clean]\n", path)  # a revoked grant does not return with its line
         gc.collect()
         assert [list(crib.workspace(folders(name)).grants.permanent()) for name in ("a", "b")] == [[], []]
 
@@ -291,7 +291,7 @@ def test_entries_that_nobody_confirmed_are_told_of_once(folders: Callable[[str],
 
 
 def test_lasting_grants_of_others_lie_in_the_store(folders: Callable[[str], Path]) -> None:
-    """``command_allowlist`` is the local person's: nobody from afar writes it, or is covered by it."""
+    """``command_allowlist`` is the local user's: no other user writes to it, and it covers no other user."""
     home, store = folders("home"), MemoryStore()
     configure("max_turns: 3\n")
     ann = {"platform": "telegram", "user": "ann"}
@@ -315,7 +315,7 @@ def test_lasting_grants_of_others_lie_in_the_store(folders: Callable[[str], Path
 def test_the_local_persons_allowlist_covers_nobody_else(crib: Crib, folders: Callable[[str], Path]) -> None:
     assert run(crib, "terminal", DELETES, asker=approve("always")).result.is_success
     folders("home")
-    for user in ("ann", ""):  # nor somebody whom the platform could not name
+    for user in ("ann", ""):  # nor a user without an id
         assert run(crib, "terminal", DELETES, platform="telegram", user=user).result.is_error
     assert run(crib, "terminal", DELETES, platform="api").result.is_success
 
