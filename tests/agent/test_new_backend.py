@@ -119,7 +119,7 @@ def put(file: Path, before: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with two further backends: one with all parts, and the documented one, a module and a row."""
+    """A copy of the sources with two added backends: a complete one, and the documented one with only a module and a row."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("agent", "tools", "toolcrib", "plugins", "docs"):
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))

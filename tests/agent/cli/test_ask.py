@@ -248,7 +248,7 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
 
 
 class ListedKeys(Keys):
-    """A screen that lists choices; ``lists`` are the lists in which keys were pressed, ``styles`` those of the prompt's rows."""
+    """A screen that lists choices; ``lists`` are the lists at each key press, ``styles`` the styles of the prompt's rows."""
 
     lists_choices = True
 

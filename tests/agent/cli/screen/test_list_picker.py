@@ -1,4 +1,4 @@
-"""A list from which the user picks: what is searched, marked and shown, for any items and screens."""
+"""A list of choices: what is searched, marked and shown, for any items and screens."""
 
 from __future__ import annotations
 
