@@ -237,7 +237,7 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     album.add("an edit is asked about as its difference", person.text)
     person.presses("c")
     person.sees(r"interrupted; the session is kept$(.*\n)*" + SETTLED)
-    album.add("Ctrl-C says no and interrupts", since(person, "  This is asked"))
+    album.add("Ctrl-C says no and interrupts", since(person, "  You are asked about"))
     clear(person)
     person.process.send("\x1b[Z")
     person.sees(r"^╰ confirm-edits · ")
