@@ -1,4 +1,4 @@
-"""The benchmarks run and print what they promise. How fast anything is, no test says."""
+"""The benchmarks run and print the figures that they promise. No test checks how fast anything is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table, clean_environment, each, median_of_each, once
 
-pytestmark = pytest.mark.untraced  # whole groups run what other tests run too, for their figures
+pytestmark = pytest.mark.untraced  # they run complete groups for their figures; other tests cover the same code
 
 
 def run(root: Path, *arguments: str, without: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -55,7 +55,7 @@ def test_start_prints_one_object_a_figure(root: Path) -> None:
 
 
 def test_what_a_cache_sees_is_measured(root: Path) -> None:
-    """Unlike times, it is always the same: the bar is kept also here."""
+    """These figures do not depend on the machine, so the test checks their bar."""
     done = run(root, "context", "--json", "--quick")
     assert (done.returncode, done.stderr) == (0, "")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
@@ -83,7 +83,7 @@ def test_the_quick_groups_run(root: Path) -> None:
 
 
 def test_what_others_take_of_the_processor_is_no_figure_s() -> None:
-    """A clock of processor time stands still while something else runs."""
+    """A clock of processor time stops while another process runs."""
     assert once(lambda: time.sleep(0.05), time.process_time)() < once(lambda: time.sleep(0.05))()
 
 
@@ -127,7 +127,7 @@ def test_jobs_are_measured_in_a_gateway(root: Path) -> None:
     assert list(figures) == ["cron.late", "cron.burst", "cron.claim_at_once", "cron.idle"]
     assert figures["cron.burst"]["bar"] is None
     assert figures["cron.burst"]["ok"]
-    assert all(figure["value"] > 0 for name, figure in figures.items() if name != "cron.idle")  # so short it may be none
+    assert all(figure["value"] > 0 for name, figure in figures.items() if name != "cron.idle")  # it may round to 0
 
 
 def test_what_will_be_left_out_is_said_before_anything_is_measured(
@@ -150,7 +150,7 @@ def test_what_will_be_left_out_is_said_before_anything_is_measured(
 
 
 def test_chats_that_do_not_get_through_are_told_and_count(root: Path, tmp_path: Path) -> None:
-    """Nobody waits for them without end: who never had a word counts by how long it has waited."""
+    """A chat without an answer does not block the benchmark; it counts with the time that it has waited."""
     dead = "http://127.0.0.1:9/v1"
     found = {}
     for what, numbers in {"chats": ("3", "0.2", "0.3"), "idle": ("100", "0", "0")}.items():
@@ -236,7 +236,7 @@ def test_what_is_measured_has_bytecode_and_a_home_of_its_own(tmp_path: Path, mon
 
 
 def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
-    """What they import, and what starts their servers, comes with `pip install .`: no dev group is needed."""
+    """`pip install .` installs everything that the benchmarks import and that their servers need; no dev group is required."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {re.split(r"[^\w-]", text)[0].lower().replace("-", "_") for text in project["dependencies"]}
     brought = {
@@ -244,8 +244,8 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
     }
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
     platforms = {"slixmpp", "irc", "discord", "yarl", "slack_bolt", "slack_sdk", "aioimaplib", "aiosmtplib"}
-    own |= {"tests"}  # its servers and fakes
-    optional = {"psycopg", "rich", "nio", *platforms}  # their figures are left out where they are missing, and stderr says so
+    own |= {"tests"}  # the benchmarks' servers and fakes
+    optional = {"psycopg", "rich", "nio", *platforms}  # if one is missing, its figures are left out and stderr names it
     known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [
@@ -285,9 +285,10 @@ def test_nothing_measured_is_no_empty_table(root: Path) -> None:
 def test_a_table_with_groups_missing_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would take the place of one that has them all."""
+    """An incomplete table would replace a complete one."""
     measure = benchmarks.preview.measure
-    monkeypatch.setattr("benchmarks.preview.measure", lambda quick: measure(quick=True))  # coverage makes the whole take minutes
+    # coverage slows the complete run down to minutes
+    monkeypatch.setattr("benchmarks.preview.measure", lambda quick: measure(quick=True))
     kept = tmp_path / "RESULTS.md"
     kept.write_text("the last run")
     monkeypatch.setattr("benchmarks.__main__.RESULTS", kept)

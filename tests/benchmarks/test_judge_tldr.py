@@ -1,4 +1,4 @@
-"""The report over the tldr pages, on a corpus of a few lines; nothing of it is run."""
+"""The report over the tldr pages, on a corpus of a few lines. No line is executed."""
 
 from __future__ import annotations
 

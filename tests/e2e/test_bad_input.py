@@ -1,4 +1,4 @@
-"""What goes wrong in practice, through the installed program: an error that says what to do, and nothing lost."""
+"""Invalid input to the installed program: the error explains what to do, and no data is lost."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
     from tools.dispatch.scope import Limits
 
     plugin(HANGING_GATE)
-    config("plugins: {enabled: [mine]}\nsandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # all but the gate is quick
+    config("plugins: {enabled: [mine]}\nsandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # all but the gate is fast
     with assemble() as crib:
         session = crib.open_session()
         session.scope.limits = Limits(gate_seconds=1.0)

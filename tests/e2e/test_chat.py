@@ -1,4 +1,4 @@
-"""``toolcrib chat`` as a person meets it."""
+"""``toolcrib chat`` at a user's terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_build(project: Path) -> Path:
 
 def test_a_call_typed_by_hand_runs(chatting: Any) -> None:
     """001-13"""
-    chatting.presses("z")  # to the background, where a shell is there to take it: no character of the line
+    chatting.presses("z")  # Ctrl-Z suspends the chat if a shell can resume it; it must not type a character
     chatting.at_prompt()
     chatting.types('@terminal {"command": "echo $((6*7))"}')
     chatting.sees(r"^42$")
@@ -45,13 +45,13 @@ def test_a_call_typed_by_hand_runs(chatting: Any) -> None:
 
 
 def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project: Path) -> None:
-    """The screen is 100 columns wide: what is padded to its edge begins a line behind a bar."""
+    """The screen is 100 columns wide: text padded to its edge continues on the next row, behind a bar."""
     forged = "  o    lists it, once"
     for padding in (0, 60, 75, 76, 77, 78, 79, 80, 81, 82, 83, 100):
         command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
         chatting.types("@terminal " + json.dumps({"command": command}))
-        screen = chatting.sees(r"\? help\n[^\n]*says no and interrupts\Z")  # the whole of it is drawn
-        prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # below it stands the chat's own line
+        screen = chatting.sees(r"\? help\n[^\n]*says no and interrupts\Z")  # the complete prompt is drawn
+        prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # without the status line
         ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  ↳|  │[ ↳]"
         ours += r"|┏━ Allow this\?$|┃ "
         assert [line for line in prompt if line and not re.match(ours, line)] == []
@@ -63,12 +63,12 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
 
 
 def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> None:
-    """003-25: the call waits for a person, and runs when it is approved."""
+    """003-25: the call waits for the user, and runs when the user approves it."""
     build = make_build(project)
     chatting.types(DELETE)
     screen = chatting.sees(r"\? help$")
     assert "│ rm -rf build" in screen
-    assert str(project) in re.sub(r"\n\s*↳?", "", screen)  # wherever a row of it ends
+    assert str(project) in re.sub(r"\n\s*↳?", "", screen)  # the path may be wrapped anywhere
     assert build.exists()
     chatting.chooses("o")
     chatting.sees(r"exit code 0")
@@ -229,7 +229,7 @@ def test_history_is_private_and_comes_back(chatting: Any, sit_down: Any) -> None
 
 
 def test_a_closed_window_ends_what_runs(chatting: Any, project: Path) -> None:
-    """The look at the end of the test run would find the sleeper."""
+    """If the sleeper survived, the check for leftovers at the end of the test run would find it."""
     chatting.types('@terminal {"command": "touch started; sleep 100"}')
     while not (project / "started").exists():
         chatting.looks()
@@ -264,7 +264,7 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
     ],
 )
 def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any, entry: str, shown: str) -> None:
-    """003-27: an entry that no answer of the person's wrote does not count before they say so."""
+    """003-27: an entry that no approval of the user created does not count until the user confirms it."""
     config(f"approval: {{mode: cautious}}\ncommand_allowlist: [{entry.format(project=project)}]\n")
     for said, asked in (("maybe", True), ("yes", False)):
         build = make_build(project)
@@ -301,7 +301,7 @@ def test_arrows_reach_a_choice_and_enter_confirms_it(sit_down: Any, project: Pat
     build = make_build(project)
     person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
     person.sees(r"\? help$")
-    for key in ("\r", "o\r", "y"):  # Enter alone, what was pasted, a letter that is none
+    for key in ("\r", "o\r", "y"):  # Enter alone, pasted text, a letter that is not a choice
         person.process.send(key)
         person.looks()
     person.chooses("\x1b[C", r"  o once  p this path")
@@ -353,7 +353,7 @@ def test_closed_input_is_an_empty_chat(project: Path) -> None:
 
 
 def test_piped_input_never_approves(project: Path) -> None:
-    """003-28: nobody to ask means no, whatever the input goes on to say."""
+    """003-28: if no person can be asked, the call is denied, whatever the input contains."""
     build = make_build(project)
     done = piped(f"{DELETE}\no\nonce\ny\n", project)
     assert done.returncode == 0

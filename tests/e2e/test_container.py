@@ -1,4 +1,4 @@
-"""The container file of a gateway: an engine reads it, and what it starts and asks is started and asked here."""
+"""The container file of a gateway: an engine builds it, and the commands that it starts are run here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _asked(code: str) -> int:
 
 @pytest.mark.xdist_group("docker")
 def test_an_engine_reads_it(lines: list[str], engine: Any, tmp_path: Path) -> None:
-    """Without what it installs, which would need a network."""
+    """The lines that install packages are left out, because they need a network."""
     text = "\n".join(line for line in lines if not line.startswith("RUN "))
     docker = ["docker", "--host", engine.host]
     env = {**os.environ, "DOCKER_BUILDKIT": "0"}

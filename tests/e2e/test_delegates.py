@@ -1,4 +1,4 @@
-"""A delegate at work in the real chat: what the person sees of it, and what it asks them."""
+"""A delegate in the real chat: what the user sees of it, and the questions that it asks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 
 
 class TalkServer(ChatServer):
-    """Answers each conversation by its own script, by how its first message begins. Those in ``held`` wait for their event."""
+    """Answers each conversation from its own script, chosen by the first word of its first message.
+
+    Keys in ``held`` wait for their event.
+    """
 
     def __init__(self, **scripts: list[Response]) -> None:
         super().__init__()
@@ -57,7 +60,7 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
         person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
         person.sees(r"test-model answers")
         person.at_prompt()
-        person.types("Have it tidied.")
+        person.types("Tidy the folder.")
         person.sees(r"terminal wants to run:")
         shown = person.sees(r"asked by the delegate tidier, whose task is:")
         assert "tidy up the folder" in shown
@@ -83,7 +86,7 @@ def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, plain: Any)
         server.held = {"count": threading.Event(), "wait": threading.Event()}
         person = chats(sit_down, server)
         person.types("go")
-        person.sees(r"(count|ask|wait): waits for a free slot")  # whoever came last
+        person.sees(r"(count|ask|wait): waits for a free slot")  # the last of the three to start
         for event in server.held.values():
             event.set()
         person.sees(r"ask: waits for an answer")
@@ -151,7 +154,7 @@ def test_ctrl_c_on_a_question_at_the_prompt_says_no_and_leaves_the_draft(sit_dow
 
 
 def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
-    """The end of a delegate in the background waits for the person's next message."""
+    """The result of a background delegate waits for the user's next message."""
     replies = [background("count", "counter"), ChatServer.text("It works."), ChatServer.text("It says seven.")]
     with TalkServer(go=replies, count=[ChatServer.text("Seven.", delay=1)]) as server:
         person = chats(sit_down, server)
@@ -167,7 +170,7 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
         person.sees(r"It says seven\.")
         assert "Seven." in str(server.talks["go"][-1]["messages"])
         person.at_prompt()
-        person.process.send("/resume \t")  # delegates' sessions are left out, so that there is one
+        person.process.send("/resume \t")  # delegates' sessions are left out, so only one session remains
         person.sees(r"^│ > /resume [0-9a-f]{12}$")
 
 
@@ -209,15 +212,15 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         person.types("/delegates")
         shown = person.sees(r"^[0-9a-f]{12}  sum +\d+ s ago +sum things$")
         assert re.search(r"^[0-9a-f]{12}  count +\d+ s ago +count things$", shown, re.MULTILINE)
-        person.types("/delegates stop nobody")
-        person.sees(r"no delegate at work has the id or name 'nobody'; /delegates lists them")
+        person.types("/delegates stop missing")
+        person.sees(r"no delegate at work has the id or name 'missing'; /delegates lists them")
         person.types("/delegates stop count")
         person.sees(r"the delegate count \([0-9a-f]{12}\) has ended: stopped; ")
         person.sees(r"1 delegate at work · /help\Z")
         for line in ("/exit", "/new"):
             person.types(line)
             person.sees(rf"^> {line}\n.* ends the delegate at work: sum \([0-9a-f]{{12}}\)\n┏━\n┃ Go ahead\? Type yes or no:")
-            time.sleep(1)  # what is typed before the question was seen does not count
+            time.sleep(1)  # keys typed before the question appeared do not count
             person.types("no")
             person.sees(rf"^> {line}\n(.|\n)*stayed; /delegates tells what they do")
             person.at_prompt()

@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and the program in an environment with nothing but the wheel and what it needs."""
+"""The wheel and the sdist: their contents, and the program in an environment with only the wheel and its dependencies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def declared(root: Path) -> dict[str, Any]:
-    """Return what pyproject.toml says."""
+    """Return the contents of pyproject.toml."""
     return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -48,7 +48,7 @@ def sdist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built of what is in the sdist."""
+    """The wheel, built from the sdist."""
     source = tmp_path_factory.mktemp("source")
     with tarfile.open(sdist) as archive:
         archive.extractall(source, filter="data")
@@ -119,7 +119,7 @@ def test_the_metadata_are_such_as_an_index_takes(wheel: Path, sdist: Path, root:
 
 
 def _link(requirements: list[Requirement], site: Path) -> None:
-    """Link into a folder what these need, as it is installed here, and what that needs in turn. Nothing is fetched."""
+    """Link installed packages and their dependencies into a folder. Nothing is downloaded."""
     waiting, seen = [*requirements], set()
     while waiting:
         wanted = waiting.pop()
@@ -141,7 +141,7 @@ def _link(requirements: list[Requirement], site: Path) -> None:
 
 
 def _needs(wheel: Path, extra: str) -> list[Requirement]:
-    """Return what the wheel needs, or with an extra what that adds."""
+    """Return the wheel's dependencies, or the packages that an extra adds."""
     with zipfile.ZipFile(wheel) as archive:
         metadata = message_from_bytes(archive.read(f"toolcrib-{__version__}.dist-info/METADATA"))
     found = [Requirement(str(text)) for text in metadata.get_all("Requires-Dist", [])]
@@ -153,7 +153,7 @@ def _needs(wheel: Path, extra: str) -> list[Requirement]:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel, installed by pip, and what it needs without any extra."""
+    """A virtual environment with the wheel, installed by pip, and its dependencies without any extra."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -192,7 +192,7 @@ def run(environment: Path, bytecode: Path, tmp_path: Path) -> Run:
 
     def start(*args: str, stdin: str = "", path: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
-        # Outside of the environment, so that its files stay as released: without bytecode a start takes four times as long.
+        # It is outside of the environment, whose files stay as released: without bytecode a start takes four times as long.
         env |= {"PYTHONPYCACHEPREFIX": str(bytecode), **({"PYTHONPATH": str(path)} if path else {})}
         command = [str(environment / "bin" / "toolcrib"), *args]
         return subprocess.run(
@@ -243,12 +243,12 @@ WANTED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "docs": ("docs", "", ("docs", "--no-browser")),
     "postgres": ("postgres", 'store: {url: "postgresql://127.0.0.1:1/none"}\n', ("sessions",)),
 }
-"""What is optional -> (its extra, a configuration that wants it, the command that meets it). No token is set."""
+"""Each optional feature: its extra, a configuration that uses it, and the command that needs it. No token is set."""
 MADE_OF_OTHERS = {
     "all": [name for name in WANTED if name not in ("email", "matrix")],
     "matrix-e2e": ["matrix"],
 }
-"""Extras beside those -> what they bring; tests/plugins/matrix/test_keys.py has what a room is told without the second."""
+"""Extras that consist of others. tests/plugins/matrix/test_keys.py tests the message in a room without matrix-e2e."""
 BRINGS = {extra: [name for name, one in WANTED.items() if one[0] == extra] for extra, _, _ in WANTED.values()} | MADE_OF_OTHERS
 
 
@@ -257,7 +257,7 @@ def test_each_extra_is_tried(declared: Any) -> None:
 
 
 def _asked_for(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Return the lines that say what to install."""
+    """Return the lines that name a package to install."""
     said = done.stdout + done.stderr
     assert "Traceback" not in said
     assert "ModuleNotFoundError" not in said
@@ -266,7 +266,7 @@ def _asked_for(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.fixture
 def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[str, tuple[str, ...]]]:
-    """``wants("slack")`` configures it, and returns the words that ask for its extra, and the command."""
+    """``wants("slack")`` configures it, and returns the line that names its extra, and the command."""
 
     def configure(what: str) -> tuple[str, tuple[str, ...]]:
         extra, text, command = WANTED[what]
@@ -280,7 +280,7 @@ def wants(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple
 @pytest.mark.parametrize("what", WANTED)
 def test_without_its_extra_one_line_says_what_to_install(run: Run, wants: Any, what: str) -> None:
     words, command = wants(what)
-    asked = [_asked_for(run(*command)), *([] if what == "docs" else [_asked_for(run("doctor"))])]  # nothing is wrong without docs
+    asked = [_asked_for(run(*command)), *([] if what == "docs" else [_asked_for(run("doctor"))])]  # doctor does not need docs
     for line in asked:
         assert [words in one for one in line] == [True], line
 
@@ -293,7 +293,7 @@ def test_with_an_extra_alone_nothing_more_is_asked_for(
     _, command = wants(what)
     notes = ["fix: pip install 'toolcrib[matrix-e2e]'"] if extra == "matrix" else []
     assert _asked_for(run("doctor", path=path)) == notes
-    if command != GATEWAY and what != "docs":  # which would go on, and for long
+    if command != GATEWAY and what != "docs":  # these would run until they are stopped
         assert _asked_for(run(*command, path=path)) == []
 
 
@@ -309,7 +309,7 @@ def test_with_an_extra_alone_nothing_more_is_asked_for(
 def test_with_a_part_of_its_extra_one_line_says_what_to_install(
     run: Run, wants: Any, wheel: Path, what: str, left_out: str, tmp_path: Path
 ) -> None:
-    """Libraries that came by other ways, or with another extra."""
+    """Some libraries of the extra are installed already, for example by another extra."""
     words, command = wants(what)
     _link([one for one in _needs(wheel, WANTED[what][0]) if one.name != left_out], tmp_path)
     lines = _asked_for(run(*command, path=tmp_path))

@@ -1,4 +1,4 @@
-"""What scripts and shells do to a command: outputs that can't be written, keys that must not come out."""
+"""Commands in scripts and shells: outputs that can't be written, and keys that must not be printed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def test_outputs_and_inputs_that_are_not_there(project: Path, server: ChatServer
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(project: Path, server: ChatServer) -> None:
-    """An answer's error that repeats the key, a tool that looks for it, the trace, the events, and what is kept. Snapshots
-    keep files of the project as they are: only their owner reads them.
+    """The key must not appear in outputs, traces, events or stored data.
+
+    It could: a server's error repeats it, and a tool reads it. Snapshots contain project files unchanged, and only their owner
+    can read them.
     """
     (project / "leak").write_text(f"key: {KEY}\n")
     read: list[tuple[str, Any]] = [("read_file", {"path": "leak"}), ("terminal", {"command": "cat leak; env; set"})]

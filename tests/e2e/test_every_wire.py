@@ -1,4 +1,4 @@
-"""One task over every wire and in every text protocol: write a file, run it, say what came out. The tools are the real ones."""
+"""One task over every wire and in every text protocol, with real tools: write a file, run it, report its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 SOURCE = "for n in [6]:\n    print(\"it's\", n * 7, '& <b>')\n"
 OUTPUT = "it's 42 & <b>"
-"""Stands neither in the source nor in a call: who has it has run the file."""
+"""The file's output. Neither the source nor a call contains it, so a reply with it proves that the file ran."""
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("write_file", {"path": "answer.py", "content": SOURCE}),
@@ -37,12 +37,12 @@ PATHS = {
     "gemini": "/v1/models/gemini-3-x:streamGenerateContent?alt=sse",
 }
 SIGNATURES = ("c2lnLW9uZQ==", "c2lnLXR3bw==")
-"""What a server gives with its thinking, and must get back with its calls."""
+"""Signatures that a server sends with its reasoning, and that it must receive again with its calls."""
 
 
 @pytest.fixture(scope="module")
 def builders(root: Path) -> Callable[[str], ModuleType]:
-    """The replies of a wire, as the tests of its session write them."""
+    """Return a function that loads the helpers for a wire's replies from its tests."""
 
     def load(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"replies_{name}", root / f"tests/agent/providers/test_{name}.py")
@@ -106,7 +106,7 @@ def check(server: ChatServer, project: Path, code: int, out: str, err: str) -> N
 
 
 def strings(value: Any) -> str:
-    """Every text in a request, JSON inside of text too."""
+    """Return all texts of a request, joined by newlines, also those in JSON inside of text."""
     if isinstance(value, str):
         return value.replace('\\"', '"')
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -115,7 +115,7 @@ def strings(value: Any) -> str:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_task_over_each_wire(wire: str, project: Path, builders: Callable[[str], ModuleType]) -> None:
-    """000-1, 004-4, 004-5, 004-13, 004-14, 004-15: the tools run here; the server frames as its wire does, cut anywhere."""
+    """000-1, 004-4, 004-5, 004-13, 004-14, 004-15: the tools run here; the server uses its wire's framing, cut anywhere."""
     with ChatServer(*WIRES[wire](builders), models=[MODELS[wire]]) as server:
         words = ["chat", "--provider", wire, "--base-url", server.base_url, "--model", MODELS[wire]]
         typed = "write answer.py and run it\n"
@@ -196,14 +196,14 @@ FORMS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "llama_json": lambda name, args: as_json(name, args, "parameters"),
     "granite": lambda name, args: f"<function_call> {as_json(name, args)}",
 }
-"""A call as a model of that protocol writes it."""
+"""Functions that write a call as a model of each protocol does."""
 
 
 @pytest.mark.parametrize("protocol", NAMES)
 def test_the_task_in_each_text_protocol(
     protocol: str, project: Path, config: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """000-1, 000-14, 000-20, 000-40, 001-5, 004-5: no tools field; calls as text in pieces, not shown, kept in the history."""
+    """000-1, 000-14, 000-20, 000-40, 001-5, 004-5: no tools field; calls are text in pieces, hidden from the user, and stored."""
     config(f"model: {{protocol: {protocol}}}\n")
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"write answer.py and run it\n"), encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The example plugin, built and installed for real: enabled it does everything that plugins can, else nothing."""
+"""The example plugin, built and installed for real: if enabled, it adds all that plugins can add; otherwise it does nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder that the wheel was installed into, by pip and without a network."""
+    """A folder with the installed wheel. pip installs it without a network."""
     source, target = tmp_path_factory.mktemp("source") / "hello-plugin", tmp_path_factory.mktemp("site")
     shutil.copytree(root / "examples" / "hello-plugin", source, ignore=shutil.ignore_patterns("__pycache__"))
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet", "--no-compile"]
@@ -57,7 +57,7 @@ PROD = '{"command": "echo kubectl --context prod get pods"}'
 
 
 def test_installed_but_not_enabled_nothing_of_it_is_active(run: Run) -> None:
-    """003-5: only those enabled."""
+    """003-5: only enabled plugins are active."""
     listed = run("plugins").stdout
     assert "toolcrib-hello" in listed
     assert " off " in listed
@@ -83,7 +83,7 @@ def test_enabled_it_adds_a_toolset(enabled: Run) -> None:
 
 
 def test_enabled_its_gate_blocks(enabled: Run) -> None:
-    """002-21: Block, by a plugin of anybody's."""
+    """002-21: any plugin can block a call."""
     blocked = enabled("call", "terminal", PROD)
     assert blocked.returncode == 3
     assert "keeps commands away from prod" in json.loads(blocked.stdout)["error"]

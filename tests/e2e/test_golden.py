@@ -1,6 +1,6 @@
-"""Whole screens of the chat, as text files in ``golden/`` that a person can read: by width, by theme, by what happens.
+"""Whole screens of the chat, as text files in ``golden/`` that a person can read: by width, by theme, by event.
 
-Where a screen was meant to change, look at it and write it anew: run this file's tests with WRITE_GOLDEN=1.
+After an intended change of a screen, run this file's tests with WRITE_GOLDEN=1 and check the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolcrib.testing import ChatServer
 pytestmark = pytest.mark.e2e
 GOLDEN = Path(__file__).with_name("golden")
 SETTLED = r"^│ >[^\n]*\n╰ (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
-"""The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
+"""The draft's line, and below it the status of an idle chat, whose last part is /help, shortened to fit."""
 ANSWER = """\
 ## What I found
 
@@ -47,7 +47,7 @@ HELD = {"command": "echo one; echo two; touch started; until [ -e go ]; do sleep
 
 
 class Album:
-    """Screens of one chat under their titles; what differs from run to run is made alike, at the same width."""
+    """Screens of one chat under their titles. Text that differs between runs is replaced by text of the same width."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._file = GOLDEN / f"{name}.txt"
@@ -72,14 +72,14 @@ class Album:
         screen = re.sub(r"(?<=  )(\d+ ms|\d+(\.\d+)? s)\b", "N s", screen)
         screen = re.sub(r"\d+\.\d s\b", "N s", screen)
         screen = re.sub(r"(runs|edits|writes|reads) [^\n]*…(?=  N s)", r"\1 …", screen)
-        if self._is_narrow:  # how much is said of a call goes by the digits of its time
+        if self._is_narrow:  # on a narrow screen the digits of a call's time decide how much of its line fits
             screen = re.sub(r"^(│ \S+ \w+)[^\n]*(?=  N s  )", r"\1 …", screen, flags=re.MULTILINE)
         screen = re.sub(r"thought for (\d+ ms|[\d.]+ s)", "thought for N s", screen)
         return re.sub(r"^(│ )?[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", r"\1⠋ ", screen, flags=re.MULTILINE)
 
 
 def _masked(found: str, name: str) -> str:
-    """Put an x for each character of a folder's name, also where a row ends within it."""
+    """Replace each character of a folder's name by an x, also if a row ends within it."""
     at = 0
     shown = []
     for char in found:
@@ -91,7 +91,7 @@ def _masked(found: str, name: str) -> str:
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    """A folder whose name is always as long: rows break at the same place."""
+    """A folder whose name always has the same length, so that rows break at the same place."""
     with tempfile.TemporaryDirectory(prefix="golden-", dir="/tmp") as folder:
         project = Path(folder) / "p"
         project.mkdir()
@@ -106,7 +106,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def chat(sit_down: Any, server: ChatServer) -> Callable[..., Any]:
-    """``chat(columns, *arguments)`` starts one."""
+    """``chat(columns, *arguments)`` starts a chat."""
 
     def start(columns: int, *args: str, rows: int = 50, **env: str) -> Any:
         person = sit_down("chat", "--base-url", server.base_url, "--model", "m", *args, columns=columns, rows=rows, **env)
@@ -122,13 +122,13 @@ def clear(person: Any) -> None:
 
 
 def since(person: Any, line: str) -> str:
-    """Return the end of the screen, from the last line that begins so."""
+    """Return the end of the screen, from the last line that begins with ``line``."""
     screen: str = person.text
     return screen[screen.rindex(f"\n{line}") + 1 :]
 
 
 def holding(text: str) -> Any:
-    """A reply of which nothing comes any more behind this text."""
+    """Return a reply that sends this text and then nothing more."""
     first, second = ({"choices": [{"index": 0, "delta": {"content": part}}]} for part in (text, "never said"))
     return ChatServer.stream(first, second, pieces=len(ChatServer.stream(first, done=False).body), pause=1_000)
 
@@ -254,7 +254,7 @@ STYLES = ("bold", "italics", "underscore", "strikethrough", "reverse")
 
 
 def painted(person: Any) -> str:
-    """Return the screen with its styles: ``<bold blue:text>`` for what is not plain."""
+    """Return the screen with its styles: ``<bold blue:text>`` for text that is not plain."""
     lines = []
     for y in range(person._screen.lines):
         line, now, text = [], "", ""

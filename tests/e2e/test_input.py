@@ -1,4 +1,4 @@
-"""What a person puts into the chat besides words: files, commands of their own, pictures, keys that they chose."""
+"""Input to the chat other than messages: files, the user's own commands, pictures, configured keys."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_names_of_files_are_completed(talking: Any, server: ChatServer, project:
     assert "main.o" not in screen
 
 
-# -- commands of the person's own --------------------------------------------------------------------------------------
+# -- the user's own commands ------------------------------------------------------------------------------------------
 
 
 def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: Any, server: ChatServer, project: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: 
     talking.types("!rm -rf build; echo 'gone?'; cd /; X=kept; false")
     screen = talking.sees(r"^│ 💻 you run rm -rf build; .*  exit 1  #1$")
     assert "\ngone?\n[exit code 1 · now in /]\n" in screen
-    assert not (project / "build").exists(), "nobody was asked"
+    assert not (project / "build").exists(), "it ran without a question"
     talking.sees(r"· 1 with the next message ·")
     talking.at_prompt()
     talking.types("!!echo $X in private $PWD")
@@ -449,8 +449,8 @@ def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_pat
     file.write_bytes(PNG)
     server.responses.append(ChatServer.text("A plot."))
     talking.process.send("what is this?\x1b[200~" + str(file).replace(" ", "\\ ") + " \x1b[201~")
-    unbroken = re.compile(r"[\s│]+")  # a long path breaks at the edge, wherever that falls
-    screen = talking.sees(r"[\s│]*".join(map(re.escape, 'plot.png"')) + r"[\s╰]+[^\n]*/help$")
+    unbroken = re.compile(r"\s+")  # a long path is wrapped at the edge, at any character
+    screen = talking.sees(r"\s*".join(map(re.escape, 'plot.png"')) + r"\s+[^\n]*/help$")
     assert unbroken.sub("", f'> what is this? @"{file}"') in unbroken.sub("", screen)
     talking.types("")
     shown = unbroken.sub("", talking.sees(r"^A plot\.$"))
@@ -520,7 +520,7 @@ def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer
     assert "hidden-value" not in said(server)
 
 
-# -- what was not sent -------------------------------------------------------------------------------------------------
+# -- drafts that were not sent ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["--continue", "/resume"])
@@ -553,7 +553,7 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
         again.sees(r"^│ > /resume [0-9a-f]{12}$")
         again.process.send("\r")
     again.sees(r"^what was typed and not sent is back$")
-    again.sees(r"^│ > queued words\n│   half a draft\n[^\n]*/help\Z")  # at rest, where Ctrl-C takes the draft away
+    again.sees(r"^│ > queued words\n│   half a draft\n[^\n]*/help\Z")  # the chat is idle: Ctrl-C clears the draft
     again.process.send("\x03")
     again.types("!!true")
     again.sees(r"exit code 0")
@@ -576,7 +576,7 @@ def test_lines_that_are_typed_before_the_chat_is_ready_are_messages_of_their_own
 def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(
     sit_down: Any, server: ChatServer, project: Path
 ) -> None:
-    """It answers nothing, and nothing of it is lost: lines wait for their turn, the last is in the next prompt."""
+    """Typed lines do not answer the question and are not lost: complete lines wait, the last one is in the next prompt."""
     (project / "build").mkdir()
     server.responses += [
         ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=1.5),
@@ -588,11 +588,11 @@ def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(
     person.sees(r"^>$")
     person.types("tidy up")
     person.sees(r"the model is at work")
-    person.process.send("o\rand then tell me\rhalf a li")
+    person.process.send("o\rand then report\rhalf a li")
     person.sees(r"\[o\]nce.*>$")
     assert (project / "build").exists()
     person.types("d")
     person.sees(r"^It stays\.$")
     person.sees(r"^Told\.$")
-    assert [said(server, number) for number in (2, 3)] == ["o", "and then tell me"]
+    assert [said(server, number) for number in (2, 3)] == ["o", "and then report"]
     person.sees(r"^> half a li$")

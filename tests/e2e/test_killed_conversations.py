@@ -1,4 +1,4 @@
-"""Processes that are killed, or find the disk full, at seeded moments of conversations: see tests/fuzz/kill_conversations.py."""
+"""Processes that are killed, or find the disk full, at seeded moments of conversations; see tests/fuzz/kill_conversations.py."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_nor_on_a_disk_that_is_full_for_a_while(tmp_path: Path, forks: ForkServe
 
 
 def test_what_is_wrong_is_found(tmp_path: Path, forks: ForkServer) -> None:
-    """Else the tests above would tell nothing."""
+    """The checks find faults; otherwise the tests above would prove nothing."""
     conversation = Conversation(tmp_path, 7, 1, forks=forks)
     assert conversation.run() == []
     log = tmp_path / "project" / "log"

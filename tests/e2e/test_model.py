@@ -1,4 +1,4 @@
-"""A model at work, as its users meet it: the installed program, and a server that answers over real HTTP."""
+"""A model in the installed program, with a server that answers over real HTTP."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TEST = "from calc import add\nassert add(2, 3) == 5, add(2, 3)\nprint('the test 
 
 
 def task() -> list[Response]:
-    """Three turns: look, mend and test (in pieces that fall anywhere), and the answer."""
+    """Three turns: read, fix and test (in pieces that end anywhere), and the answer."""
     mend = {"path": "calc.py", "old": "a - b", "new": "a + b"}
     return [
         ChatServer.calls(("read_file", {"path": "calc.py"}), text="I look first.", ids=["look"], pieces=37),
         ChatServer.calls(("patch", mend), ("terminal", {"command": "python3 test_calc.py"}), ids=["mend", "test"], pieces=11),
-        ChatServer.text("I mended `add`; **the test passes**.", pieces=23),
+        ChatServer.text("I fixed `add`; **the test passes**.", pieces=23),
     ]
 
 
@@ -68,7 +68,7 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_run_does_a_task_of_three_turns(server: ChatServer, calc: Path, project: Path) -> None:
-    """004-1, 004-4, 004-5, 004-11: the file is really edited, and its test really run."""
+    """004-1, 004-4, 004-5, 004-11: the file is really edited, and its test really runs."""
     server.responses += task()
     done = run(project, "mend calc.py", "--base-url", server.base_url, "--model", "test-model", "--json")
     assert done.returncode == 0, done.stderr
@@ -84,10 +84,10 @@ def test_run_does_a_task_of_three_turns(server: ChatServer, calc: Path, project:
 
 
 def test_the_chat_does_a_task_of_three_turns(talking: Any, server: ChatServer, calc: Path) -> None:
-    """004-1, 004-3, 004-4: the same, in a terminal."""
+    """004-1, 004-3, 004-4: the same task, in a terminal."""
     server.responses += task()
     talking.types("mend calc.py")
-    talking.sees(r"^I mended add; the test passes\.$")
+    talking.sees(r"^I fixed add; the test passes\.$")
     screen = talking.at_prompt()
     for line in (
         "I look first.",
@@ -100,7 +100,7 @@ def test_the_chat_does_a_task_of_three_turns(talking: Any, server: ChatServer, c
     ):
         assert line in screen
     assert len(re.findall(r"  ok  #\d\n", screen)) == 3
-    assert screen.count("python3 test_calc.py") == 1  # the live line is gone
+    assert screen.count("python3 test_calc.py") == 1  # the live line is removed
     assert calc.read_text() == WRONG.replace("-", "+")
 
 
@@ -229,13 +229,13 @@ def test_ctrl_c_interrupts_the_models_call(talking: Any, server: ChatServer, pro
 
 
 def test_a_killed_chat_goes_on(sit_down: Any, server: ChatServer, project: Path) -> None:
-    """X-1: every call has a result, also one whose process died with it."""
+    """X-1: every call has a result, even a call whose process was killed."""
     where = ("--base-url", server.base_url, "--model", "test-model")
     server.responses += [
         ChatServer.text("Hello Ada."),
         ChatServer.calls(("terminal", {"command": "echo $$ > pid; exec sleep 100"})),
     ]
-    person = sit_down("chat", *where, TMPDIR=str(project))  # whoever is killed takes no folder away
+    person = sit_down("chat", *where, TMPDIR=str(project))  # a killed process can't delete its temporary folder
     person.at_prompt()
     person.types("I am Ada")
     person.sees(r"^Hello Ada\.$")
@@ -261,7 +261,7 @@ def test_a_killed_chat_goes_on(sit_down: Any, server: ChatServer, project: Path)
 
 
 def _gone(pid: int) -> None:
-    """What the killed process had started."""
+    """Wait until the process that the killed one had started has ended."""
     try:
         os.kill(pid, signal.SIGKILL)
         while True:

@@ -1,4 +1,4 @@
-"""A chat on a terminal that a command of a session made: no yes is given there. On a person's terminal it is."""
+"""A chat on a terminal that a session's command created can't approve calls. A chat on the user's terminal can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.usefixtures("plain"),
     pytest.mark.xdist_group("nested_chat"),
-]  # one process makes the attacks, all at once
+]  # one process runs all attacks at once
 COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 DRIVE = r"""
@@ -64,7 +64,7 @@ with open("shown.part", "wb") as file:
 os.rename("shown.part", "shown")
 os.waitpid(pid, 0)
 """
-"""Starts a chat on a terminal of its own, asks for something that is asked about, and says yes. Argument: sources, program ..."""
+"""Starts a chat on a new terminal, requests a call that needs approval, and approves it. Arguments: sources, program ..."""
 FORK = """
 import os, sys
 if os.fork() == 0:
@@ -94,7 +94,7 @@ NESTED = {
 
 
 def laid_out(folder: Path) -> Path:
-    """Return a project with a folder that somebody must agree to remove."""
+    """Return a project with a folder whose removal needs approval."""
     (folder / "build").mkdir(parents=True)
     (folder / "drive.py").write_text(DRIVE)
     (folder / "fork.py").write_text(FORK)
@@ -109,7 +109,7 @@ def placed(command: str, root: Path) -> str:
 
 
 def ends(project: Path) -> str:
-    """Wait for the end of the chat, and return all that it showed."""
+    """Wait for the end of the chat, and return its complete output."""
     end = time.monotonic() + PATIENCE
     while not (project / "shown").exists():
         assert time.monotonic() < end, "the chat has not ended"
@@ -124,13 +124,13 @@ def end_tmux(project: Path) -> None:
 
 
 def needs(command: str) -> str:
-    """Return the program that a command begins with, where it is not installed."""
+    """Return the program at the beginning of a command if it is not installed, else ""."""
     return next((one for one in ("script", "tmux", "setsid") if f"{one} " in command and not shutil.which(one)), "")
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory, root: Path) -> dict[str, Path]:
-    """Run each attack in a session's shell and a project of its own, past the judge and all at once. Returns the projects."""
+    """Run all attacks at once, each in a session's shell and its own project, without the judge. Return the projects."""
     home = tmp_path_factory.mktemp("nested")
     projects = {name: laid_out(home / "projects" / name) for name, command in NESTED.items() if not needs(command)}
     with pytest.MonkeyPatch.context() as patch:
@@ -167,7 +167,7 @@ def test_no_chat_below_a_session_says_yes(outcomes: dict[str, Path], nested: str
 
 @pytest.mark.parametrize("way", ["plain", "another-session", "tmux"])
 def test_a_person_s_chat_takes_a_yes(tmp_path: Path, root: Path, way: str) -> None:
-    """The same keys, outside of every session."""
+    """The same keys approve the call outside of every session."""
     project = laid_out(tmp_path / "project")
     line = placed(f"@drive {CHAT}", root)
     argv = {

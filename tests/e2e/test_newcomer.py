@@ -1,4 +1,4 @@
-"""The newcomer's way: a fresh clone, and one command for each step. No step needs the source."""
+"""The first steps of a new user: a fresh clone, and one command for each step. No step requires reading the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that waits for a person: parked by one process, answered from another, at a terminal alone."""
+"""A run that waits for a person: one process parks it, another answers, and only at a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def delete(*names: str) -> Any:
 
 
 def toolcrib(project: Path, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run it as a script would: without a terminal."""
+    """Run the program as a script would, without a terminal."""
     return subprocess.run(
         [COMMAND, *args],
         cwd=project,
@@ -41,7 +41,7 @@ def toolcrib(project: Path, *args: str, **more: Any) -> subprocess.CompletedProc
 
 
 def park(project: Path, server: ChatServer, *more: str) -> list[str]:
-    """Let a run begin and wait; return the ids of its tickets."""
+    """Start a run and wait until it is parked; return the ids of its tickets."""
     for name in ("build", "dist"):
         (project / name).mkdir(exist_ok=True)
     done = toolcrib(project, "run", "tidy up", "--park", "--json", "--base-url", server.base_url, "--model", "m", *more)
@@ -56,7 +56,7 @@ def park(project: Path, server: ChatServer, *more: str) -> list[str]:
 
 
 def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: Any, project: Path) -> None:
-    """002-24, 003-25: the call waits, runs once it is approved, and the model reads its result."""
+    """002-24, 003-25: the call waits, runs once it is approved, and the model receives its result."""
     with ChatServer(delete("build"), ChatServer.text("All tidy.")) as server:
         (ticket,) = park(project, server)
         assert (project / "build").exists()
@@ -65,7 +65,7 @@ def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: An
         assert "cli" in listed
         person = sit_down("approvals", "answer", ticket[:8], "--continue")
         assert "│ rm -rf build" in person.sees(ASKED)
-        person.types("o")  # too early: it may have been meant for something else
+        person.types("o")  # too early: the user may have typed it before the question appeared
         person.chooses("o")
         person.sees("All tidy.")
         assert person.waits_for_the_end() == 0
@@ -77,7 +77,7 @@ def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: An
 
 
 def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) -> None:
-    """002-31: an answer counts once; a denied sibling gets its reason, and the model reads both, in order."""
+    """002-31: an answer counts once; a denied sibling gets its reason, and the model receives both results, in order."""
     with ChatServer(delete("build", "dist"), ChatServer.text("I see.")) as server:
         one, two = park(project, server)
         person = sit_down("approvals", "answer", one, "--scope", "once")
@@ -95,7 +95,7 @@ def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) ->
 
 
 def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> None:
-    """002-24: where another process waits for the answer, the command leaves the call to it."""
+    """002-24: if another process waits for the answer, that process runs the call."""
     with ChatServer(delete("build")) as server:
         (ticket,) = park(project, server)
         store = SqliteStore(state_dir() / "toolcrib.db")
@@ -116,7 +116,7 @@ def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> N
 
 
 def test_nobody_answers_without_a_terminal(project: Path) -> None:
-    """003-28: not through a pipe either, whatever is said on the command line."""
+    """003-28: a pipe can't answer either, whatever the command line contains."""
     with ChatServer(delete("build")) as server:
         (ticket,) = park(project, server)
         for words in ([], ["--scope", "once"], ["--deny", "no"]):
@@ -144,7 +144,7 @@ def test_who_leaves_the_prompt_answers_nothing(sit_down: Any, project: Path) -> 
 
 
 def test_a_question_is_answered_with_a_choice(sit_down: Any, project: Path) -> None:
-    """003-25: use-as-result; the answer is what the model reads."""
+    """003-25: use-as-result: the model receives the answer as the result."""
     with ChatServer(ChatServer.calls(CLARIFY), ChatServer.text("Green it is.")) as server:
         (ticket,) = park(project, server)
         person = sit_down("approvals", "answer", ticket, "--continue")
@@ -168,7 +168,7 @@ def test_the_chat_asks_what_waits_when_the_session_is_opened(sit_down: Any, proj
 
 
 def test_a_task_waits_behind_a_parked_run(sit_down: Any, project: Path) -> None:
-    """A pipe, or a run that asks nobody, does not answer for the person: nothing is denied, and nothing is lost."""
+    """A pipe, or a run that can't ask, does not answer for the user: no call is denied, and nothing is lost."""
     with ChatServer(delete("build"), ChatServer.text("All tidy."), ChatServer.text("And more.")) as server:
         (ticket,) = park(project, server)
         done = toolcrib(project, "run", "and more", "--continue")
@@ -188,7 +188,7 @@ def test_a_task_waits_behind_a_parked_run(sit_down: Any, project: Path) -> None:
 
 
 def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
-    """002-24: the ticket expires, an answer is too late, and the model is told."""
+    """002-24: the ticket expires, an answer is too late, and the model is informed."""
     (project / "config.yaml").write_text("approval: {mode: cautious, park_timeout: 0.2}\n")
     with ChatServer(delete("build"), ChatServer.text("Too late.")) as server:
         (ticket,) = park(project, server, "--config", str(project / "config.yaml"))
@@ -204,26 +204,26 @@ def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
 
 
 def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> None:
-    """002-24: the call that may have run is not run again; the run ends with an answer."""
+    """002-24: a call that may have run is not run again, and the run ends with an answer."""
     ready = project / "ready"
     command = {"command": f"echo x >> {ready}; sleep 600"}
-    with ChatServer(ChatServer.calls(("terminal", command)), ChatServer.text("It was broken off.")) as server:
+    with ChatServer(ChatServer.calls(("terminal", command)), ChatServer.text("It was interrupted.")) as server:
         argv = [COMMAND, "run", "go", "--base-url", server.base_url, "--model", "m"]
         with subprocess.Popen(argv, cwd=project, stdin=subprocess.DEVNULL, start_new_session=True) as process:
             while not ready.exists() and process.poll() is None:
                 continue
             os.kill(process.pid, signal.SIGKILL)
         done = toolcrib(project, "run", "--continue")
-        assert (done.returncode, done.stdout) == (0, "It was broken off.\n")
+        assert (done.returncode, done.stdout) == (0, "It was interrupted.\n")
         assert ready.read_text() == "x\n"
         assert "may have run" in server.requests[-1]["messages"][-1]["content"]
         assert toolcrib(project, "run", "--continue").returncode == 2, "there is no run left to continue"
-    without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # what is on this machine is no matter of ours
+    without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # docker containers of this machine do not matter here
     assert toolcrib(project, "env", "prune", "--yes", env=without_engine).returncode == 0
 
 
 def test_a_delegate_that_was_answered_goes_on_within_its_parent(sit_down: Any, project: Path) -> None:
-    """With --continue too: by itself it would have another prompt, and tools that its parent did not give it."""
+    """The same with --continue: run alone, the delegate would have another prompt, and tools that its parent did not grant."""
     order = ChatServer.calls(("delegate_task", {"task": "tidy", "tools": ["terminal"]}))
     with ChatServer(order, delete("build", "dist"), ChatServer.text("I did."), ChatServer.text("All tidy.")) as server:
         park(project, server)

@@ -1,4 +1,4 @@
-"""Calls that say how far they are, in the real chat: a bar and what else they show, live; lines in words for a screen reader."""
+"""Calls that report progress in the real chat: a bar and activities on live rows, lines of words for a screen reader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(args, ctx):
     until("first", ctx)
     ctx.report_activity_delta("plan", {"op": "replace", "path": "/step", "value": "two"})
     ctx.report_activity_delta("plan", {"op": "remove", "path": "/nowhere"})
-    ctx.report_progress(RUNNING, "nobody knows", float("nan"))
+    ctx.report_progress(RUNNING, "unknown progress", float("nan"))
     until("second", ctx)
     end = time.monotonic() + 2
     reports = 0
@@ -56,7 +56,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def building(sit_down: Any, server: ChatServer, user_plugin: Callable[[str, str], Path]) -> Callable[..., Any]:
-    """A chat whose model calls a tool that reports; ``building(*options, replies=...)``."""
+    """A chat whose model calls a tool that reports progress; ``building(*options, replies=...)``."""
 
     def start(*options: str, replies: Any = None, **more: Any) -> Any:
         user_plugin("build", PLUGIN)
@@ -70,15 +70,16 @@ def building(sit_down: Any, server: ChatServer, user_plugin: Callable[[str, str]
 
 
 def test_a_bar_and_what_a_call_shows_on_its_live_rows(building: Any, project: Path) -> None:
-    """002-15 .. 002-17: replaced in place, changed by deltas; a hostile message and a faulty patch harm nothing; a flood of
-    reports is a few frames a second.
+    """002-15 .. 002-17: activities are replaced in place and changed by deltas.
+
+    A hostile message and an invalid patch do no harm, and a flood of reports is limited to a few frames a second.
     """
     person = building()
     screen = person.sees(rf"^│ +{BAR} 50 % half \^\[\[2J\\u202e of it$")
     assert re.search(r"^│ . 🔧 build +\d+ s\n", screen, re.MULTILINE)
     assert re.search(r"^│     plan:\n│       step: one\n│       left: \[\"two\", \"three\"\]$", screen, re.MULTILINE)
     (project / "first").touch()
-    screen = person.sees(r"^│     nobody knows$")
+    screen = person.sees(r"^│     unknown progress$")
     assert "step: two" in person.sees(r"step: two")
     assert "step: one" not in person.text
     assert "█" not in person.text
@@ -95,7 +96,7 @@ def test_a_bar_and_what_a_call_shows_on_its_live_rows(building: Any, project: Pa
 
 
 def test_a_screen_reader_is_told_in_words(building: Any, project: Path) -> None:
-    """002-17: lines that stay, seconds apart."""
+    """002-17: lines that stay on the screen, seconds apart."""
     for name in ("first", "second"):
         (project / name).touch()
     person = building("--screen-reader")

@@ -1,4 +1,4 @@
-"""The README's code runs as written, its figures are those of the benchmarks and the suite, and its links lead somewhere."""
+"""The README's code runs as written, its figures are those of the benchmarks and the suite, and its links are valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 
 
 def block(root: Path, heading: str) -> str:
-    """Return the Python under a heading."""
+    """Return the Python code under a heading."""
     text = (root / "README.md").read_text(encoding="utf-8")
     match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert match is not None, f"no Python block under {heading!r}"

@@ -1,4 +1,4 @@
-"""A window that changes its size while an answer streams, in tmux: pyte does not break and join lines as terminals do."""
+"""A window that changes its size while an answer streams, in tmux: pyte does not wrap and join lines as terminals do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toolcrib.testing import ChatServer
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 SIZES = [(100, 30), (60, 20), (120, 40), (50, 12), (72, 10), (40, 24), (100, 14), (60, 30), (80, 24), (44, 20), (100, 30)]
-"""Wider, narrower, shorter, higher, and both at once."""
+"""Sizes that become wider, narrower, taller, shorter, and several of these at once."""
 
 
 def answer() -> tuple[str, list[str]]:
-    """Return a text of lists, tables, code and wide characters, and its words, of which there are no two alike."""
+    """Return a text of lists, tables, code and wide characters, and its words, all different."""
     numbers = itertools.count()
 
     def words(count: int) -> str:
@@ -39,29 +39,29 @@ def answer() -> tuple[str, list[str]]:
 
 
 def test_no_row_is_lost_or_doubled(tmux: Any, server: ChatServer) -> None:
-    """At most one row a resize is left of what was live, and nothing of the answer is missing, whenever the resize comes."""
+    """Each resize leaves at most one row of the live part, and no part of the answer is missing, at any moment."""
     text, words = answer()
     server.responses.append(ChatServer.text(text, piece=5, pieces=700, pause=0.015))
     screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model", size=SIZES[0])
     screen.sees(r"/help")
     screen.run("send-keys", "talk", "Enter")
-    for number, size in enumerate(SIZES[1:], 1):  # at a word of each kind of block
+    for number, size in enumerate(SIZES[1:], 1):  # at a word in each kind of block
         screen.sees(rf"w{number * len(words) // (len(SIZES) + 1)}x")
         screen.resize(*size)
-        if number % 3 == 0:  # again before the terminal tells of it
+        if number % 3 == 0:  # resize again before the terminal reports the first change
             screen.resize(size[0] + 7, size[1] + 3)
             screen.resize(*size)
     shown = screen.sees(r"wLASTx(.*\n)*│ > ?\n.*/help")
     seen = Counter(re.findall(r"w\w+?x", shown))
     assert [word for word in words if not seen[word]] == [], shown
     doubled = [line for line in shown.split("\n") if any(seen[word] > 1 for word in re.findall(r"w\w+?x", line))]
-    assert len(doubled) <= 2 * len(SIZES), doubled  # each word stands in its row, and in the ghost
-    assert len(re.findall(r"^(?:│ )?>", shown, re.MULTILINE)) == 2  # what was said, and the line that is typed in
+    assert len(doubled) <= 2 * len(SIZES), doubled  # once in the answer's own row, and once in the leftover row
+    assert len(re.findall(r"^(?:│ )?>", shown, re.MULTILINE)) == 2  # the message, and the line for input
 
 
 def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: Path) -> None:
-    """At most one ghost row a resize, and no line of what was said lost or doubled."""
-    lines = [f"- line {number} of what the model has to say" for number in range(60)]
+    """Each resize leaves at most one live row, and no line of the answer is lost or doubled."""
+    lines = [f"- line {number} of the model's answer" for number in range(60)]
     server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("\n".join(lines), pieces=250, pause=0.03)]
     screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model")
     screen.sees(r"/help")
@@ -78,7 +78,7 @@ def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: 
         screen.resize(width, 24)
         time.sleep(0.2)
     text = screen.sees(r"line 59 of(.*\n)*.*/help")
-    counts = [len(re.findall(rf"^• line {number} of what the model has to say$", text, re.MULTILINE)) for number in range(60)]
+    counts = [len(re.findall(rf"^• line {number} of the model's answer$", text, re.MULTILINE)) for number in range(60)]
     assert counts == [1] * 60
     assert text.count("> work\n") == 1
     assert text.count("> a draft that is kept\n") == 1

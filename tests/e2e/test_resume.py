@@ -1,4 +1,4 @@
-"""Sessions that go on in the real chat: after a kill, after ten thousand messages, and where the context is full."""
+"""Sessions that are resumed in the real chat: after a kill, after ten thousand messages, and with a full context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 
 
 
 def ready(person: Any) -> str:
-    """At the prompt, also of a narrow terminal, which cuts the last line."""
+    """Wait for the prompt, also of a narrow terminal, which cuts the last line, and return the screen."""
     shown: str = person.sees(r"^│ >\n╰ m · [^\n]*\Z")
     time.sleep(0.1)
     return shown
@@ -156,7 +156,7 @@ def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> No
     """Typing searches titles, arrows move, Esc leaves the list as it leaves the draft."""
     for topic in ("apples", "pears", "apple pie"):
         server.responses.append(ChatServer.text(f"About {topic}."))
-        talking.types(f"tell me of {topic}")
+        talking.types(f"write about {topic}")
         talking.sees(rf"^About {topic}\.$")
         talking.at_prompt()
         talking.types("/new")
@@ -164,12 +164,12 @@ def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> No
         talking.clears()
     talking.types("/resume")
     talking.sees(
-        r"^╭─ Resume a session\n│ >\n│ → tell me of apple pie  .*\n│   tell me of pears  .*\n│   tell me of apples  .*\n╰"
+        r"^╭─ Resume a session\n│ >\n│ → write about apple pie  .*\n│   write about pears  .*\n│   write about apples  .*\n╰"
     )
     talking.process.send("apple")
-    talking.sees(r"^│ > apple\n│ → tell me of apple pie  .*\n│   tell me of apples  .*\n│   2 of 3\n╰")
+    talking.sees(r"^│ > apple\n│ → write about apple pie  .*\n│   write about apples  .*\n│   2 of 3\n╰")
     talking.process.send("\x1b[B")
-    talking.sees(r"^│ → tell me of apples  ")
+    talking.sees(r"^│ → write about apples  ")
     talking.process.send("\x1b")
     talking.at_prompt()
     talking.types("/resume")
@@ -177,7 +177,7 @@ def test_a_session_is_picked_from_a_list(talking: Any, server: ChatServer) -> No
     talking.process.send("of nothing at all\r")
     talking.sees(r"^│ > of nothing at all\n│   no item contains this text\n╰")
     talking.process.send("\x15pears")
-    talking.sees(r"^│ → tell me of pears  ")
+    talking.sees(r"^│ → write about pears  ")
     talking.types("")
-    assert "> tell me of pears" in talking.sees(r"^About pears\.$")
+    assert "> write about pears" in talking.sees(r"^About pears\.$")
     talking.at_prompt()

@@ -1,4 +1,4 @@
-"""The chat's screen as a person meets it: it streams, takes keys meanwhile, and loses nothing of what is typed."""
+"""The chat's screen at a user's terminal: it streams, takes keys at the same time, and loses no typed text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_work(person: Any, project: Path) -> None:
 
 
 def test_words_are_shown_as_they_come(talking: Any, server: ChatServer) -> None:
-    """The paragraph is not whole, and its first words stand there."""
+    """The first words are shown while the paragraph is incomplete."""
     server.responses.append(ChatServer.text("First words of **a long** paragraph" + " and more" * 40, pieces=200, pause=0.3))
     talking.types("talk")
     screen = talking.sees(r"^First words")
@@ -89,7 +89,7 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=0.3), ChatServer.text("Kept.")]
     talking.types("tidy up")
-    for _ in range(30):  # the question appears while keys go on
+    for _ in range(30):  # the question appears during these keys
         talking.process.send("o")
         talking.looks()
         time.sleep(0.05)
@@ -114,7 +114,7 @@ def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, pr
     talking.types("tidy up")
     talking.chooses("o", r"Allow this\?  call 1 of 3")
     talking.sees("│ rm -rf two")
-    talking.process.send("o")  # before it can have been read
+    talking.process.send("o")  # before the user can have read the question
     talking.sees(r"^  'o' came before this question could be read: press it again$")
     screen = talking.sees(r"^┏━ Allow this\?  call 2 of 3$")
     assert "> o" not in screen
@@ -123,10 +123,10 @@ def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, pr
     talking.sees(r"^  a question waits: what you type is kept for later, a letter alone answers\n┏━ .*\n┃ > x$")
     talking.process.send("\x7f")
     talking.sees(r"^┏━ Allow this\?  call 2 of 3$")
-    time.sleep(1)  # the x was typing
+    time.sleep(1)  # wait, because the x counts as typing
     talking.process.send("o")
     talking.sees("│ rm -rf three")
-    talking.process.send("do keep it")  # no single letter: text
+    talking.process.send("do keep it")  # more than a single letter is text
     talking.sees(r"^│ > do keep it$")
     talking.sees(r"^  a question waits: stop typing to answer it$")
     talking.sees(r"^┏━ Allow this\?  call 3 of 3$")
@@ -151,7 +151,7 @@ def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path
     assert not (project / "made").exists()
     talking.process.send("\x1b[Z")
     screen = talking.sees(r"^│ >\n╰ test-model · [^\n]*/help\Z")
-    assert "mode " not in screen  # a key that is pressed often leaves no lines
+    assert "mode " not in screen  # a frequent key prints no line for each press
 
 
 def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, project: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_command_shows_its_output_while_it_runs(talking: Any, server: ChatServ
     server.responses += [ChatServer.calls(("terminal", command)), ChatServer.text("Done.")]
     talking.types("run it")
     screen = talking.sees(r"^│     one$")
-    assert "│     half of a" not in screen  # a line that is not ended may hold half a secret
+    assert "│     half of a" not in screen  # an incomplete line may hold half a secret
     (project / "go").touch()
     talking.sees(r"^Done\.$")
     assert "│   half of awent\n" in talking.text
@@ -316,7 +316,7 @@ def test_a_kill_leaves_the_terminal_as_it_was(talking: Any, server: ChatServer, 
     at_work(talking, project)
     talking.process.kill(signal.SIGTERM)
     assert talking.waits_for_the_end() == 143
-    assert talking.text.split("\n")[-1] == "interrupted; the session is kept"  # the live rows are gone
+    assert talking.text.split("\n")[-1] == "interrupted; the session is kept"  # the live rows are removed
 
 
 def test_thinking_is_folded(talking: Any, server: ChatServer) -> None:
@@ -359,7 +359,7 @@ def test_leaving_says_how_to_come_back(talking: Any, server: ChatServer, sit_dow
     assert talking.waits_for_the_end() == 0
     found = re.search(r"^session (\w+): toolcrib chat --resume \1 continues it$", talking.text, re.MULTILINE)
     assert found is not None
-    assert "/help\n" not in talking.text.split("\n", 2)[2]  # the live rows are gone
+    assert "/help\n" not in talking.text.split("\n", 2)[2]  # the live rows are removed
     again = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--resume", found[1])
     assert "> hi" in again.at_prompt()
 
@@ -394,7 +394,7 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
 
 @pytest.fixture
 def asked(talking: Any, server: ChatServer, project: Path) -> Any:
-    """At the choices about a command that deletes a folder, for which the model waits."""
+    """A chat that shows the choices for a command that deletes a folder, while the model waits."""
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
     talking.types("tidy up")
@@ -403,7 +403,7 @@ def asked(talking: Any, server: ChatServer, project: Path) -> Any:
 
 
 def test_text_that_goes_on_answers_nothing_and_is_kept(asked: Any, project: Path) -> None:
-    """Though its first letters are choices, and it began when the choices had stood there for a while."""
+    """Its first letters are choices, and the choices were visible for a while, but it is text."""
     asked.process.send("only")
     asked.sees(r"^┃ > only$")
     asked.process.send("\r o p s")
@@ -455,7 +455,7 @@ def test_escape_says_no_and_interrupts_and_keeps_the_draft(asked: Any, server: C
     asked.sees(r"^│ > my draft\n[^\n]*/help\Z")
     assert len(server.requests) == 1
     assert (project / "build").exists()
-    asked.process.send("\x1b")  # nothing runs: it takes nothing away
+    asked.process.send("\x1b")  # nothing runs: it does not clear the draft
     time.sleep(1)
     asked.process.send("\x1b\rmore")
     asked.sees(r"^│ > my draft\n│   more\n[^\n]*/help\Z")

@@ -1,4 +1,4 @@
-"""Stored sessions at a terminal: named in the chat, resumed, and deleted after a yes."""
+"""Stored sessions at a terminal: named in the chat, resumed, and deleted after a confirmation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_a_session_is_named_resumed_and_deleted(sit_down: Any) -> None:
         person.waits_for_the_end()
         listed = sit_down("sessions")
         listed.waits_for_the_end()
-        row = re.search(r"^(\w{12}) [^\n]*(?:\n\s+)?the long plan", listed.text, re.MULTILINE)  # below, where paths are long
+        # long paths move the title to the next row
+        row = re.search(r"^(\w{12}) [^\n]*(?:\n\s+)?the long plan", listed.text, re.MULTILINE)
         assert row is not None
         resumed = sit_down("sessions", "resume", row[1])
         resumed.sees(r"2 messages: the long plan")

@@ -1,4 +1,4 @@
-"""``toolcrib setup`` at a real terminal: questions, defaults, a key that is typed unseen, trials that fail, an end in between."""
+"""``toolcrib setup`` at a real terminal: questions, defaults, a hidden key, failing tests of the model, an interrupted run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL: tuple[str, Any] = ("ready", {})
 
 @pytest.fixture
 def set_up(sit_down: Callable[..., Any], server: ChatServer) -> Callable[..., Any]:
-    """``set_up("--no-test")`` starts the wizard, which looks at the server's port alone."""
+    """``set_up("--no-test")`` starts the wizard, which searches only the server's port for models."""
     return lambda *words, **env: sit_down("setup", "--ports", str(server.port), *words, **env)
 
 
@@ -30,7 +30,7 @@ def config_file() -> Path:
 
 
 def asked(person: Any, question: str, times: int = 1) -> str:
-    """Wait until a question was asked so often and the prompt stands on the last line, and return the screen."""
+    """Wait until a question was asked ``times`` times and the prompt is on the last line, and return the screen."""
     return str(person.sees(rf"(?s)(?:{question}.*){{{times}}} >\Z"))
 
 

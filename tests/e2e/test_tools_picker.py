@@ -1,4 +1,4 @@
-"""``toolcrib tools`` at a terminal: a picker on the whole screen."""
+"""``toolcrib tools`` at a terminal: a full-screen picker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 def test_a_person_searches_a_tool_and_switches_it_off_and_on(sit_down: Any, project: Path) -> None:
     person = sit_down("tools", columns=60, rows=24)
     person.sees("11 of 12 on, [0-9,]+ tokens a request")
-    person.process.send("interaction")  # nothing of that name
+    person.process.send("interaction")  # no tool has this name
     person.sees("no tool matches")
     person.process.send("\x15bash")
     person.sees(r"^> \[x\]  terminal")
@@ -53,7 +53,7 @@ def test_who_leaves_writes_nothing(sit_down: Any, ends: str) -> None:
     person.sees(r"^telegram, user 42: - terminal")
     person.sees(r"^not for the user 42 alone; for")
     person.process.send(ends)
-    if ends == "\x1b":  # goes back to the list
+    if ends == "\x1b":  # the first Escape returns to the list
         person.sees(r"^> \[ \]\* terminal")
         person.process.send(ends)
     person.sees("nothing was changed")
@@ -76,7 +76,7 @@ def test_a_kill_leaves_the_terminal_as_it_was(sit_down: Any) -> None:
 
 
 def test_below_a_session_it_switches_nothing(sit_down: Any, config: Any) -> None:
-    """Where writers of the configuration refuse, the picker does."""
+    """The picker refuses changes in the same cases as other commands that write the configuration."""
     about = config("tools: {timeout: 60}\n").parent.stat()
     person = sit_down("tools", TOOLCRIB_BELOW=f"{about.st_dev}:{about.st_ino}")
     person.sees("tokens a request")

@@ -1,4 +1,4 @@
-"""``/undo`` as a person meets it."""
+"""``/undo`` at a user's terminal."""
 
 from __future__ import annotations
 

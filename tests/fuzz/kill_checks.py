@@ -74,7 +74,7 @@ async def read_store(store: Store, ended: Ended) -> Kept:
 async def tickets(store: Store, ended: Ended) -> list[str]:
     """Return the tickets that a process printed and that are not stored."""
     told = [ticket["id"] for event in ended.events if event["type"] == "run_parked" for ticket in event["tickets"]]
-    return [f"the ticket {one[:8]} was told and is not kept" for one in told if await store.tickets.get(one) is None]
+    return [f"the ticket {one[:8]} was printed and is not stored" for one in told if await store.tickets.get(one) is None]
 
 
 # -- after each kill ---------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def shown(ended: Ended, kept: Kept, session: str) -> list[str]:
     for event in ended.events:
         match event["type"]:
             case "run_started" if event["session"] not in kept.records:
-                found.append(f"the session {event['session'][:6]} was told and is not kept")
+                found.append(f"the session {event['session'][:6]} was printed and is not stored")
             case "turn_finished" if texts[event["text"]] != 1:
                 found.append(f"the reply {event['text']!r} was shown and is kept {texts[event['text']]} times")
             case "context_compressed" if not _has(kept.records.get(session, ()), "compressed", before=event["before"]):
@@ -131,11 +131,11 @@ def shown(ended: Ended, kept: Kept, session: str) -> list[str]:
 
 def _differs(tag: str, event: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     if event["status"] == "unrecorded" or "the disk is full" in event.get("error", ""):
-        return []  # the store knows less than the output: it may have run, or begins when there is room again
+        return []  # the store knows less than the output: the call may have run, or runs once the disk has room
     if (event["status"] == "succeeded") == bool(result["is_error"]):
-        return [f"{tag} was shown as {event['status']} and is told as {result['text'][:100]!r}"]
+        return [f"{tag} was shown as {event['status']} and the model received {result['text'][:100]!r}"]
     if event["status"] == "succeeded" and event["result"] != json.loads(str(result["text"])):
-        return [f"the result of {tag} was shown as {str(event['result'])[:100]} and is told as {result['text'][:100]!r}"]
+        return [f"the result of {tag} was shown as {str(event['result'])[:100]} and the model received {result['text'][:100]!r}"]
     return []
 
 
@@ -181,9 +181,9 @@ def effects(kept: Kept, project: Path) -> list[str]:
             continue
         times = often[tag] if name == "look" else once[tag]
         if not result["is_error"] and not times:
-            found.append(f"{tag} is told as done and did not happen")
+            found.append(f"{tag} is reported as done and did not happen")
         if result["is_error"] and times and not any(words in said for words in UNSURE):
-            found.append(f"{tag} happened and is told as {said[:160]!r}")
+            found.append(f"{tag} happened and is reported as {said[:160]!r}")
     found += [f"{tag} happened and no message has its call" for tag in (*once, *often) if tag not in results]
     return found
 
@@ -195,12 +195,12 @@ def files(kept: Kept, project: Path, memory: Path) -> list[str]:
         if result["name"] == "write_file":
             text = (project / tag).read_text() if (project / tag).exists() else ""
             if text not in ("", f"{tag}\n" * 2_000) or (not text and not result["is_error"]):
-                found.append(f"the file {tag} has {len(text)} characters, and its call is told as {result['text'][:80]!r}")
+                found.append(f"the file {tag} has {len(text)} characters, and its call's result is {result['text'][:80]!r}")
         if result["name"] == "memory":
             notes = "".join(file.read_text() for file in sorted(memory.rglob("*.markdown")))
             times = notes.count(f"Remember {tag}.")
             if times > 1 or (not times and not result["is_error"]):
-                found.append(f"the note {tag} is there {times} times, and its call is told as {result['text'][:80]!r}")
+                found.append(f"the note {tag} is there {times} times, and its call's result is {result['text'][:80]!r}")
     return found
 
 
@@ -216,7 +216,7 @@ def delegates(kept: Kept) -> list[str]:
         begun = result is not None and '"works on"' in str(result["text"])
         if times > 1 or (begun and times != 1) or (result is None and task):
             found.append(
-                f"the end of the delegate for {task!r} was told {times} times; its call: {result and result['text'][:120]}"
+                f"the end of the delegate for {task!r} was reported {times} times; its call: {result and result['text'][:120]}"
             )
     return found
 
@@ -234,7 +234,7 @@ async def searched(store: Store, kept: Kept, words: Iterable[str]) -> list[str]:
         where = SearchFilter(principal=Principal(), roles=["user"])
         hits = [(hit.session_id, hit.seq) for hit in await store.search.find(word, where)]
         if sorted(hits) != sorted(said):
-            found.append(f"{word!r} was said at {said}, and a search finds it at {hits}")
+            found.append(f"{word!r} occurs at {said}, and a search finds it at {hits}")
     return found
 
 

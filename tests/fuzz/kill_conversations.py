@@ -4,21 +4,21 @@
 
 Each conversation has a seed. A scripted model has turns of parallel calls, of calls that need a person, of delegates (in the
 foreground and background) and of large results, so that its context is compressed. Real processes (`toolcrib run --json`, with
-and without a task, `toolcrib chat`, `toolcrib approvals answer` and `deny`) drive it one after another, and each is killed with
-its process group (SIGKILL) at a moment that the seed chooses: so many ms after so many lines and requests. After as many kills as
-the seed says, the conversation is brought to its end. Then:
+and without a task, `toolcrib chat`, `toolcrib approvals answer` and `deny`) drive it one after another. Each is killed with its
+process group (SIGKILL) at a moment that the seed chooses: some milliseconds after a number of lines and requests. After the
+number of kills that the seed chooses, the conversation continues to its end. Then:
 
-- what a process showed is kept: replies, results, compressions, tickets; no message that was stored is gone or changed;
-- each call has exactly one outcome, for the model in each request and in the store, and no run, ticket or message is left;
-- an effect of a tool happened once, or not at all where its call is told as failed; more than once only where it is repeatable;
-- delegates in the background were told once; memory and written files are whole; a search finds what was said; usage adds up;
+- replies, results, compressions and tickets that a process showed are stored; no stored message has vanished or changed;
+- each call has exactly one outcome, in each request to the model and in the store, and no run, ticket or message is pending;
+- an effect of a tool happened once, or not at all if its call is reported as failed; only repeatable effects happen more often;
+- each background delegate was reported once; memory and written files are complete; a search finds all messages; usage adds up;
 - after each kill, the databases are sound (PRAGMA integrity_check), and `toolcrib doctor` finds nothing at the end.
 
-With --full-disk the disk of the state folder is filled at these moments, and has room again once the process has ended by itself,
-which has to say what is to be done. The same must hold then.
+With --full-disk the disk of the state folder is filled at these moments, and has room again once the process has ended. The
+process must print what the user should do, and the same conditions must hold.
 
-Prints a line for each kill and each conversation, then the sum. Exits with 1 where anything was wrong. The same seed takes the
-same way, but what a process is at when it is killed depends on the machine.
+Prints a line for each kill and each conversation, then the sum. Exits with 1 if there was a fault. The same seed makes the same
+choices, but how far a process is when it is killed depends on the machine.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ _WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper".spl
 
 
 class Conversation:
-    """A conversation, by its seed, in its own folder, with a limit of kills (0: by its dice). ``say`` gets a line about each
-    kill. If there is a ``disk``, at ``state`` of the folder, it is filled instead.
+    """A conversation with a seed, in its own folder.
+
+    ``kills`` is the number of kills (0: the seed chooses it). ``say`` receives a line about each kill. If there is a ``disk``,
+    at ``state`` of the folder, it is filled instead.
     """
 
     def __init__(
@@ -143,11 +145,11 @@ class Conversation:
         if ended.code is None:
             self.faults.append(f"toolcrib {' '.join(ended.argv)} hung: {ended.errors[-400:]}")
         if "Traceback" in ended.errors:
-            self.faults.append(f"toolcrib {' '.join(ended.argv)} told a trace: {ended.errors[-2000:]}")
+            self.faults.append(f"toolcrib {' '.join(ended.argv)} printed a traceback: {ended.errors[-2000:]}")
         self._kept = now
         said = "make room" in ended.errors or "No space left" in ended.errors
         if ended.struck is not None and self._disk is not None and ended.code not in (0, 4, 7) and not said:
-            self.faults.append(f"toolcrib {' '.join(ended.argv)} does not say what to do: {ended.errors[-400:]}")
+            self.faults.append(f"toolcrib {' '.join(ended.argv)} does not explain what to do: {ended.errors[-400:]}")
         if ended.struck is not None:
             self.kills.append(self._told(ended, now))
             self._say(self.kills[-1])
@@ -169,7 +171,7 @@ class Conversation:
         messages = sum(map(len, now.records.values()))
         command = " ".join(word[:12] for word in ended.argv if word not in ("--resume", session))
         what = "kill" if self._disk is None else "full disk"
-        more = f", {at_work} delegates at work" if at_work else ""
+        more = f", {at_work} delegates running" if at_work else ""
         return (
             f"seed {self.seed} {what} {len(self.kills) + 1}: {command}, {ended.struck}: {phase}{more}, {messages} messages kept"
         )
@@ -273,7 +275,7 @@ def main() -> int:
     add("--kills", type=int, default=500, metavar="N", help="begin conversations until there were so many (default: 500)")
     add("--seed", type=int, default=int(time.time()), metavar="N", help="of the first conversation; the next one's is one more")
     add("--only", action="store_true", help="that conversation alone, however many kills it has")
-    add("--store", choices=("sqlite", "postgres"), default="sqlite", help="where they are kept (default: sqlite)")
+    add("--store", choices=("sqlite", "postgres"), default="sqlite", help="the kind of store (default: sqlite)")
     add("--forks", action="store_true", help="fork processes from one that has loaded toolcrib: four times as quick")
     add("--full-disk", action="store_true", help="fill the disk at these moments, instead of killing (needs root)")
     add("--keep", metavar="DIR", help="leave the folders of the conversations there, by their seeds")

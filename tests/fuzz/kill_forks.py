@@ -41,7 +41,7 @@ def run(job: dict[str, Any]) -> int:
 
 
 def load() -> None:
-    """Load all of toolcrib that needs only installed packages, and its late imports."""
+    """Import all modules of toolcrib that need only installed packages, and its late imports."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.", onerror=lambda name: None):
             with contextlib.suppress(ImportError):

@@ -2,21 +2,21 @@
 
     python -m tests.fuzz.kill_gateway [--kills 200] [--users 50] [--seed N]
 
-A real `toolcrib gateway run webhook` over SQLite, a model server and a service on the other side of the webhook, which shows the
-same key once and sends what was not acknowledged again. Users write messages, ask for commands that need approval, and press its
-button, at once or a while later, while the gateway is killed (SIGKILL, its process group) at moments of four kinds in turns:
-within 2 s after it began to listen, between a message's acknowledgement and the model's request, within 150 ms after the model's
-reply, and while a button is pressed. After every other kill it stays down for a while, in which people go on. Then:
+Runs a real `toolcrib gateway run webhook` over SQLite, a model server, and a service on the other side of the webhook, which
+shows the same key once and repeats unacknowledged requests. Users write messages, ask for commands that need approval, and press
+its button, at once or later, while the gateway is killed (SIGKILL, its process group) at moments of four kinds in turns: within
+2 s after it began to listen, between a message's acknowledgement and the model's request, within 150 ms after the model's reply,
+and while a button is pressed. After every other kill it stays down for a while, and users continue to write. Then:
 
-- each message that was acknowledged got exactly one answer, and each that was not could be sent again;
-- each command that was agreed to had its effect once, and none that was refused;
-- every question could be answered after every restart, and shows how it was settled at the end;
+- each acknowledged message got exactly one answer, and each other message could be sent again;
+- each approved command had its effect once, and each denied command had none;
+- every question could be answered after every restart, and shows its outcome at the end;
 - the store is sound (`toolcrib doctor`).
 
-At the end everything has its time: people wait for as long as anything happens at all, and a minute more. What is missing then is
-a fault; what was still under way after ten minutes, on a machine that is too busy, is told as such.
+At the end users wait as long as anything happens, and one minute more. A message without an answer is then a fault. Work that is
+still running after ten minutes, on a machine that is too busy, is reported separately.
 
-Prints a line for each kill, then the sum. Exits with 1 where anything was wrong, with 2 where only something was still under way.
+Prints a line for each kill, then the sum. Exits with 1 if there was a fault, and with 2 if there was only unfinished work.
 """
 
 from __future__ import annotations
@@ -289,11 +289,11 @@ def _checked(town: Town, people: People, work: Path) -> list[str]:
             faults.append(f"{mark}: {effects[mark]} effects, agreed: {agreed}")
         if agreed and not effects[mark]:
             told = town.with_text(f"[{mark}]")
-            print(f"  {mark}: agreed, and no effect; the model was told that it may not have run ({told})", flush=True)
+            print(f"  {mark}: agreed, and no effect; the model was informed that it may not have run ({told})", flush=True)
         is_open = question is None or question["buttons"]
         if is_open and not is_still and not town.with_text(f"[{mark}]"):
             continue  # its message was already reported
-        if question is None or is_open or not re.search("agreed|refused|nobody", question["text"]):
+        if question is None or is_open or not re.search("approved|denied|expired", question["text"]):
             faults.append(f"{mark}: its question is still shown as open")
     return faults
 
@@ -331,7 +331,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", metavar="FOLDER", help="copy everything there where something was wrong")
+    parser.add_argument("--keep", metavar="FOLDER", help="copy all files to this folder if there was a fault")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tc-gateway-") as folder:
         begun = time.monotonic()

@@ -205,7 +205,7 @@ class KillServer(WindowServer):
 
     def _same(self, tag: str, text: str) -> None:
         if tag and '"left_out"' not in text and self.told.setdefault(tag, text) != text:
-            self.faults.append(f"the result of {tag} was told as {self.told[tag][:80]!r}, then as {text[:80]!r}")
+            self.faults.append(f"the result of {tag} was {self.told[tag][:80]!r}, then as {text[:80]!r}")
 
 
 def _last_turn(said: object) -> int:

@@ -2,10 +2,10 @@
 
     python tests/fuzz/run_kills.py [--kills 200] [--store sqlite|postgres] [--seed N]
 
-Each run has three turns of calls, some of which ask a person. Processes begin it, answer it and continue it, and each is killed
-(SIGKILL) at a random moment, until the run ends. Then each call must have one result, in order; each effect must have happened
-once, or not more than once where the result says that it may have run; and each ticket must have had one answer at most. Prints a
-line for each run and the sum; exits with 1 where something was wrong.
+Each run has three turns of calls, and some calls need a person's approval. Processes begin the run, answer it and continue it,
+and each is killed (SIGKILL) at a random moment, until the run ends. Then each call must have one result, in order. Each effect
+must have happened once, or at most once if the result says that it may have run. Each ticket must have had one answer at most.
+Prints a line for each run and the sum; exits with 1 if there was a fault.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Trial:
         command += ["--store", self.url] if self.url else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             assert process.stdout is not None
-            process.stdout.readline()  # it is up
+            process.stdout.readline()  # it has started
             try:
                 process.wait(self._chance.uniform(0.0, MOST_SECONDS))
             except subprocess.TimeoutExpired:
@@ -114,9 +114,9 @@ class Trial:
             for (_, tag), one in zip(turn, record["results"], strict=False):
                 times, said = happened[tag], one["text"]
                 if not one["is_error"] and times != 1:
-                    found.append(f"{tag} is told as done and happened {times} times")
+                    found.append(f"{tag} is reported as done and happened {times} times")
                 if one["is_error"] and times and UNSURE not in said:
-                    found.append(f"{tag} happened and is told as {said}")
+                    found.append(f"{tag} happened and is reported as {said}")
         found += [f"the call {one.call.id} is {one.status.value}" for one in calls if not one.status.is_terminal]
         return found
 

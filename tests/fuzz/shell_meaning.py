@@ -1,9 +1,9 @@
-"""Scripts of made-up command names, really run by bash in a sandbox: whatever bash executes, the interpreter must have listed.
+"""Run scripts of made-up command names with bash in a sandbox, and check that the interpreter listed all that bash executed.
 
     python tests/fuzz/shell_meaning.py --minutes 60 --seed 1 [--keep FOLDER]
 
-Every name in a script is made up or a builtin; PATH holds nothing, so that nothing but bash itself can run. bash's
-``command_not_found_handle`` writes each argv down. A HOLE in what the interpreter lists stands for any text.
+Every name in a script is made up or a builtin. PATH is empty, so that only bash itself can run. bash's
+``command_not_found_handle`` records each argv. A HOLE in the interpreter's list stands for any text.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Talk for a week: many turns over many sessions with a small window, and facts that are asked for long after they were said.
+"""Talk for a week: many turns over many sessions with a small window, and questions about facts from long ago.
 
     python -m tests.fuzz.week [--turns 2000] [--sessions 30] [--window 16000] [--facts 50] [--seed N]
 
-A scripted model works with real tools in real sessions, over a server that refuses what is longer than its window, as it counts.
-Facts are said by the person, by tools and by the model, or noted by ``memory``; later, in another session or after a compression,
-the person asks for them, and the model looks for what it no longer has by ``session_search``: with words that were never said,
-phrases, beginnings of words, parts of identifiers, in several languages. Each seventh of it is a process of its own, every other
-of them not told how large the window is. Prints what came of it; the exit status is 1 where a context error or anything else
-reached the person, or a fact was not found.
+A scripted model works with real tools in real sessions. Its server refuses requests that are longer than its window. The user,
+tools and the model mention facts, or ``memory`` notes them. Later, in another session or after a compression, the user asks for
+them, and the model uses ``session_search`` for facts that are no longer in its context: with other words than the original,
+phrases, beginnings of words, parts of identifiers, in several languages. Each seventh of the week runs in a process of its own,
+and every other process has no configured window size. Prints the result. The exit status is 1 if a context error or another
+error reached the user, or a fact was not found.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ MOST_LOOKS = 8
 """Number of search calls before it answers that it does not know."""
 _TAG = re.compile(r"§(\d+)")
 _WORDS = (
-    "the staging database and its port were looked at again, nothing new; the deployment went on as planned, the ledger has"
+    "the staging database and its port were looked at again, nothing new; the deployment went ahead as planned, the ledger has"
     " its rows; a cache, a flag, a backup, a build, some tests that fail now and then, and what the customer said about the"
     " window of last week"
 ).split()
