@@ -110,8 +110,9 @@ class Kills:
     """Kills of a gateway for a fake; ``house`` and ``program`` are fixtures of the module that inherits them."""
 
     async def test_a_gateway_that_is_killed_loses_and_doubles_nothing(self, house: ChatHouse, program: Program) -> None:
-        """003-25: once while it answers, and once when a message of its was shown and before it is told so. What waits for an
-        approval waits on, and is done once.
+        """003-25: kill it once while it answers, and once when a message was shown but not yet acknowledged.
+
+        A call that waits for an approval continues to wait, and runs once.
         """
         async with _begun(house, program):
             house.say(house.direct, house.ann, program.dooms())
@@ -171,4 +172,4 @@ async def _answered(house: ChatHouse, marks: Sequence[tuple[str, str]]) -> None:
 
 def _copies(house: ChatHouse, chat: str, mark: str) -> int:
     """Return the number of messages with the answer to a mark."""
-    return sum(f"[{mark}]" in text.replace("\\", "") for text in house.said(chat))  # if brackets are escaped
+    return sum(f"[{mark}]" in text.replace("\\", "") for text in house.said(chat))  # brackets may be escaped

@@ -191,7 +191,7 @@ class Scenes:
             house.loses_acknowledgement()
             await line_of(gateway).outbox.put(house.direct, "k", body_of(Chat(house.direct), "the news"))
             await holds(lambda: len(house.said()) == 2)
-            monkeypatch.setattr(line_of(gateway)._platform, "send", held)  # nothing more is sent before the end
+            monkeypatch.setattr(line_of(gateway)._platform, "send", held)  # no more messages are sent before the end
         house.fake.minutes_later()
         await house.fake.revive()
         async with house.again():

@@ -1,4 +1,4 @@
-"""Every bundled platform has the tests that every platform must pass."""
+"""Every bundled platform runs the suite for chat platforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: what stands in it, and that it shows whatever was changed, cut off or left unfinished."""
+"""The audit log: its contents, and that verification reports all changed, cut off or unfinished lines."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_log_without_its_head_is_not_taken_for_whole(chain: Path) -> None:
 
 @pytest.mark.parametrize("left", [b'{"n":11,"prev":"ab', b"\x00\xff", None])
 def test_an_unfinished_line_counts_for_nothing_and_is_closed(chain: Path, left: bytes | None) -> None:
-    """As where a process was killed, or the power failed, in the middle of a write."""
+    """As if a process was killed or the power failed during a write."""
     whole = chain.read_bytes()
     chain.write_bytes(whole[:-1] if left is None else whole + left)
     assert "unfinished" in verify(chain).notes[0]

@@ -1,4 +1,7 @@
-"""A client that a session's command runs: tries all that could decide, even with the right passphrase, and prints the answers."""
+"""A client that a session's command runs.
+
+It tries all requests that could decide, even with the correct passphrase, and prints the answers.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def main(given: str, how: str = "") -> None:
     link = socket.socket(socket.AF_UNIX)
     link.connect(found["socket"])
     if how == "handed-over" and os.fork():
-        os._exit(0)  # the process that connected is gone; another one has the descriptor
+        os._exit(0)  # the process that connected has ended; another one has the descriptor
     if how == "double-forked":
         link.close()
         if os.fork():

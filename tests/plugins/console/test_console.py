@@ -1,4 +1,4 @@
-"""The console platform: its socket, and what each terminal is told."""
+"""The console platform: its socket, and the output of each terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_messages_are_new_ones_in_each_process_and_after_presses(house: Co
 
 
 async def test_a_second_gateway_leaves_the_socket_of_the_first_one_alone(house: ConsoleHouse) -> None:
-    second = ConsoleHouse(house.folder, MemoryStore())  # as one with another HOME: the lease of the account is not seen there
+    second = ConsoleHouse(house.folder, MemoryStore())  # like a gateway with another HOME, which does not see the lease
     async with house.running(getpass.getuser()):
         async with second.gateway() as gateway:
             assert "another gateway of this account listens" in gateway.lines[0].problem
@@ -88,14 +88,14 @@ async def client(house: ConsoleHouse, stdin: int = PIPE) -> AsyncIterator[Proces
     finally:
         assert process.stdout is not None
         if process.stdin is not None:
-            process.stdin.close()  # it leaves
+            process.stdin.close()  # closing its input ends the terminal's side
         while await process.stdout.readline():
             pass
         await process.wait()
 
 
 async def typed(process: Process, text: str) -> str:
-    """Type a line, and return the line that is shown next."""
+    """Type a line, and return the next output line."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{text}\n".encode())
@@ -117,7 +117,7 @@ async def test_a_file_as_standard_input_is_read_to_its_end(house: ConsoleHouse, 
         for file in (Path(os.devnull), tmp_path / "said"):
             with file.open("rb") as opened:
                 async with client(house, opened.fileno()):
-                    pass  # it reads until the terminal's side has ended
+                    pass  # leaving the block waits until the terminal's side has ended
         await house.until(lambda: len(house.asked) == 1)
 
 
@@ -152,7 +152,7 @@ async def test_a_button_that_was_meant_for_a_question_presses_none_of_the_next_o
 
 
 async def test_lines_that_are_too_long_are_passed_over(house: ConsoleHouse) -> None:
-    """Longer ones than a pipe's buffer are sent; those that the gateway would not take are not, and the chat goes on."""
+    """Lines longer than a pipe's buffer are sent. Lines that the gateway would refuse are not sent, and the chat continues."""
     async with house.running(getpass.getuser()), client(house) as process:
         assert "not sent: that line is longer than 1 MiB" in await typed(process, "x" * 3_000_000)
         assert "not sent: that line is longer than 1 MiB" in await typed(process, "\u00e9" * 400_000)
@@ -177,7 +177,7 @@ async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pyte
     async with contextlib.AsyncExitStack() as stays:
         async with house.running(getpass.getuser()):
             async with house.terminal() as terminal:
-                for _ in range(2):  # as over a connection that was lost before it said so
+                for _ in range(2):  # repeated, as if the connection was lost before the acknowledgement arrived
                     terminal.line({"id": "7", "text": "taken once"})
                     await terminal.next_line("taken", "7")
                 await terminal.next_line("text", "re taken once")

@@ -1,4 +1,4 @@
-"""Commands of a session at the console's socket: by no client do they chat or decide. People's terminals chat."""
+"""Commands of a session at the console's socket: no client of theirs can chat or decide. Users' terminals can chat."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ except OSError:
 done.write("tried\\n")
 done.close()
 """
-"""Says lines and listens for a while. Argument: socket, file of lines, file that is written at the end."""
+"""Sends lines and reads for a while. Arguments: socket, file of lines, file that is written at the end."""
 HOOKS = {
     "client.py": "pass",
-    # the process that connected is gone before anything is said
+    # the process that connected ends before it sends anything
     "left.py": "os.fork() and os._exit(0)\n    time.sleep(0.3)",
     "twice.py": "os.fork() and os._exit(0)\n    os.setsid()\n    os.fork() and os._exit(0)\n    time.sleep(0.3)",
-    # what was connected is another process's, which was handed the descriptor
+    # the process that connected hands the descriptor to another process
     "handed.py": (
         "a, b = socket.socketpair()\n"
         "    if os.fork():\n"
@@ -65,7 +65,7 @@ HOOKS = {
         "    s = socket.socket(fileno=fd)\n"
         "    s.settimeout(0.25)"
     ),
-    # the process that connected runs another program by now
+    # the process that connected is replaced by another program
     "became.py": (
         "s.settimeout(None)\n"
         "    os.dup2(s.fileno(), 1)\n"
@@ -86,7 +86,7 @@ TALK = (
     "import argparse, sys; from plugins.console import client; p = argparse.ArgumentParser(); client.configure(p);"
     "sys.exit(client.run(p.parse_args(sys.argv[1:])))"
 )
-"""The terminal's side of the console."""
+"""Runs the terminal's side of the console."""
 
 ATTACKS = {
     "python": "@python client.py @args",
@@ -148,7 +148,7 @@ class Scene:
                 terminal._writer.close()
 
     async def ask(self, terminal: Any) -> None:
-        """Have the owner's chat ask whether the folder may go, and write what an attacker would say who knows all of that."""
+        """Ask for approval in the owner's chat, and write the lines of an attacker who knows all of its ids."""
         terminal.line({"text": f"rm -rf {self.doomed}"})
         shown = await terminal.next_line("text", "rm -rf")
         while not shown["buttons"]:
@@ -165,7 +165,7 @@ class Scene:
         (self.house.folder / "lines").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
     async def run(self, command: str) -> str:
-        """Run a command in a session's shell, past the judge, and wait until the attack has been tried."""
+        """Run a command in a session's shell, without the judge, and wait until the attack was tried."""
         args = shlex.join([str(self.house.path), *(str(self.house.folder / name) for name in ("lines", "done"))])
         for name, value in {
             "@python": shlex.quote(sys.executable),
@@ -190,7 +190,7 @@ class Scene:
             session.close_sync()
 
     async def assert_nothing_came(self) -> None:
-        await self.house.answered()  # what was said before has been taken or refused by now
+        await self.house.answered()  # by now all earlier lines were accepted or refused
         harm = ["a message was delivered"] if any(ATTACK in one for one in self.house.asked) else []
         harm += [] if self.doomed.exists() else ["the pending call was approved"]
         harm += [] if len(await self.house.store.mail.questions("console")) == 1 else ["the question waits no more"]
@@ -199,7 +199,7 @@ class Scene:
 
 @pytest.fixture
 def tmux_server(house: ConsoleHouse) -> Iterator[None]:
-    """Ends the server that a test may have begun in the house's folder."""
+    """Ends the tmux server that a test may have started in the house's folder."""
     yield
     if shutil.which("tmux"):
         env = {**os.environ, "TMUX_TMPDIR": str(house.folder)}
@@ -227,7 +227,7 @@ async def test_no_command_of_a_session_speaks_for_a_person(scene: Scene, attack:
         await scene.assert_nothing_came()
 
 
-# -- people's own terminals ------------------------------------------------------------------------------------------------
+# -- users' own terminals ----------------------------------------------------------------------------------------------
 
 WAYS = {
     "plain": ["@argv"],
@@ -278,7 +278,7 @@ async def test_a_person_s_terminal_chats(house: ConsoleHouse, way: str) -> None:
 
 
 async def test_a_terminal_in_a_person_s_tmux_chats(house: ConsoleHouse, tmux_server: None) -> None:
-    """Its server is an orphan, as those of sessions would be."""
+    """The tmux server is an orphan, like one that a session's command starts."""
     if not shutil.which("tmux"):
         pytest.skip("tmux is not installed")
     env = {**os.environ, "TMUX_TMPDIR": str(house.folder), "PYTHONPATH": str(Path.cwd())}
@@ -304,7 +304,7 @@ async def test_terminals_chat_side_by_side_while_a_session_works(scene: Scene) -
 
 
 async def test_a_session_s_own_sockets_are_its_own(scene: Scene) -> None:
-    """One that a command made is no socket of ours."""
+    """A command's own socket is not affected by the checks of the console's socket."""
     house = scene.house
     code = (
         "import os, socket; s = socket.socket(1); s.bind('app.sock'); s.listen()\n"

@@ -1,4 +1,4 @@
-"""Hostile lines on the console's socket, through the whole gateway: the account is the kernel's word, whatever a line says."""
+"""Hostile lines on the console's socket, through the whole gateway: the kernel identifies the account, whatever a line claims."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ConsoleHouse(House):
         writer.close()
 
     async def answered(self) -> None:
-        """Look that the owner is answered."""
+        """Check that the gateway answers the owner."""
         async with self.terminal("good") as terminal:
             terminal.line({"text": "are you well?"})
             await terminal.next_line("text", "re are you well?")
@@ -70,7 +70,7 @@ class Terminal:
         self._writer.write((said if isinstance(said, bytes) else json.dumps(said).encode()) + b"\n")
 
     async def next_line(self, kind: str, words: str) -> dict[str, Any]:
-        """Return the next line of a kind with these words."""
+        """Return the next line of a kind that contains this text."""
         async with asyncio.timeout(30):
             while line := await self._reader.readline():
                 found: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""Who decides at the console: no session's command, however it connects; the person, once the passphrase was typed."""
+"""Decisions at the console: no session's command can decide, however it connects; the user can after typing the passphrase."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLIENT = Path(__file__).with_name("hostile_client.py")
 
 
 class Asked:
-    """An owner's terminal with an open question, whether to remove ``folder``."""
+    """An owner's terminal with an open question: whether to remove ``folder``."""
 
     def __init__(self, house: ConsoleHouse, terminal: Terminal, folder: Path) -> None:
         self.house = house
@@ -64,10 +64,10 @@ HOSTILE = {
     "a program": "@",
     "after a while": "@ patient",
     "a descriptor that was handed over": "@ handed-over; sleep 0.3",
-    "double-forked": "@ double-forked; until [ -e told ]; do sleep 0.02; done",
+    "double-forked": "@ double-forked; until [ -e tried ]; do sleep 0.02; done",
     "in a session of its own": "setsid -w @",
-    "an orphan": "setsid -f @; until [ -e told ]; do sleep 0.02; done",
-    "an orphan without variables": "env -i setsid -f @; until [ -e told ]; do sleep 0.02; done",
+    "an orphan": "setsid -f @; until [ -e tried ]; do sleep 0.02; done",
+    "an orphan without variables": "env -i setsid -f @; until [ -e tried ]; do sleep 0.02; done",
     "an orphan after its shell": "setsid -f sh -c 'sleep 0.3; exec @'; kill -9 $$",
     "without variables": "env -i @",
     "a job in the background": "@ & wait",
@@ -80,13 +80,13 @@ HOSTILE = {
     "with raised limits": "ulimit -Hx unlimited; ulimit -Sx unlimited; @",
     "in a user namespace": "unshare -Ur @",
     "on a terminal of its own": "script -qec '@' /dev/null",
-    "in tmux": "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW @'; until [ -e told ]; do sleep 0.02; done",
+    "in tmux": "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW @'; until [ -e tried ]; do sleep 0.02; done",
     "with another home": "HOME=$PWD TOOLCRIB_STATE=$PWD/other @",
     "perl": """perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(Peer => shift) or die; print $s `@ print`; $s->shutdown(1);
         print <$s>' "$socket" """,
     "perl, gone from its parents": """perl -MIO::Socket::UNIX -MPOSIX -e 'exit if fork; setsid; exit if fork;
         $s = IO::Socket::UNIX->new(Peer => shift) or die; print $s `@ print`; $s->shutdown(1); while (<$s>) {}
-        open F, ">told"; close F' "$socket"; until [ -e told ]; do sleep 0.02; done""",
+        open F, ">tried"; close F' "$socket"; until [ -e tried ]; do sleep 0.02; done""",
     "curl": '@ print | curl -sS -m 1 --unix-socket "$socket" -T - telnet://localhost || true',
     "socat": '@ print | socat - UNIX-CONNECT:"$socket"',
     "nc": '@ print | nc -q 1 -U "$socket"',
@@ -105,7 +105,7 @@ async def test_no_command_of_a_session_decides_whatever_it_knows(house: ConsoleH
     code = await Pairings(house.store, "console").offer("owner")
     async with asked(house) as found:
         environment = LocalEnvironment(str(house.folder))
-        given, told = house.folder / "given.json", house.folder / "told"
+        given, told = house.folder / "given.json", house.folder / "tried"
         about = {"ticket": found.ticket, "message": found.message, "passphrase": WORDS, "folder": str(found.folder)}
         given.write_text(json.dumps({**about, "socket": str(house.path), "told": str(told), "code": code}))
         heard, client = list(house.asked), shlex.join([sys.executable, str(CLIENT), str(given)])
@@ -124,7 +124,7 @@ async def test_no_command_of_a_session_decides_whatever_it_knows(house: ConsoleH
         assert not await Pairings(house.store, "console").people()
         assert [record.chat for record in await house.store.mail.chats()] == [f"{getpass.getuser()}/main"]
         await environment.close()
-        found.terminal.line({"text": "/approvals"})  # the chat's display was not taken away
+        found.terminal.line({"text": "/approvals"})  # the attack did not replace the chat's display
         await found.terminal.next_line("text", found.ticket[:8])
         found.terminal.line({"unlock": WORDS})
         await found.terminal.next_line("notice", "unlocked")
@@ -150,7 +150,7 @@ LOCKED: dict[str, Any] = {
     "unlocked by its own word": {"text": "/approve", "locked": "", "is_unlocked": True},
     "the passphrase in the text": {"text": f"/approve @ticket {WORDS}"},
     "a setting": {"text": "/busy interrupt"},
-    "a job that goes on": {"text": "/jobs resume 4711"},
+    "a job that resumes": {"text": "/jobs resume 4711"},
 }
 
 

@@ -1,4 +1,4 @@
-"""The console passes what every platform must, with a terminal that is there while the gateway is."""
+"""The console passes the suite for chat platforms, with a terminal that stays open while the gateway runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 class Terminal(asyncio.Protocol):
-    """A terminal, which says again over each connection what was not taken."""
+    """A terminal that repeats unacknowledged lines over each new connection."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -33,7 +33,7 @@ class Terminal(asyncio.Protocol):
         self._rest = b""
 
     async def open(self, path: Path) -> None:
-        """Connect, and return once the gateway knows which chat this is."""
+        """Connect, and return when the gateway knows this terminal's chat."""
         self._rest, known = b"", len(self.lines)
         self.is_closed.clear()
         self._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self, str(path))
@@ -70,7 +70,7 @@ class ConsoleDesk(PlatformDesk):
         terminal = self.terminal = Terminal()
 
         class WithTerminal(ConsolePlatform):
-            """Somebody opens a terminal once the gateway runs."""
+            """A platform that opens the terminal once the gateway runs."""
 
             async def start(self) -> None:
                 await super().start()
@@ -96,7 +96,7 @@ class ConsoleDesk(PlatformDesk):
         return str(told[0])
 
     async def shown(self, chat: Chat) -> Sequence[SeenMessage]:
-        await asyncio.sleep(0.01)  # what was written arrives in the loop's next turn
+        await asyncio.sleep(0.01)  # data that was written arrives in the loop's next turn
         lines = [one for one in self.terminal.lines if "text" in one]
         newest = {one["id"]: SeenMessage(one["id"], one["text"], [choice for choice, _ in one["buttons"]]) for one in lines}
         return list(newest.values())

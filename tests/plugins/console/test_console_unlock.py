@@ -1,4 +1,4 @@
-"""``:unlock`` at a terminal: the passphrase is typed unseen, and sent to a gateway that no session's command plays."""
+"""``:unlock`` at a terminal: the passphrase is not shown, and is sent only to a gateway that no session's command imitates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ while data := link.recv(65536):
 
 
 class Window:
-    """A terminal of the person's, in their own tmux: no child of the gateway."""
+    """A user's terminal in the user's own tmux: not a child of the gateway."""
 
     def __init__(self, folder: Path, root: Path, socket: Path) -> None:
         self._tmux = ["tmux", "-S", str(folder / "tmux")]
@@ -95,7 +95,7 @@ async def test_a_person_at_a_terminal_unlocks_and_decides(
         window.types(":1")
         screen = await window.sees("ran it")
         assert not folder.exists()
-        assert screen.count(WORDS) == 1  # the line in which it was typed seen
+        assert screen.count(WORDS) == 1  # only the line that was typed visibly
     assert WORDS not in " ".join(house.asked)
 
 

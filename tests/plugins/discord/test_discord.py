@@ -1,4 +1,4 @@
-"""What Discord's platform makes of what it is to show, and of what is wrong: its real library, before a fake of Discord."""
+"""Discord's platform: its output and its errors, with the real library and a fake of Discord."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_markdown_as_discord_reads_it(markdown: str, shown: str) -> None:
 
 @given(st.text(alphabet="@|*_~`<>&[]()#-1.>\n \\\"'!ab", max_size=80))
 def test_any_markdown_hides_nothing_and_names_nobody(markdown: str) -> None:
-    code = r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)"  # as many backticks end it as began it
+    code = r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)"  # code ends with as many backticks as it began with
     bare = re.sub(rf"```.*?```|{code}|\\.", "", discord_of(markdown), flags=re.DOTALL)
     assert not re.search(r"\|\||@everyone|<@", bare)
 

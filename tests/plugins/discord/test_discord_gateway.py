@@ -1,4 +1,4 @@
-"""Discord through the whole gateway: the real library, before a fake of Discord."""
+"""Discord through the whole gateway, with the real library and a fake of Discord."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TestDiscordChats(Scenes):
         self, house: DiscordHouse, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def at_once(*_: object, **more: object) -> None:
-            """Do not wait the five seconds that Discord wants between two sessions."""
+            """Skip the five seconds that Discord requires between two sessions."""
 
         monkeypatch.setattr(discord.Client, "before_identify_hook", at_once)
         async with house.running():
@@ -154,7 +154,7 @@ class TestDiscordChats(Scenes):
         self, house: DiscordHouse, monkeypatch: pytest.MonkeyPatch, code: int
     ) -> None:
         async def at_once(*_: object, **more: object) -> None:
-            """Do not wait the five seconds that Discord wants between two sessions."""
+            """Skip the five seconds that Discord requires between two sessions."""
 
         monkeypatch.setattr(discord.Client, "before_identify_hook", at_once)
         async with house.running():

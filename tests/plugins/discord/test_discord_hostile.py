@@ -1,4 +1,4 @@
-"""Hostile events of Discord's: the real library, before a fake of Discord. Each is refused, and the next message answered."""
+"""Hostile events from Discord, with the real library and a fake of Discord. Each is refused, and the next message is answered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def writing(channel: str, user: str, text: str = "let me in", **more: Any) -> Ca
 
 
 def telling(**fields: Any) -> Callable[[FakeDiscord], object]:
-    """Tell of a message by the owner that ``fields`` change; None takes one away."""
+    """Emit an event with a message of the owner, changed by ``fields``; None removes a field."""
 
     def send(fake: FakeDiscord) -> None:
         base = {**fake.messages[fake.write(DIRECT, EVE, "a stranger's")], "id": fake.new_id(), "author": fake.person(ANN)}
@@ -40,7 +40,7 @@ def telling(**fields: Any) -> Callable[[FakeDiscord], object]:
 
 
 def editing(fake: FakeDiscord) -> None:
-    """Have the owner change a message of another's chat into words for the bot."""
+    """Change a message in another user's chat into a message to the bot."""
     fake.edit(fake.write("302", EVE, "before"), "let me in")
 
 
@@ -122,7 +122,7 @@ async def test_a_role_counts_by_its_id_and_not_by_its_name(house: DiscordHouse) 
 
 PRESSES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "a stranger": (EVE, "y", {}, ""),
-    "somebody who may speak": (BOB, "y", {}, "may not decide"),
+    "a user who may only speak": (BOB, "y", {}, "may not decide"),
     "a choice that there is not": (ANN, "always", {}, "no such question"),
     "a number that is none": (ANN, "c\u00b2", {}, "no such question"),
     "a choice without a letter": (ANN, "", {}, "no such question"),
@@ -197,7 +197,7 @@ FRAMES: list[str | bytes] = [
 @pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
 async def test_what_is_no_event_ends_nothing(house: DiscordHouse, monkeypatch: pytest.MonkeyPatch, frame: str | bytes) -> None:
     async def at_once(*_: object, **more: object) -> None:
-        """Do not wait the five seconds that Discord wants between two sessions."""
+        """Skip the five seconds that Discord requires between two sessions."""
 
     monkeypatch.setattr(discord.Client, "before_identify_hook", at_once)
     async with house.running():

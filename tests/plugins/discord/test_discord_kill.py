@@ -1,4 +1,4 @@
-"""The real program on Discord's real library, before a fake of Discord, killed while people write."""
+"""The real program with Discord's real library and a fake of Discord, killed while users write."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from tests.plugins.killing import program as program
 
 
 class TestDiscordKills(Kills):
-    """All of them."""
+    """All kills of the base class."""

@@ -1,4 +1,4 @@
-"""The Discord platform passes what every platform must, through its real library, before a fake of Discord."""
+"""The Discord platform passes the suite for chat platforms, with its real library and a fake of Discord."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERSON, OTHER, ROBOT = "11", "12", "91"
 
 @contextmanager
 def before(fake: FakeDiscord) -> Iterator[None]:
-    """Have the library speak to a fake."""
+    """Make the library use a fake."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discord.http.Route, "BASE", fake.url)
         patch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://127.0.0.1:{fake.port}/gateway/"))

@@ -1,4 +1,4 @@
-"""E-mail on real servers: what people see and do, through the whole gateway."""
+"""E-mail on real servers, through the whole gateway, as users see it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_link_approves_once_and_a_message_never(house: MailHouse) -> Non
             assert "can't approve" in house.ann.texts()[-1]
             assert "Use the question's link" in house.ann.texts()[-1]
         link = link_in(question)
-        for _ in range(3):  # as programs do that look where links lead
+        for _ in range(3):  # some mail programs open links in advance
             shown = await open_link(link)
             assert (shown.status_code, shown.headers["cache-control"]) == (200, "no-store")
             assert "rm -rf" in shown.text
@@ -136,7 +136,7 @@ async def test_a_call_is_refused_by_link_and_by_message(house: MailHouse, by: st
 
 
 async def test_the_link_of_somebody_who_may_not_decide_approves_nothing(house: MailHouse) -> None:
-    """003-25: bob asks, and ann, who may decide, is asked in her own thread; each link is its addressee's."""
+    """003-25: bob asks; ann, who may decide, is asked in a thread of her own. Each link works only for its addressee."""
     (house.folder / "build").mkdir()
     async with house.gateway():
         house.ann.writes("hello there")
@@ -191,7 +191,7 @@ async def test_it_goes_on_when_the_servers_are_back(house: MailHouse) -> None:
 
 
 async def test_a_mail_whose_fate_is_unknown_goes_once(house: MailHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server took it, and the connection ended before it said so."""
+    """The server accepted the mail, and the connection ended before its acknowledgement."""
     data, lost = aiosmtplib.SMTP.data, [True]
 
     async def losing(self: aiosmtplib.SMTP, *given: Any, **more: Any) -> Any:
@@ -216,7 +216,7 @@ async def test_new_uids_double_and_lose_nothing(house: MailHouse) -> None:
         await house.ann.until(house.ann.mail)
     house.ann.writes("two two")
     folder = house.post.folder / "mail" / house.bot.partition("@")[0]
-    for path in folder.glob("dovecot*"):  # the server forgets which UIDs it gave
+    for path in folder.glob("dovecot*"):  # the server forgets the UIDs that it assigned
         path.unlink()
     await asyncio.sleep(1.1)  # UIDVALIDITY is a time in seconds
     async with house.gateway() as gateway:
@@ -229,7 +229,7 @@ async def test_new_uids_double_and_lose_nothing(house: MailHouse) -> None:
 async def test_the_log_has_no_words_no_people_and_no_secret(house: MailHouse, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with house.gateway():
-        house.ann.writes("a word nobody else reads", subject="unheard-of")
+        house.ann.writes("a word only we read", subject="unheard-of")
         house.eve.writes("let me in")
         await house.ann.until(house.ann.mail)
         house.post.control("kill")
@@ -239,6 +239,6 @@ async def test_the_log_has_no_words_no_people_and_no_secret(house: MailHouse, ca
         await house.ann.until(lambda: len(house.ann.mail()) == 2)
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith(("plugins", "aio", "toolcrib")))
     assert "receiving failed, retrying" in ours
-    for word in ("nobody else reads", "unheard-of", "again words", house.ann.address, house.eve.address, f'"{PASSWORD}"'):
+    for word in ("only we read", "unheard-of", "again words", house.ann.address, house.eve.address, f'"{PASSWORD}"'):
         assert word not in ours
     assert not re.search(rf"\b{PASSWORD}\b", ours)

@@ -1,4 +1,4 @@
-"""Hostile mail, on real servers. Each reaches no model, or harmlessly; and the next message is answered."""
+"""Hostile mail, on real servers. It reaches no model, or does no harm there, and the next message is answered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def writing(who: str, text: str = "let me in", **more: str) -> Callable[[MailHou
 
 
 def raw(head: str, body: str = "let me in", sender: str | None = None) -> Callable[[MailHouse], object]:
-    """Put a mail as it stands into the bot's mailbox; ``{ann}`` and the like are addresses."""
+    """Put a mail unchanged into the bot's mailbox; ``{ann}`` and the like are addresses."""
 
     def put(house: MailHouse) -> None:
         names = {"ann": house.ann.address, "eve": house.eve.address, "bot": house.bot, "ok": vouched(house.ann.address).strip()}
@@ -37,7 +37,7 @@ def raw(head: str, body: str = "let me in", sender: str | None = None) -> Callab
 REFUSED: dict[str, Callable[[MailHouse], object]] = {
     "a stranger whom the server vouches for": writing("eve"),
     "a forged From": writing("eve", head="", From="{house.ann.address}"),
-    "a forged From, of which the server says so": writing(
+    "a forged From that the server reports": writing(
         "eve", head=f"Authentication-Results: {DOMAIN}; dmarc=fail header.from={DOMAIN}\r\n{FORGED}", From="{house.ann.address}"
     ),
     "a result below that of the server's": writing(
@@ -81,7 +81,7 @@ REFUSED: dict[str, Callable[[MailHouse], object]] = {
 
 @pytest.mark.parametrize("part", range(4))
 async def test_a_mail_reaches_no_model_and_the_next_is_answered(house: MailHouse, part: int) -> None:
-    """Several at once, since each would take a gateway of its own; REFUSED says what each of them is."""
+    """Each run tests several kinds of mail, because each kind would need its own gateway; REFUSED describes them."""
     async with house.gateway() as gateway:
         for name in list(REFUSED)[part::4]:
             REFUSED[name](house)
@@ -248,5 +248,5 @@ def test_html_takes_time_by_its_length(source: str) -> None:
         text_of_html(source * (length // len(source)))
         return time.thread_time() - begun
 
-    # Its square would take 100 times as long for 10 times the length.
+    # A quadratic algorithm would take 100 times as long for 10 times the length.
     assert seconds(200_000) < 30 * max(seconds(20_000), 0.02)

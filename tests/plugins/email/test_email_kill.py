@@ -1,4 +1,4 @@
-"""The real program on real mail servers, killed while people write: nothing is lost, and nothing is shown twice."""
+"""The real program on real mail servers, killed while users write: nothing is lost, and nothing is shown twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_gateway_that_is_killed_loses_nothing(mail_servers: Post, progra
             ann.writes(f"<{marks[-1]}> while it is down")
         program.start()
     await ann.until(lambda: all(any(f"[{mark}]" in text for text in ann.texts()) for mark in marks), 60.0)
-    await program.listens()  # so that the page of the link is there
+    await program.listens()  # the page of the link is available now
     [question] = [one for one in ann.mail() if link_in(one)]
     assert (await decide(link_in(question), "y")).status_code == 200
     await ann.until(lambda: any("[park]" in text for text in ann.texts()))
@@ -41,6 +41,6 @@ async def test_a_gateway_that_is_killed_loses_nothing(mail_servers: Post, progra
     post.wait_for_queue()
     for mark in marks:
         assert sum(f"[{mark}]" in text for text in ann.texts()) == 1, (mark, ann.texts())
-    assert len(ann.mail()) == len(marks) + 3, ann.texts()  # the question, how it was settled, and the answer
+    assert len(ann.mail()) == len(marks) + 3, ann.texts()  # the question, its outcome, and the answer
     assert PASSWORD not in program.log.split()
     assert ann.address not in program.log

@@ -1,4 +1,4 @@
-"""The e-mail platform passes what every platform must, on real IMAP and SMTP servers."""
+"""The e-mail platform passes the suite for chat platforms, on real IMAP and SMTP servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
 
 class EmailDesk(PlatformDesk):
-    """One thread of somebody's."""
+    """One thread of a user."""
 
     factory = EmailPlatform
     secrets: Mapping[str, str] = {"EMAIL_PASSWORD": PASSWORD}

@@ -1,6 +1,4 @@
-"""TLS to a real Dovecot and a real OpenSMTPD, by a certificate of an authority of the tests' own. Lines that listen see what is
-said to them.
-"""
+"""TLS to a real Dovecot and a real OpenSMTPD, with a certificate of the tests' own authority. Proxies record the traffic."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Lines:
-    """The ways to the servers: ``smtp`` is one of TLS alone, or with STARTTLS."""
+    """Proxies to the servers; ``smtp`` uses TLS from the start, or STARTTLS."""
 
     def __init__(self, post: Post, folder: Path, imap: Line, smtp: Line, scheme: str) -> None:
         self.imap, self.smtp = imap, smtp
@@ -84,7 +82,7 @@ async def test_a_certificate_of_the_file_is_trusted_and_nothing_is_said_beside_t
             await to.ann.until(lambda: to.ann.texts() == ["and to you"])
         finally:
             await platform.stop()
-        assert to.imap.said.startswith(b"\x16\x03")  # a handshake of TLS, before anything else
+        assert to.imap.said.startswith(b"\x16\x03")  # a TLS handshake, before any other data
         clear, _, _ = to.smtp.said.partition(b"\x16\x03")
         commands = [line.partition(b" ")[0] for line in clear.split(b"\r\n")]
         assert commands == ([b"EHLO", b"STARTTLS", b""] if scheme == "smtp" else [b""])
@@ -112,7 +110,7 @@ async def test_another_certificate_is_refused_before_a_password_is_said(
 
 
 async def test_what_is_handed_in_later_meets_the_same(mail_servers: Post, tmp_path: Path, scheme: str) -> None:
-    """A certificate may be another one between two mails."""
+    """The certificate may change between two mails."""
     async with lines(mail_servers, tmp_path, scheme) as to:
         platform = EmailPlatform("email", to.host(ca_file="unknown.pem"))
         _, account = platform._settings.accounts()
@@ -144,7 +142,7 @@ async def test_who_hides_starttls_on_the_way_gets_no_password(mail_servers: Post
 
 
 async def test_who_answers_plainly_on_the_way_gets_no_password(mail_servers: Post, tmp_path: Path) -> None:
-    """Somebody who takes the server's place and speaks no TLS, before it and behind STARTTLS."""
+    """An attacker takes the server's place and speaks no TLS, from the start and after STARTTLS."""
     plain = b"* OK ready\r\n"
     async with line_to(mail_servers.imaps, lambda data: plain) as imap, line_to(mail_servers.smtps) as smtp:
         to = Lines(mail_servers, tmp_path, imap, smtp, "smtps")
@@ -157,7 +155,7 @@ async def test_who_answers_plainly_on_the_way_gets_no_password(mail_servers: Pos
 
 
 async def test_injected_answers_before_tls_are_not_taken(mail_servers: Post, tmp_path: Path) -> None:
-    """Words that somebody puts behind the server's answer to STARTTLS, to have them read as if they came by TLS."""
+    """An attacker appends lines to the server's answer to STARTTLS, so that they might be read as if they came over TLS."""
 
     injected: list[bytes] = []
 
@@ -170,7 +168,7 @@ async def test_injected_answers_before_tls_are_not_taken(mail_servers: Post, tmp
     async with line_to(mail_servers.imaps) as imap, line_to(mail_servers.starttls, inject) as smtp:
         to = Lines(mail_servers, tmp_path, imap, smtp, "smtp")
         platform = EmailPlatform("email", to.host())
-        with contextlib.suppress(ToolcribError):  # they end it, unless they were thrown away before TLS began
+        with contextlib.suppress(ToolcribError):  # these lines end the connection, unless they are discarded before TLS begins
             await platform.connect()
         await platform.stop()
         assert injected

@@ -1,4 +1,4 @@
-"""What is made of a mail: who wrote it, what it says, and where it belongs."""
+"""The parts that are read from a mail: its author, its text, and its thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the settings, the password or the servers is said with where it is to be changed."""
+"""An error in the settings, the password or the servers names the setting to change."""
 
 from __future__ import annotations
 

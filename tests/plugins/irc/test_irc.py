@@ -1,4 +1,4 @@
-"""IRC on a real ngircd, through the whole gateway. A server of the tests' own, linked to it, says who is logged in."""
+"""IRC on a real ngircd, through the whole gateway. A server of the tests, linked to it, reports logged-in users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def line_of(gateway: Gateway) -> ChatLine:
 
 
 async def _there(house: IrcHouse, services: Services, *people: Person) -> None:
-    """Have people logged in and in the channel, and the bot there too."""
+    """Log the users in, and wait until they and the bot are in the channel."""
     for one in people:
         await services.login(one.nick, one.id)
         await one.joins(house.channel)
@@ -45,7 +45,7 @@ async def test_a_message_is_answered_by_whole_paragraphs(house: IrcHouse, ngircd
             await alice.says(house.channel, f"{house.nick}: hello")
             await alice.until(lambda: alice.heard(house.nick, house.channel))
             assert house.asked[-1] == f"{alice.nick}: hello"
-            assert "\u2060" in alice.heard(house.nick, house.channel)[0]  # so that it pings nobody
+            assert "\u2060" in alice.heard(house.nick, house.channel)[0]  # so that it notifies no user
             await alice.says(house.nick, "!help")
             await alice.until(lambda: any("/new" in one for one in alice.heard(house.nick)))
 
@@ -76,7 +76,7 @@ async def test_an_approval_in_a_channel_is_granted_by_who_may(house: IrcHouse, n
             await mallory.says(house.channel, f"{house.nick}: 1")
             await alice.until(lambda: any("owner may" in one for one in alice.heard(house.nick, house.channel)))
             assert sum("owner may" in one for one in alice.heard(house.nick, house.channel)) == 1
-            await alice.says(house.channel, "1")  # to nobody
+            await alice.says(house.channel, "1")  # not addressed to the bot
             assert (house.folder / "build").is_dir()
             await alice.says(house.channel, f"{house.nick}, yes")
             await alice.until(lambda: alice.heard(house.nick, house.channel)[-1] == "ran it")
@@ -93,7 +93,7 @@ async def test_an_approval_is_denied_by_a_number_and_by_a_command(house: IrcHous
             await _there(house, services, alice)
             await _question(alice, house, "one")
             await alice.says(house.nick, "3")
-            await alice.until(lambda: "ran it" in alice.heard(house.nick))  # which the model says of any result
+            await alice.until(lambda: "ran it" in alice.heard(house.nick))  # the model answers any result like this
             assert (house.folder / "one").is_dir()
             alice.lines.clear()
             await _question(alice, house, "two", house.channel)
@@ -122,7 +122,7 @@ async def test_a_nick_is_nobody(house: IrcHouse, ngircd: Ngircd) -> None:
             await asyncio.sleep(0.3)
             assert (house.folder / "build").is_dir()
             assert len(house.asked) == 1
-            with pytest.raises(NotSent) as caught:  # nor does she read what is for alice
+            with pytest.raises(NotSent) as caught:  # bob's account does not receive alice's messages either
                 await line_of(gateway).outbox._platform.send(Outbound(Chat(alice.id), "a secret", "k"))
             assert not caught.value.perhaps_sent
             assert eve.heard(house.nick) == []
@@ -163,7 +163,7 @@ async def test_a_server_that_was_killed_is_found_again(house: IrcHouse, ngircd: 
             ngircd.control("kill")
             for one in (alice, services):
                 await one.leave()
-            house.may.set()  # the answer comes while nobody takes it
+            house.may.set()  # the answer is ready while the server is down
             await asyncio.sleep(0.3)
             ngircd.control("start")
             await services.link()
@@ -230,7 +230,7 @@ async def test_a_server_s_flood_limits_are_kept(strict_ngircd: Ngircd) -> None:
 
 
 async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
-    """On the fake: ngircd has neither."""
+    """On the fake, because ngircd has neither feature."""
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         fake.accounts["crib-account"] = "p w:ü"
         more = {"login": "sasl", "account": "crib-account", "accounts": "tags"}
@@ -238,11 +238,11 @@ async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
         async with platform_of(host) as platform:
             assert fake.client("crib").account == "crib-account"
             await alice.joins("#a")
-            await alice.says("crib", "nobody says this")
+            await alice.says("crib", "a stranger says this")
             fake.client(alice.nick).account = "alice"
             await alice.says("crib", "alice says this")
             await alice.says("#a", "an aside")
-            fake.client(alice.nick).account = "bob"  # who logs in as another one is that one
+            fake.client(alice.nick).account = "bob"  # a user who logs in to another account becomes that user
             await alice.says("crib", "bob says this")
             await alice.until(lambda: len(host.received) == 3)
             with pytest.raises(NotSent):
@@ -255,7 +255,7 @@ async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
 
 
 async def test_a_line_that_is_not_confirmed_is_perhaps_sent_and_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the fake, which can keep its confirmation back."""
+    """On the fake, which can delay its confirmation."""
     monkeypatch.setattr("plugins.irc.link._SECONDS", 2.0)
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
@@ -277,7 +277,7 @@ async def test_a_line_that_is_not_confirmed_is_perhaps_sent_and_goes_on_where_it
                 except NotSent:
                     await asyncio.sleep(0.02)
             await alice.settled()
-            assert alice.heard("crib", "#a") == ["line 4", "line 5", "(sent again)"]  # those before were confirmed
+            assert alice.heard("crib", "#a") == ["line 4", "line 5", "(sent again)"]  # the lines before were confirmed
 
 
 @pytest.mark.parametrize(

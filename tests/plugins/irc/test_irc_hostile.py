@@ -1,4 +1,4 @@
-"""Hostile lines through the whole gateway, on a real ngircd, and of a server, on the fake. The owner is answered."""
+"""Hostile lines of users, through the whole gateway on a real ngircd, and of a server, on the fake. The owner is answered."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.testing import FakeHost
 
 Act = Callable[[IrcHouse, Person, Person, Services], Awaitable[object]]
-"""What is done: (the house, the owner, a stranger in the owner's channel, the services)."""
+"""An action: (the house, the owner, a stranger in the owner's channel, the services)."""
 
 
 def eve_sends(*lines: str) -> Act:
-    """Have the stranger send lines; ``BOT``, ``CHANNEL`` and ``OWNER`` (the account) stand for names."""
+    """Return an action: the stranger sends lines; ``BOT``, ``CHANNEL`` and ``OWNER`` (the account) are replaced by names."""
 
     async def act(house: IrcHouse, alice: Person, eve: Person, services: Services) -> None:
         for line in lines:
@@ -140,7 +140,7 @@ async def test_what_a_server_says_wrongly_is_passed_over() -> None:
 
 @pytest.mark.parametrize(("channels", "most"), [((), 4), (("#shared",), 2)], ids=["unseen", "seen"])
 async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, channels: tuple[str, ...], most: int) -> None:
-    """The server is asked after each few lines; where somebody is seen to leave, nothing more goes out."""
+    """The platform asks the server after every few lines; once a user has left, it sends nothing more."""
     words = [f"secret line {number}" for number in range(12)]
     async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
         await services.login(alice.nick, alice.id)
@@ -154,7 +154,7 @@ async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, chann
             await alice.until(lambda: len(alice.heard("waiter")) >= 4)
             heard = alice.heard("waiter")
             await alice.leave()
-            while not any(f"NICK :{alice.nick}" in line for line in eve.lines):  # until the server has seen the end
+            while not any(f"NICK :{alice.nick}" in line for line in eve.lines):  # until the server has noticed that alice left
                 eve.send(f"NICK {alice.nick}")
                 await eve.settled()
             eve.nick = alice.nick
@@ -175,7 +175,7 @@ async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, chann
 
 @pytest.mark.parametrize("text", ["hello&#13;JOIN #evil", "`x`&#13;JOIN #evil", "- a&#13;JOIN #evil", "hello&#10;JOIN #evil"])
 async def test_an_answer_is_no_command_to_the_server(ngircd: Ngircd, text: str) -> None:
-    """A carriage return ends a line for many servers, and Markdown can name it."""
+    """Many servers end a line at a carriage return, and Markdown can contain one as an entity."""
     async with Person(ngircd.port, "alice") as alice:
         await alice.joins("#evil", "#good")
         host = FakeHost(settings=settings_of(ngircd.port, "speaker", "#good"))
@@ -187,7 +187,7 @@ async def test_an_answer_is_no_command_to_the_server(ngircd: Ngircd, text: str) 
 
 
 async def test_whoever_holds_the_nick_keeps_nobody_out(ngircd: Ngircd) -> None:
-    """ngircd takes 19 letters: there is no room for more and more underscores."""
+    """ngircd accepts 19 characters, so there is no room for more underscores."""
     nick = "waiterwaiterwaiter"
     async with Person(ngircd.port, "eve") as eve, Person(ngircd.port, "mallory") as mallory:
         for one, name in ((eve, nick), (mallory, f"{nick}_")):
@@ -240,7 +240,7 @@ async def test_a_line_that_the_server_drops_does_not_count_as_said(number: str, 
 
 
 async def test_an_answer_goes_to_the_channel_that_was_asked_in(ngircd: Ngircd) -> None:
-    """Where #dev[1] and #dev{1} are two channels, and a stranger sits in the other one."""
+    """The channels #dev[1] and #dev{1} are different, and a stranger is in the second one."""
     async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
         await services.login(alice.nick, alice.id)
         await alice.joins("#Dev[1]")

@@ -1,5 +1,7 @@
-"""The real program on a real ngircd, killed while people write. IRC has no history: what is said while nobody is there is lost by
-the protocol; what was stored is answered, and an answer that may be there twice says so.
+"""The real program on a real ngircd, killed while users write.
+
+IRC has no history: the protocol loses messages while the bot is away. Stored messages are answered, and an answer that may have
+been sent twice is marked.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ async def test_a_gateway_that_is_killed_answers_what_it_had(ngircd: Ngircd, prog
             seen = len(alice.lines)
             program.start()
             await alice.until(lambda seen=seen: any(":killed!" in one and "JOIN" in one for one in alice.lines[seen:]), 60)
-            async with program.killed_amid(replies=2):  # so that both were stored
+            async with program.killed_amid(replies=2):  # so that both messages were stored
                 for where, to in (("", "killed"), ("#kills", "#kills")):
                     marks.append((where, f"k{kill}n{len(marks)}"))
                     await alice.says(to, f"{'killed: ' if where else ''}<{marks[-1][1]}> hello")

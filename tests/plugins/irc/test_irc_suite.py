@@ -1,4 +1,4 @@
-"""The IRC platform passes what every platform must, on a real ngircd with services, and on a fake with account-tag."""
+"""The IRC platform passes the suite for chat platforms, on a real ngircd with services, and on a fake with account-tag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
 
 class IrcDesk(PlatformDesk):
-    """A channel and a direct chat. What is shown is what the people hear; ids are noted as it is said, as IRC has none."""
+    """A channel and a direct chat. Lines that users receive count as shown; the desk records their ids, because IRC has none."""
 
     gone = Chat("nobody-account")
 
@@ -33,7 +33,7 @@ class IrcDesk(PlatformDesk):
         self._shown: list[tuple[str, str, str]] = []
 
     async def furnish(self) -> None:
-        """Have the people there, and logged in."""
+        """Make the users join the channel and log in."""
         for one in self._people.values():
             await one.joins(self.channel)
             await self.login(one)
@@ -45,7 +45,7 @@ class IrcDesk(PlatformDesk):
         desk = self
 
         class Noting(IrcPlatform):
-            """Notes what the people hear of each message."""
+            """Records the lines that users receive of each message."""
 
             async def send(self, out: Outbound) -> str:
                 where = desk.channel if out.chat.is_group else ""
@@ -65,9 +65,9 @@ class IrcDesk(PlatformDesk):
             raise SkipTest("IRC has no replies")
         person, latest = self._people[user], self._platform.latest
         if self._platform._link is None:
-            raise SkipTest("what is said on IRC while nobody is there is lost")
+            raise SkipTest("IRC loses messages while the bot is away")
         if chat.is_group and not is_addressed and self.settings["accounts"] == "whois":
-            raise SkipTest("where the server is asked who wrote, it is only of what is addressed to us")
+            raise SkipTest("with WHOIS, only messages to the bot are identified")
         await person.says(self.channel if chat.is_group else self.nick, f"{self.nick}: {text}" if is_addressed else text)
         with suppress(AssertionError):
             await person.until(lambda: self._platform.latest != latest, 1.0)
@@ -81,13 +81,13 @@ class IrcDesk(PlatformDesk):
         ]
 
     async def bot_writes(self, chat: Chat, text: str) -> None:
-        """Have a program write, as programs do."""
+        """Send a notice, as programs do."""
         self._user.send(f"NOTICE {self.channel if chat.is_group else self.nick} :{text}")
         await self._user.settled()
 
 
 class NgircdDesk(IrcDesk):
-    """On the real server, whose services say who is logged in."""
+    """Uses the real server, whose services report logged-in users."""
 
     def __init__(self, server: Ngircd, services: Services, people: Sequence[Person]) -> None:
         super().__init__(server.port, people)
@@ -111,7 +111,7 @@ class NgircdDesk(IrcDesk):
 
 
 class FakeDesk(IrcDesk):
-    """On the fake, which says with each message who is logged in."""
+    """Uses the fake, which reports the account with each message."""
 
     def __init__(self, fake: FakeIrc, people: Sequence[Person]) -> None:
         super().__init__(fake.port, people, accounts="tags")

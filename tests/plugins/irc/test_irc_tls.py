@@ -1,4 +1,4 @@
-"""TLS to a real ngircd, by a certificate of an authority of the tests' own. A line that listens sees what is said to it."""
+"""TLS to a real ngircd, with a certificate of the tests' own authority. A proxy records the traffic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_certificate_of_the_file_is_trusted_and_nothing_is_said_beside_t
         await alice.joins("#tls")
         await platform.send(Outbound(Chat("#tls", is_group=True), "hello there", "k"))
         await alice.until(lambda: alice.heard("crib", "#tls") == ["hello there"])
-        assert line.said.startswith(b"\x16\x03")  # a handshake of TLS, before anything else
+        assert line.said.startswith(b"\x16\x03")  # a TLS handshake, before any other data
         assert not [word for word in (b"CAP", b"NICK", b"hello there", SECRET.encode()) if word in line.said]
 
 
@@ -65,7 +65,7 @@ async def test_another_certificate_is_refused_before_a_word_is_said(ngircd: Ngir
 async def test_a_port_without_tls_hears_nothing(
     ngircd: Ngircd, monkeypatch: pytest.MonkeyPatch, replace: Callable[[bytes], bytes]
 ) -> None:
-    """A server that speaks none, which waits for a line, and somebody on the way who answers as if it did not."""
+    """A server without TLS that waits for a line, and an attacker on the way who answers like such a server."""
     monkeypatch.setattr("plugins.irc.link._SECONDS", 2.0)
     async with line_to(ngircd.port if replace is bytes else ngircd.tls_port, replace) as line:
         platform = IrcPlatform("irc", host_of(ngircd, line.port))

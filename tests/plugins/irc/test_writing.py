@@ -1,4 +1,4 @@
-"""Texts as lines."""
+"""Texts converted to lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypted rooms on a real Synapse, through the whole gateway, with a person whose client encrypts."""
+"""Encrypted rooms on a real Synapse, through the whole gateway, with a user whose client encrypts."""
 
 from __future__ import annotations
 

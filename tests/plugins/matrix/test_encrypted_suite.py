@@ -1,4 +1,4 @@
-"""The Matrix platform passes what every platform must in encrypted rooms too."""
+"""The Matrix platform passes the suite for chat platforms in encrypted rooms too."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.plugins.matrix.test_matrix_suite import MatrixDesk
 from toolcrib.chat import Chat
 from toolcrib.testing import PlatformSuite, SeenMessage
 
-pytestmark = pytest.mark.untraced  # the same scenes, and other tests, run these lines
+pytestmark = pytest.mark.untraced  # other tests cover the same lines
 
 
 class SecretDesk(MatrixDesk):
-    """The same rooms, encrypted; the bot is the only one who does not know it yet."""
+    """The same rooms, encrypted. The bot is the only member that does not know of the encryption at first."""
 
     _people: Mapping[str, SecretPerson]
 
@@ -40,7 +40,7 @@ class SecretDesk(MatrixDesk):
         return await self._people[user].says(chat.id, name, msgtype="m.file", filename=name, **file)
 
     async def _messages(self, chat: Chat) -> list[dict[str, Any]]:
-        """What the one person reads: they wait for keys that are on their way."""
+        """Return the messages as one user reads them, after waiting for their keys."""
         person, found = self._people[self.user], list[dict[str, Any]]()
         for event in await person.as_stored(chat.id):
             async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Keys of encrypted rooms on a real Synapse: where they lie, who gets them, and what is done where one is missing."""
+"""Keys of encrypted rooms on a real Synapse: their storage, the devices that receive them, and missing keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_key_that_comes_late_is_asked_for_and_told_of_once_and_its_messa
             await alice.says(room, "secret two")
             await alice.until(lambda: any("its key has not come" in text for text in alice.texts(room)))
             await alice.until(lambda: alice.asked_for)
-        async with platform_of(host, synapse):  # which an earlier process asked for
+        async with platform_of(host, synapse):  # an earlier process requested the keys
             await alice.says(room, "secret three")
             alice.client.unblacklist_device(device)
             await alice.says(room, "readable again")
@@ -163,7 +163,7 @@ async def test_what_devices_say_that_lie_keeps_no_other_from_its_key(host: BotHo
             "signatures": {eve.id: {f"ed25519:{device}": "x"}},
         }
         room = await alice.room(host.account, is_direct=False)
-        await alice.says(room, "first")  # so that her own client, which stumbles over the lies, knows the bot before
+        await alice.says(room, "first")  # so that her client, which fails on the false data, knows the bot before
         await alice.until(lambda: host.received)
         await eve.ask("POST", "v3/keys/upload", {"device_keys": names | lies})
         await alice.ask("POST", f"v3/rooms/{room}/invite", {"user_id": eve.id})

@@ -1,4 +1,4 @@
-"""The real program on a real Synapse, killed while people write: nothing is lost, and nothing is shown twice."""
+"""The real program on a real Synapse, killed while users write: nothing is lost, and nothing is shown twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix on a real Synapse: what people see and do, through the whole gateway."""
+"""Matrix on a real Synapse, through the whole gateway, as users see it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _png() -> bytes:
 
 
 async def _asked(person: Person, house: MatrixHouse, room: str, name: str) -> dict[str, Any]:
-    """Have a folder that is to be removed, and return the question with all its buttons."""
+    """Create a folder, ask the bot to delete it, and return the bot's question with all its buttons."""
     (house.folder / name).mkdir()
     await person.says(room, f"rm -rf {house.folder}/{name}")
     found: dict[str, Any] = await person.until(lambda: [one for one in person.messages(room) if f"/{name}" in one["body"]][-1:])
@@ -124,7 +124,7 @@ async def test_an_approval_is_denied_by_a_reaction_and_answered_by_replies(house
             room = await alice.room(house.bot)
             question = await _asked(alice, house, room, "one")
             await alice.reacts(room, question["id"], "👎")
-            await alice.until(lambda: alice.texts(room)[-1] == "ran it")  # which the model says of any result
+            await alice.until(lambda: alice.texts(room)[-1] == "ran it")  # the model answers any result like this
             assert (house.folder / "one").is_dir()
 
             question = await _asked(alice, house, room, "two")
@@ -155,7 +155,7 @@ async def test_a_gateway_that_is_opened_again_goes_on(house: MatrixHouse) -> Non
             await alice.until(lambda: not alice.reactions(question["id"]))
             assert house.asked.count("said while it was away") == 1
             notes = [text for text in alice.texts(room) if "waits until the question above is answered" in text]
-            assert (len(notes), len(alice.messages(room)) - len(notes)) == (1, 3)  # what was said came before the reaction
+            assert (len(notes), len(alice.messages(room)) - len(notes)) == (1, 3)  # the message came before the reaction
 
 
 async def test_an_answer_that_a_restart_broke_off_is_shown_whole_and_once(house: MatrixHouse) -> None:
@@ -182,7 +182,7 @@ async def test_a_server_that_was_killed_is_found_again(house: MatrixHouse) -> No
             await alice.says(room, "wait for it")
             await alice.until(lambda: house.asked)
             house.synapse.control("kill")
-            house.may.set()  # the answer comes while nobody takes it
+            house.may.set()  # the answer is ready while the server is down
             await asyncio.sleep(1)
             house.synapse.control("start")
             await alice.until(lambda: alice.texts(room) == ["re wait for it"])
@@ -231,7 +231,7 @@ async def test_a_direct_chat_is_closed_to_others_or_a_group(house: MatrixHouse) 
             await alice.says(room, "now", **{"m.mentions": {"user_ids": [house.bot]}})
             await alice.until(lambda: alice.texts(room)[1:])
             assert house.asked == ["alone", f"{alice.name}: now"]
-            assert len(house.models) == 2  # a session each
+            assert len(house.models) == 2  # one session each
 
 
 @pytest.mark.parametrize("encryption", ["m.megolm.v1.aes-sha2"])

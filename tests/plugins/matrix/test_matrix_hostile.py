@@ -1,4 +1,4 @@
-"""Hostile events on a real Synapse, through the whole gateway: each is refused, and the owner's next message answered."""
+"""Hostile events on a real Synapse, through the whole gateway: each is refused, and the owner's next message is answered."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from agent.gateway.pairing import Pairings
 from tests.plugins.matrix.conftest import MatrixHouse, Person, line_of
 
 Act = Callable[[MatrixHouse, Person, Person, str], Awaitable[object]]
-"""What is done: (the house, the owner, a stranger in the owner's room, that room)."""
+"""An action: (the house, the owner, a stranger in the owner's room, that room)."""
 
 
 def eve_writes(text: str = "let me in", kind: str = "m.room.message", **more: Any) -> Act:
-    """Have the stranger write into the room; ``BOT``, ``OWNER`` and ``LAST`` (the owner's message) stand for ids."""
+    """Return an action: the stranger writes to the room.
+
+    ``BOT``, ``OWNER`` and ``LAST`` (the owner's message) are replaced by ids.
+    """
 
     async def act(house: MatrixHouse, alice: Person, eve: Person, room: str) -> None:
         last = await alice.says(room, "not for the bot")
@@ -140,7 +143,7 @@ async def test_what_others_do_to_a_question_settles_nothing(house: MatrixHouse) 
             await alice.until(lambda: alice.messages(room) and "👎" in alice.reactions(alice.messages(room)[0]["id"]))
             question = alice.messages(room)[0]
             other = await alice.room(house.bot)
-            for emoji in ("y", "always", "\u200b👍", "👍👍", "1"):  # which stand for nothing
+            for emoji in ("y", "always", "\u200b👍", "👍👍", "1"):  # emoji without a meaning
                 await alice.reacts(room, question["id"], emoji)
             await alice.answers(other, question["id"], "not an answer there")
             yes = {"msgtype": "m.text", "body": "1"}

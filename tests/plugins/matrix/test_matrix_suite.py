@@ -1,4 +1,4 @@
-"""The Matrix platform passes what every platform must, on a real Synapse."""
+"""The Matrix platform passes the suite for chat platforms, on a real Synapse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
 
 class MatrixDesk(PlatformDesk):
-    """A direct room and one of three, which the bot has come into before."""
+    """A direct room and a room of three users, which the bot joined before."""
 
     factory = MatrixPlatform
     gone = Chat("!none:localhost")
@@ -31,7 +31,7 @@ class MatrixDesk(PlatformDesk):
         self.user, self.other, self._robot = people
 
     async def furnish(self) -> None:
-        """Make the rooms."""
+        """Create the rooms."""
         self.direct = Chat(await self._room(self._people[self.user], self._bot, is_direct=True))
         await self._bot.ask("PUT", f"v3/user/{self._bot.id}/account_data/m.direct", {self.user: [self.direct.id]})
         others = [self._bot, self._people[self.other], self._people[self._robot]]
@@ -61,7 +61,7 @@ class MatrixDesk(PlatformDesk):
         await self._people[user].says(chat.id, f"* {text}", **{"m.new_content": new, "m.relates_to": related})
 
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> None:
-        """Give the reaction. A line for who pressed comes as a message."""
+        """React to the message. The line for the user who pressed arrives as a message."""
         [shown] = [one for one in await self._messages(chat) if one["id"] == message_id]
         emoji = next(emoji for emoji, meant in shown[BUTTONS].items() if meant == choice)
         await self._people[user].reacts(chat.id, message_id, emoji)
@@ -80,7 +80,7 @@ class MatrixDesk(PlatformDesk):
         files, mentions = {}, message.get("m.mentions")
         if "url" in message:
             files[message["filename"]] = await self._people[self.user].downloads(message["url"])
-        named = ["whoever is named"] if mentions is None else [*mentions.get("user_ids", ()), *(["all"] * ("room" in mentions))]
+        named = ["all named users"] if mentions is None else [*mentions.get("user_ids", ()), *(["all"] * ("room" in mentions))]
         text = message["body"] + message.get("formatted_body", "")
         return SeenMessage(message["id"], text, list(message.get(BUTTONS, {}).values()), files, named)
 

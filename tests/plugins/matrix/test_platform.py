@@ -1,4 +1,4 @@
-"""The platform alone on a real Synapse: what it takes, what it leaves, and what it shows."""
+"""The platform alone on a real Synapse: the events that it accepts or ignores, and its output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ODD_REACTIONS: list[Any] = [
 
 
 async def test_messages_that_nobody_s_client_writes_do_no_harm(host: BotHost, synapse: Synapse) -> None:
-    """Some of them Synapse itself would refuse; other servers may bring them."""
+    """Synapse itself would refuse some of them, but other servers may send them."""
     async with Person(synapse, "alice") as alice, platform_of(host, synapse) as platform:
         room = await alice.room(host.account)
         for number, content in enumerate(ODD):
@@ -72,7 +72,7 @@ async def test_messages_that_nobody_s_client_writes_do_no_harm(host: BotHost, sy
 
 
 class SmallHost(BotHost):
-    """A host whose store is full once it has so many messages."""
+    """A host whose store is full after ``most`` messages."""
 
     most = 1_000
 
@@ -83,7 +83,7 @@ class SmallHost(BotHost):
 
 
 async def test_everything_that_came_while_nobody_received_is_taken_in_order(synapse: Synapse, tmp_path: Path) -> None:
-    """Also where it is stopped in the middle of what a limited sync left out."""
+    """The order is kept even if receiving stops in the middle of events that a limited sync left out."""
     host = SmallHost(synapse, tmp_path)
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse):
@@ -131,7 +131,7 @@ async def test_nothing_is_taken_of_what_was_said_before_it_was_invited(host: Bot
 
 
 async def test_an_invitation_with_several_inviters_is_nobody_s(host: BotHost, synapse: Synapse) -> None:
-    """The state that comes with an invitation is what the inviter's server says."""
+    """The inviter's server decides the state that comes with an invitation."""
     asked: list[str] = []
 
     async def follows(chat: Chat, user: str) -> bool:
@@ -287,7 +287,7 @@ async def test_a_password_is_one_device_over_all_starts(synapse: Synapse, tmp_pa
             async with platform_of(host, synapse, user=user) as platform:
                 shown.append(await platform.send(Outbound(Chat(room), "the same", "k")))
     assert host.kept[f"device:{user}"] == device
-    assert shown[0] == shown[1]  # a transaction is known by its device
+    assert shown[0] == shown[1]  # a transaction belongs to its device
     assert "pw" not in host.kept.values()
 
 

@@ -1,4 +1,4 @@
-"""The content of events: what anybody's client shows of our words, and that nobody is pinged by them."""
+"""The content of events: how clients show our text, and that it notifies no user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, turns and calls as spans and metrics, through OpenTelemetry's SDK, to a receiver over HTTP."""
+"""Runs, turns and calls as spans and metrics, exported by OpenTelemetry's SDK to a receiver over HTTP."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def _once(attempt: Any, *given: Any, **more: Any) -> Any:
 async def test_a_dead_receiver_neither_slows_nor_fails_a_run_and_is_told_once(
     crib: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.socket() as held:  # a port that takes connections and never answers
+    with socket.socket() as held:  # a port that accepts connections and never answers
         held.bind(("127.0.0.1", 0))
         held.listen()
         with caplog.at_level(logging.WARNING):
@@ -190,7 +190,7 @@ async def test_a_refused_connection_is_told_once(crib: Any, caplog: pytest.LogCa
         await asyncio.wait_for(run(crib(endpoint=f"http://127.0.0.1:{port}"), turn("done")), 15)
     lines = [one.getMessage() for one in caplog.records if "opentelemetry" in one.getMessage().lower() + one.name]
     assert len(lines) == 1
-    assert "nothing can be exported" in lines[0] or "is lost" in lines[0]  # whichever comes first
+    assert "nothing can be exported" in lines[0] or "is lost" in lines[0]  # either message may come first
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What Slack's platform makes of what arrives, of what it is to show, and of what is wrong: its real library, before a fake."""
+"""Slack's platform: its input, output and errors, with the real library and a fake of Slack."""
 
 from __future__ import annotations
 

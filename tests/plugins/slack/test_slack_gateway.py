@@ -1,4 +1,4 @@
-"""Slack through the whole gateway: the real library, before a fake of Slack."""
+"""Slack through the whole gateway, with the real library and a fake of Slack."""
 
 from __future__ import annotations
 

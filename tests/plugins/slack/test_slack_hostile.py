@@ -1,4 +1,4 @@
-"""Hostile events of Slack's: the real library, before a fake of Slack. Each is refused, and the next message answered."""
+"""Hostile events from Slack, with the real library and a fake of Slack. Each is refused, and the next message is answered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def writing(channel: str, user: str, text: str = "let me in", **more: Any) -> Ca
 
 
 def telling(**fields: Any) -> Callable[[FakeSlack], object]:
-    """Tell of a message by the owner that ``fields`` change; None takes one away."""
+    """Emit an event with a message of the owner, changed by ``fields``; None removes a field."""
 
     def send(fake: FakeSlack) -> None:
         base = {"type": "message", "channel": DIRECT, "channel_type": "im", "user": ANN, "text": "let me in", "ts": fake.new_ts()}
@@ -107,7 +107,7 @@ async def test_a_replayed_message_is_answered_once(house: SlackHouse) -> None:
 
 PRESSES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "a stranger": (EVE, "y", {}, ""),
-    "somebody who may speak": (BOB, "y", {}, "may not decide"),
+    "a user who may only speak": (BOB, "y", {}, "may not decide"),
     "a choice that there is not": (ANN, "always", {}, "no such question"),
     "a number that is none": (ANN, "c\u00b2", {}, "no such question"),
     "a choice without a letter": (ANN, "", {}, ""),

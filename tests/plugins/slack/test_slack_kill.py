@@ -1,4 +1,4 @@
-"""The real program on Slack's real library, before a fake of Slack, killed while people write."""
+"""The real program with Slack's real library and a fake of Slack, killed while users write."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from tests.plugins.slack.test_slack_gateway import house as house
 
 
 class TestSlackKills(Kills):
-    """All of them."""
+    """All kills of the base class."""

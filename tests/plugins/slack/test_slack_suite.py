@@ -1,4 +1,4 @@
-"""The Slack platform passes what every platform must, through its real library, before a fake of Slack."""
+"""The Slack platform passes the suite for chat platforms, with its real library and a fake of Slack."""
 
 from __future__ import annotations
 

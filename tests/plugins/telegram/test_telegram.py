@@ -1,4 +1,4 @@
-"""What Telegram's platform makes of what arrives and what it is to show: its real library, before a fake of Telegram."""
+"""Telegram's platform: its input and output, with the real library and a fake of Telegram."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def holds(what: Callable[[], Any]) -> None:
 
 
 async def received(**message: Any) -> Inbound:
-    """Return what becomes of a message in the room; it is followed by another, so that nothing may be waited for in vain."""
+    """Return a message of the room as it is received. A second message follows, so that waiting always ends."""
     async with running() as (fake, _, host):
         fake.write(ROOM, message.pop("user", ANN), message.pop("text", ""), **message)
         last = fake.write(ROOM, ANN, "the end")
@@ -62,7 +62,7 @@ async def received(**message: Any) -> Inbound:
         return host.received[0]
 
 
-# -- what arrives --------------------------------------------------------------------------------------------------------
+# -- incoming messages -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_what_was_not_kept_is_not_confirmed() -> None:
 async def test_it_goes_on_asking(fault: Fault) -> None:
     async with running() as (fake, _, host):
         fake.faults.append(fault)
-        fake.write(ANN, ANN, "first")  # ends the question that waits
+        fake.write(ANN, ANN, "first")  # ends the pending question
         fake.write(ANN, ANN, "second")
         await holds(lambda: len(host.received) == 2)
 
@@ -177,7 +177,7 @@ async def test_a_file_that_is_too_large_or_gone_says_so() -> None:
                 [piece async for piece in platform.fetch(Attachment("a", ref={"id": file_id}))]
 
 
-# -- what is shown -------------------------------------------------------------------------------------------------------
+# -- outgoing messages -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ async def test_links_are_not_fetched_for_a_preview() -> None:
         assert shown[0]["reply_parameters"] == {"message_id": 99, "allow_sending_without_reply": True}
 
 
-# -- its life ------------------------------------------------------------------------------------------------------------
+# -- start and stop ----------------------------------------------------------------------------------------------------
 
 
 async def test_what_is_missing_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Telegram through the whole gateway: the real library, before a fake of Telegram."""
+"""Telegram through the whole gateway, with the real library and a fake of Telegram."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ platforms:
 
 
 class SlowParrot(Parrot):
-    """Takes its time over what it says."""
+    """A model that answers slowly."""
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         turn = await super().stream_turn(lambda event: None)
@@ -63,7 +63,7 @@ class TelegramHouse(House):
 
     @asynccontextmanager
     async def running(self, edits: float = 0.0) -> AsyncIterator[Gateway]:
-        """Open the fake and a gateway before it."""
+        """Open the fake and a gateway for it."""
         self.fake = FakeTelegram()
         await self.fake.revive()
         self.configure(OWNED.format(ann=ANN, bob=BOB, url=self.fake.url, edits=edits))
@@ -74,7 +74,7 @@ class TelegramHouse(House):
 
     @asynccontextmanager
     async def again(self) -> AsyncIterator[Gateway]:
-        """Open a gateway before the fake as it is."""
+        """Open a gateway for the present fake."""
         try:
             async with self.gateway() as gateway:
                 line_of(gateway)
@@ -98,7 +98,7 @@ class TelegramHouse(House):
         return found
 
     async def pressed(self, message: dict[str, Any], user: int, choice: str) -> str:
-        """Press, and return the line that is shown for it."""
+        """Press a button, and return the line that is shown."""
         query = self.fake.press(message["chat"]["id"], user, message["message_id"], choice)
         await holds(lambda: query in self.fake.answered)
         return self.fake.answered[query]
@@ -178,7 +178,7 @@ async def test_an_approval_by_reply_in_a_topic(house: TelegramHouse) -> None:
 
 @pytest.mark.parametrize("pressed", [0, 1])
 async def test_a_press_on_either_copy_of_a_question_counts(house: TelegramHouse, pressed: int) -> None:
-    """003-25: nobody knows that the first one was shown, as its acknowledgement was lost."""
+    """003-25: the first copy was shown, but its acknowledgement was lost, so the gateway does not know of it."""
     (house.folder / "build").mkdir()
     async with house.running():
         house.fake.write(BOB, BOB, "hello")
@@ -222,7 +222,8 @@ async def test_what_came_while_it_was_down_is_answered_once(house: TelegramHouse
         house.fake.write(ANN, ANN, "one")
         await holds(lambda: house.said() == ["re one"])
         [record] = await house.store.mail.chats()
-        await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))  # else it goes on, and asks again
+        # otherwise it resumes, and calls the model again
+        await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))
     await house.fake.revive()
     house.fake.write(ANN, ANN, "two")
     async with house.again():

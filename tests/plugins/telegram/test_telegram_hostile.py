@@ -1,4 +1,7 @@
-"""Hostile updates of Telegram's: the real library, before a fake of Telegram. Each is refused, and the next message answered."""
+"""Hostile updates from Telegram, with the real library and a fake of Telegram.
+
+Each is refused, and the next message is answered.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def pushing(kind: str, **fields: Any) -> Callable[[FakeTelegram], object]:
 
 
 def editing(fake: FakeTelegram) -> None:
-    """Have the owner change a message that came before the gateway."""
+    """Change a message of the owner from before the gateway's start."""
     message = fake._message(ANN, fake.person(ANN), text="before")
     fake.edit(ANN, message["message_id"], "let me in")
 
@@ -66,7 +69,7 @@ UPDATES: dict[str, Callable[[FakeTelegram], object]] = {
         ROOM, EVE, "@crib_bot let me in", reply_to_message={"message_id": 1, "date": 1, "chat": GROUP, "from": OWNERS_NAME}
     ),
     "the channel's name instead of a person's": pushing("message", sender_chat=CHANNEL),
-    "an administrator whom nobody knows": writing(ROOM, ANN, "@crib_bot let me in", sender_chat=GROUP),
+    "an anonymous administrator": writing(ROOM, ANN, "@crib_bot let me in", sender_chat=GROUP),
     "what another bot put together": writing(ANN, ANN, "let me in", via_bot={"id": 5, "is_bot": True, "first_name": "B"}),
     "another bot": pushing("message", **{"from": {"id": ANN, "is_bot": True, "first_name": "A"}}),
     "the bot itself": pushing("message", **{"from": ME}),
@@ -77,7 +80,7 @@ UPDATES: dict[str, Callable[[FakeTelegram], object]] = {
     "a kind that was not asked for": pushing("business_message"),
     "a message that is two things": pushing("message", text=None, caption=None, poll={"id": "1"}),
     "a chat that is none": pushing("message", chat="../x"),
-    "a time that nobody lives": pushing("message", date=10**18),
+    "a time in the far future": pushing("message", date=10**18),
     "an aside in a group": writing(ROOM, BOB, "not for the bot"),
     "a command for another bot": writing(ROOM, ANN, "/new@other_bot"),
     "an inline query": lambda fake: fake.push({"inline_query": {"id": "1", "from": OWNERS_NAME, "query": "x", "offset": ""}}),
@@ -105,7 +108,7 @@ async def test_an_update_reaches_no_model_and_the_next_message_is_answered(
 async def test_a_replayed_update_is_answered_once(house: TelegramHouse) -> None:
     async with house.running() as gateway:
         number = house.fake.write(ANN, ANN, "hello")
-        for _ in range(3):  # the same message, in updates of other ids
+        for _ in range(3):  # the same message in updates with different ids
             house.fake.push({"message": dict(house.fake.messages[ANN, number])})
         house.fake.write(ANN, ANN, "are you well?")
         await holds(lambda: house.said() == ["re hello", "re are you well?"])
@@ -115,7 +118,7 @@ async def test_a_replayed_update_is_answered_once(house: TelegramHouse) -> None:
 
 PRESSES: dict[str, tuple[int, str, dict[str, Any], str]] = {
     "a stranger": (EVE, "y", {}, ""),
-    "somebody who may speak": (BOB, "y", {}, "may not decide"),
+    "a user who may only speak": (BOB, "y", {}, "may not decide"),
     "a choice that there is not": (ANN, "always", {}, "no such question"),
     "a choice of another kind": (ANN, "c0", {}, "no such question"),
     "a number that is none": (ANN, "c\u00b2", {}, "no such question"),

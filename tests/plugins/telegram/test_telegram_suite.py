@@ -1,4 +1,4 @@
-"""The Telegram platform passes what every platform must, through its real library, before a fake of Telegram."""
+"""The Telegram platform passes the suite for chat platforms, with its real library and a fake of Telegram."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ MESSAGE = {"chat": "c", "user": "ann", "message_id": "1", "text": "hello"}
 
 
 class Receiver:
-    """The other side: keeps what was sent, and answers with ``answers`` first."""
+    """The other side: stores received messages. ``answers`` are its first answers."""
 
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.headers: list[str] = []
-        """What `idempotency-key` said each time."""
+        """The `idempotency-key` of each request."""
         self.answers: list[tuple[int, dict[str, str]]] = []
         receiver = self
 
@@ -48,7 +48,7 @@ class Receiver:
                 status, headers = receiver.answers.pop(0) if receiver.answers else (200, {})
                 if status == 200:
                     receiver.got.append(json.loads(body))
-                if status == 0:  # the connection ends before it is said whether it came
+                if status == 0:  # the connection ends before the acknowledgement
                     receiver.got.append(json.loads(body))
                     self.close_connection = True
                     return

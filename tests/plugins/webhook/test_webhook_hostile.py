@@ -1,4 +1,4 @@
-"""Hostile requests to the webhook platform's server, through the whole gateway: each is refused, and the next one answered."""
+"""Hostile requests to the webhook platform's server, through the whole gateway: each is refused, and the next one is answered."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MESSAGE = {"chat": "ann's", "user": "ann", "message_id": "1", "text": "let me in
 
 
 class WebhookHouse(House):
-    """A house whose chats are behind signed requests, with the service that shows what it is sent."""
+    """A house whose chats use signed requests, with the service that shows the messages."""
 
     receiver: Receiver
     address: str
@@ -70,7 +70,7 @@ class WebhookHouse(House):
             return await client.post(f"{self.address}{path}", content=body, headers={HEADER: signed, **more})
 
     def shown(self, chat: str) -> dict[str, dict[str, Any]]:
-        """Return what is shown in a chat, by the ids that the service gave."""
+        """Return the messages of a chat as shown, by the ids that the service assigned."""
         found: dict[str, dict[str, Any]] = {}
         for number, one in enumerate(self.receiver.got, 1):
             if one["chat"] == chat:
@@ -78,7 +78,7 @@ class WebhookHouse(House):
         return found
 
     async def answered(self) -> None:
-        """Look that somebody who may speak is answered."""
+        """Check that the gateway answers an allowed user."""
         good = {**MESSAGE, "message_id": f"good{time.monotonic_ns()}", "text": "are you well?", "chat": "good"}
         assert (await self.post("/v1/messages", good)).json() == {"state": "kept"}
         await self.until(lambda: any(one["text"] == "re are you well?" for one in self.shown("good").values()))
@@ -138,7 +138,7 @@ FORGED: dict[str, tuple[Any, Callable[[], str] | None, int]] = {
     "a stranger's file": ({**MESSAGE, "user": "eve", "attachments": [{"data": base64.b64encode(b"x").decode()}]}, None, 200),
     "a group as a user": ({**MESSAGE, "user": "room:room"}, None, 200),
     "a chat that passes for a thread": ({**MESSAGE, "chat": "room\0t"}, None, 200),
-    "a group that nobody allowed": ({**MESSAGE, "chat": "other", "is_group": True, "is_addressed": True}, None, 200),
+    "a group that is not allowed": ({**MESSAGE, "chat": "other", "is_group": True, "is_addressed": True}, None, 200),
     "a program": ({**MESSAGE, "is_bot": True}, None, 200),
     "an edit": ({**MESSAGE, "edits": "0"}, None, 200),
 }  # fmt: skip
@@ -210,7 +210,7 @@ async def test_bodies_that_are_being_read_are_bounded(house: WebhookHouse, monke
         writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n\r\n" + b"x" * 900)
         await house.until(lambda: platform._unread == 900)
         assert (await house.post("/v1/messages", MESSAGE | {"text": "x" * 500})).status_code == 503
-        assert b" 408 " in await reader.readline()  # the half one had its time
+        assert b" 408 " in await reader.readline()  # the incomplete request timed out
         writer.close()
         assert platform._unread == 0
         await house.answered()
@@ -218,8 +218,8 @@ async def test_bodies_that_are_being_read_are_bounded(house: WebhookHouse, monke
 
 PRESSES: dict[str, tuple[dict[str, Any], int, str]] = {
     "a stranger": ({"user": "eve"}, 200, ""),
-    "somebody who may speak": ({"user": "bob"}, 200, "You may not decide"),
-    "somebody who may speak, with roles of their own": ({"user": "bob", "roles": ["owner"]}, 200, "You may not decide"),
+    "a user who may only speak": ({"user": "bob"}, 200, "You may not decide"),
+    "a user who may only speak, with claimed roles": ({"user": "bob", "roles": ["owner"]}, 200, "You may not decide"),
     "another chat": ({"chat": "bobs"}, 200, "no such question"),
     "a message that there is not": ({"message_id": "m77"}, 200, "no such question"),
     "a choice that there is not": ({"choice": "always"}, 200, "no such question"),
@@ -259,7 +259,7 @@ async def test_a_press_that_comes_too_early_is_to_be_offered_again(house: Webhoo
     monkeypatch.setattr(questions, "_PUT_OFF", 1_000)
     monkeypatch.setattr(outbox, "_FIRST_PAUSE", 3.0)
     (house.folder / "build").mkdir()
-    house.receiver.answers = [(0, {})]  # it shows the question, and its answer is lost
+    house.receiver.answers = [(0, {})]  # the service shows the question, but its answer is lost
     async with house.running():
         await house.post("/v1/messages", {**MESSAGE, "text": f"rm -rf {house.folder}/build"})
         await house.until(lambda: house.receiver.got)
@@ -272,7 +272,7 @@ async def test_a_press_that_comes_too_early_is_to_be_offered_again(house: Webhoo
 
 
 async def _pressed(house: WebhookHouse, press: dict[str, Any]) -> httpx.Response:
-    """Press, again while the question's id is not noted: a service does so where it is answered 503."""
+    """Press, and retry while the answer is 503 because the question's id is not stored yet, as a service does."""
     while (answer := await house.post("/v1/presses", press)).status_code == 503:
         await asyncio.sleep(0.05)
     return answer

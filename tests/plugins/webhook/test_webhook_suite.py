@@ -1,4 +1,4 @@
-"""The webhook platform passes what every platform must, before a receiver in this process."""
+"""The webhook platform passes the suite for chat platforms, with a receiver in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Post:
 
 
 class WebhookDesk(PlatformDesk):
-    """A service that shows what it gets, and says again what was not taken."""
+    """A service that shows the messages, and repeats unacknowledged ones."""
 
     factory = WebhookPlatform
     secrets: Mapping[str, Any] = {"WEBHOOK_SECRET": SECRET}

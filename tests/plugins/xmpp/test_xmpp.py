@@ -1,4 +1,4 @@
-"""XMPP on a real Prosody: what people see and do, through the whole gateway."""
+"""XMPP on a real Prosody, through the whole gateway, as users see it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_files_come_and_go(house: XmppHouse) -> None:
 
 
 async def _question(person: Person, house: XmppHouse, name: str, where: str = "") -> Said:
-    """Have a folder that is to be removed, and return the question with its reactions."""
+    """Create a folder, ask the bot to delete it, and return the bot's question with its reactions."""
     (house.folder / name).mkdir()
     mention = f"{house.nick}: " if where else ""
     where, bot = where or house.bot, house.nick if where else ""
@@ -80,7 +80,7 @@ async def test_an_approval_in_a_room_is_granted_by_who_may(house: XmppHouse) -> 
             await alice.until(lambda: any("owner may" in text for text in alice.texts(room, house.nick)))
             await mallory.answers(room, question.known_as, "1")
             await alice.until(lambda: sum("owner may" in text for text in alice.texts(room, house.nick)) == 2)
-            await alice.reacts(room, question.known_as, "👍", "👎")  # which is no answer
+            await alice.reacts(room, question.known_as, "👍", "👎")  # two reactions are not an answer
             assert (house.folder / "build").is_dir()
             await alice.reacts(room, question.known_as, "🎉", "👍\ufe0f")
             await alice.until(lambda: alice.texts(room, house.nick)[-1] == "ran it")
@@ -98,7 +98,7 @@ async def test_an_approval_is_denied_by_a_reaction_and_answered_by_words(house: 
             line_of(gateway)
             question = await _question(alice, house, "one")
             await alice.reacts(house.bot, question.known_as, "👎")
-            await alice.until(lambda: alice.texts(house.bot)[-1] == "ran it")  # which the model says of any result
+            await alice.until(lambda: alice.texts(house.bot)[-1] == "ran it")  # the model answers any result like this
             assert (house.folder / "one").is_dir()
             question = await _question(alice, house, "two")
             await alice.answers(house.bot, question.known_as, "3")
@@ -138,7 +138,7 @@ async def test_a_server_that_was_killed_is_found_again(house: XmppHouse) -> None
             await alice.says(house.bot, "wait for it")
             await alice.until(lambda: house.asked)
             house.server.control("kill")
-            house.may.set()  # the answer comes while nobody takes it
+            house.may.set()  # the answer is ready while the server is down
             await asyncio.sleep(0.5)
             house.server.control("start")
             await alice.leave()

@@ -1,4 +1,4 @@
-"""Hostile stanzas on a real Prosody, through the whole gateway: each is refused, and the owner's next message answered."""
+"""Hostile stanzas on a real Prosody, through the whole gateway: each is refused, and the owner's next message is answered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.plugins.xmpp.test_xmpp import _question, line_of
 from toolcrib import ToolcribError
 
 Act = Callable[[XmppHouse, Person, Person, str], Awaitable[object]]
-"""What is done: (the house, the owner, a stranger in the owner's room, that room)."""
+"""An action: (the house, the owner, a stranger in the owner's room, that room)."""
 
 
 def eve_writes(more: str = "", *, text: str = "let me in", in_room: bool = False) -> Act:
-    """Have the stranger write to the bot, or in the room; ``OWNER``, ``BOT`` and ``ROOM`` stand for addresses."""
+    """Return an action: the stranger writes to the bot or the room; ``OWNER``, ``BOT`` and ``ROOM`` are replaced by addresses."""
 
     async def act(house: XmppHouse, alice: Person, eve: Person, room: str) -> None:
         filled = more.replace("OWNER", alice.id).replace("BOT", house.bot).replace("ROOM", room)

@@ -1,4 +1,4 @@
-"""The XMPP platform passes what every platform must, on a real Prosody."""
+"""The XMPP platform passes the suite for chat platforms, on a real Prosody."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
 
 class XmppDesk(PlatformDesk):
-    """A direct chat and a room of three. What people see is what the server's archives have."""
+    """A direct chat and a room of three users. The server's archives show what users see."""
 
     factory = XmppPlatform
     gone = Chat("nobody@localhost")
@@ -52,7 +52,7 @@ class XmppDesk(PlatformDesk):
         return await self._known(chat, person, ours)
 
     async def _known(self, chat: Chat, person: Person, ours: str) -> str:
-        """Return the id that the room, or the bot's own archive, gave a message: the person's archive has another."""
+        """Return a message's id in the room's or the bot's own archive. The user's archive has another id."""
         if chat.is_group:
             archive = await self._archive(chat, person)
             return next(known for known, one in archive if one.get("id") == ours)
@@ -82,7 +82,7 @@ class XmppDesk(PlatformDesk):
             return False
 
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> None:
-        """Give the reaction. A line for who pressed comes as a message."""
+        """React to the message. The line for the user who pressed arrives as a message."""
         [shown] = [one for one in await self._said(chat) if one.id == message_id]
         await self._people[user].reacts(self._to(chat), shown.known_as, {"y": "👍", "n": "👎"}[choice])
 
@@ -95,7 +95,7 @@ class XmppDesk(PlatformDesk):
         return folded(stanzas, f"{chat.id}/{self.bot.partition('@')[0]}" if chat.is_group else self.bot)
 
     async def _archive(self, chat: Chat, person: Person) -> list[tuple[str, Any]]:
-        """Return (id, message) of all that the archive of the room, or of the person, has."""
+        """Return (id, message) for all messages in the room's archive, or in the user's."""
         where = {"jid": chat.id} if chat.is_group else {}
         answer = await person.client.plugin["xep_0313"].retrieve(rsm={"max": 500}, timeout=20, **where)
         found = []

@@ -1,4 +1,4 @@
-"""What the wire takes and brings: text that is no XML, servers of others, and stanzas that pass for something else."""
+"""The wire's limits: text that is not valid XML, foreign servers, and stanzas that imitate others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def host_of(prosody: Prosody, **more: str) -> tuple[FakeHost, str]:
 @pytest.mark.parametrize("text", ["a\ufffeb", "a\uffffb", "a&#12;b", "a&#xffff;b", "a\x00b", "a\ud800b", "a\x85b"])
 @pytest.mark.parametrize("is_plain", [True, False])
 async def test_text_that_is_no_xml_is_shown_as_far_as_it_goes(prosody: Prosody, text: str, is_plain: bool) -> None:
-    """The server would end the connection, each time that it is tried again."""
+    """Otherwise the server would end the connection at each attempt."""
     async with Person(prosody, "alice") as alice:
         host, bot = host_of(prosody)
         async with platform_of(host) as bots:
@@ -63,7 +63,7 @@ async def test_a_file_of_any_name_is_sent(prosody: Prosody, tmp_path: Path, name
     ids=["TLS taken out", "for a while"],
 )
 async def test_a_login_that_fails_says_why(prosody: Prosody, has_tls: bool, error: type[Exception], said: str) -> None:
-    """Without TLS the password is not what is wrong, and it is not said."""
+    """Without TLS the error does not blame the password, and the password is not sent."""
     heard: list[str] = []
     head = (
         "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='1' from='localhost' "
@@ -92,7 +92,7 @@ async def test_a_login_that_fails_says_why(prosody: Prosody, has_tls: bool, erro
     assert ["auth" in one for one in heard] == ([False, True] if has_tls else [False])
 
 
-# -- what others did in our name ---------------------------------------------------------------------------------------
+# -- others who use our name -------------------------------------------------------------------------------------------
 
 
 async def test_who_had_our_nick_meanwhile_asks_nothing(house: XmppHouse) -> None:
@@ -136,7 +136,7 @@ async def test_an_error_of_somebody_else_keeps_no_message_back(prosody: Prosody,
             await alice.until(lambda: [one for one in alice.seen if one.findtext(BODY) == "the news"])
 
 
-# -- what is said, and what only looks like it -------------------------------------------------------------------------
+# -- messages, and stanzas that only look like messages ----------------------------------------------------------------
 
 OMEMO = '<encrypted xmlns="eu.siacs.conversations.axolotl"><header sid="1"/><payload>AA==</payload></encrypted>'
 
@@ -153,7 +153,7 @@ OMEMO = '<encrypted xmlns="eu.siacs.conversations.axolotl"><header sid="1"/><pay
 async def test_words_for_apps_that_know_no_better_are_not_heard(prosody: Prosody, text: str, more: str) -> None:
     async with Person(prosody, "alice") as alice:
         host, bot = host_of(prosody)
-        for _ in range(2):  # as it comes, and from the archive
+        for _ in range(2):  # live, and from the archive
             async with platform_of(host):
                 await alice.says(bot, "the end")
                 await alice.until(lambda: host.received)
@@ -176,7 +176,7 @@ async def test_a_room_is_the_same_in_capitals(prosody: Prosody) -> None:
             await alice.until(lambda: [one.chat.id for one in host.received] == [room])
 
 
-# -- rooms of other servers --------------------------------------------------------------------------------------------
+# -- rooms of foreign servers ------------------------------------------------------------------------------------------
 
 _OURS = (
     '<presence from="{to}" to="{who}" id="{id}"><x xmlns="http://jabber.org/protocol/muc#user"><item affiliation="member" '
@@ -201,7 +201,7 @@ _OUT = (
 
 
 def a_room(**more: str) -> Callable[[Element], str]:
-    """Return the answers of a room: ``join``, ``info``, ``archive`` and ``ping`` differ where they are given, "" for silence."""
+    """Return a function that answers as a room; ``more`` replaces its usual answers, and "" is silence."""
     says = {"join": _OURS, "info": _INFO, "archive": _NOTHING, "ping": _OUT, **more}
 
     def answer(one: Element) -> str:
@@ -263,7 +263,7 @@ async def test_what_a_room_repeats_is_not_said_by_who_has_the_nick_now(prosody: 
 async def test_a_file_goes_out_over_tls_to_whom_the_system_trusts(
     prosody: Prosody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str
 ) -> None:
-    """The server's own certificates are of ca_file, those of its web server of the system."""
+    """The server's own certificate is checked with ca_file, that of its web server with the system's authorities."""
     certify(tmp_path, "localhost")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -293,7 +293,7 @@ async def test_a_file_goes_out_over_tls_to_whom_the_system_trusts(
 
 
 async def test_a_message_that_fails_later_is_in_the_log(prosody: Prosody, caplog: pytest.LogCaptureFixture) -> None:
-    """It counted as sent: a server that can't be reached says so after a while."""
+    """It counted as sent; a server that can't be reached is reported later."""
     carl = "carl@foreign.localhost"
     async with Person(prosody, "alice") as alice, Foreign(prosody) as foreign:
         host, _ = host_of(prosody)
