@@ -47,7 +47,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def binds(folder: Path, command: str, *before: str) -> str:
-    """Return what the ticket for ``command`` binds in a process of its own, whose shell ran the lines ``before``."""
+    """Return what the ticket for ``command`` binds in a new process whose shell ran the lines ``before``."""
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run(
@@ -57,7 +57,7 @@ def binds(folder: Path, command: str, *before: str) -> str:
 
 
 def test_two_processes_bind_the_same(tmp_path: Path) -> None:
-    """002-24: one shell has worked for a while, the other got its folder and exported variables back, a third is new"""
+    """002-24: one shell ran several commands, the other only got the same folder and exported variables"""
     command = 'bash build.sh; rm -rf "$TARGET"'
     (tmp_path / "build.sh").write_text("rm -rf out\n")
     (tmp_path / "sub").mkdir()

@@ -1,4 +1,4 @@
-"""The gate in a sandbox: what the sandbox stops or a snapshot undoes is not asked about, all else is as everywhere."""
+"""The gate in a sandbox: it asks only about effects that the sandbox does not prevent and an undo does not revert."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def but_node_modules(path: str) -> bool:
 
 @pytest.fixture
 def boxed(tmp_path: Path) -> Iterator[Floors]:
-    """Make floors that each have a store of their own."""
+    """Make floors with separate stores."""
     made: list[Floor] = []
 
     def one(
@@ -175,7 +175,7 @@ def test_git_is_not_asked_about_for_folders_that_it_ignores(boxed: Floors) -> No
 
 def test_an_answer_is_not_spent_on_what_is_held(boxed: Floors) -> None:
     floor = boxed(None)
-    floor.grant("rm -rf src", "uses", uses=2)  # the call that asks spends the first
+    floor.grant("rm -rf src", "uses", uses=2)  # the call that asks uses the grant once
     floor.environment.held = SANDBOX
     assert floor.do("rm -rf lib") == "ran"
     floor.environment.held = None
@@ -191,7 +191,7 @@ def test_an_operator_s_rules_ask_in_a_sandbox_too(boxed: Floors) -> None:
 
 
 def test_a_tool_of_a_plugin_may_act_beside_the_sandbox(boxed: Floors) -> None:
-    """Its effects are judged as everywhere: nothing says that it acts through the environment."""
+    """Its effects are judged as outside of a sandbox, because it may act without the environment."""
     floor, others = boxed(), ToolRegistry()
     schema = {"name": "spill", "description": "x", "parameters": {"type": "object", "properties": {}}}
     others.register(
@@ -207,7 +207,7 @@ def test_a_tool_of_a_plugin_may_act_beside_the_sandbox(boxed: Floors) -> None:
 
 
 class BoxedHere(LocalEnvironment):
-    """This machine, said to be a sandbox; commands run for real."""
+    """The local environment, which claims to be a sandbox; commands run for real."""
 
     held: Containment
 
@@ -216,7 +216,7 @@ class BoxedHere(LocalEnvironment):
 
 
 def test_a_path_is_held_where_it_leads(floors: Floors, tmp_path: Path) -> None:
-    """Links are followed for findings that are asked every time as well."""
+    """Links are also followed for findings that are asked about every time."""
     home = tmp_path / "home"
     for name in ("work/build", "sibling/build", "other"):
         (home / name).mkdir(parents=True)

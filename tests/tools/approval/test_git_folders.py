@@ -1,4 +1,4 @@
-"""Git's folders under other names: what runs by itself is asked about wherever it lies, whatever writes it."""
+"""Git's folders under other names: files that git runs are asked about wherever they are, and whatever writes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A repository with a second tree, another repository under a name of its own, one that is bare, and ordinary folders."""
+    """A repository with a second working tree, one with a separate git folder, a bare one, and ordinary folders."""
     work = (tmp_path / "work").resolve()
     work.mkdir()
     git(work, "init", "-q", "-b", "main")

@@ -1,4 +1,4 @@
-"""Grants and links: a grant covers a path where it led when the answer was given, and nowhere else."""
+"""Grants and links: a grant covers a path with the target that it had when the answer was given, and no other target."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_permanent_grant_ends_where_a_folder_became_a_link(floor: Any, home: P
 
 
 def test_a_permanent_grant_holds_for_the_place_that_the_link_had(floor: Any, home: Path) -> None:
-    """003-27: both the path as written and where it led are kept, and compared at each use"""
+    """003-27: the path as written and its target are stored, and compared at each use"""
     floor.grant("rm -rf pictures/none", "always")
     (grant,) = asyncio.run(floor.store.grants.all())
     assert grant.links == ((f"{home}/work/pictures/none", f"{home}/photos/none"),)
@@ -150,7 +150,7 @@ def test_many_words_are_not_followed_and_not_covered(floor: Any) -> None:
 
 
 class Clocks:
-    """A wall clock that may be set, and one that only goes on."""
+    """A wall clock that can be set, and a monotonic clock."""
 
     def __init__(self) -> None:
         self.wall, self.ticks = 1_800_000_000.0, 50.0

@@ -1,4 +1,4 @@
-"""Modes of a session at the gate: plan refuses what may change something, confirm-edits asks about it, neither loosens."""
+"""Modes of a session at the gate: plan refuses changes, confirm-edits asks about them, and neither loosens a rule."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_no_grant_and_no_rule_loosens_plan(moded: Callable[..., Any]) -> None:
 
 
 def test_a_program_of_the_session_is_no_reader(moded: Callable[..., Any]) -> None:
-    """A script of the project that is called like one, by its path or by PATH, is what it is."""
+    """A script of the project with a reader's name, found by its path or by PATH, is judged as a script."""
     files = {f"{PROJECT}/bin/ls": b"#!/bin/sh\nrm -rf x\n"}
     environment = FakeEnvironment(files, commands=lambda request: (0, b""), cwd=PROJECT)
     floor = moded("plan", environment)

@@ -1,4 +1,4 @@
-"""Commands that are free since nothing is lost by them, and their neighbours, which are not."""
+"""Commands that need no approval because nothing is lost by them, and similar commands that need one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTIES, DELETES, LOADS = {"fs.truncate"}, {"fs.recursive-delete"}, {"code.loadi
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, and beside it a folder of somebody's; neither counts as temporary."""
+    """A project, and a foreign folder beside it; neither counts as temporary."""
     monkeypatch.setattr("tools.approval.snapshot.TEMPORARY", ())
     folder = (tmp_path / "tree").resolve()
     (folder / "src").mkdir(parents=True)
@@ -67,7 +67,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("source", WRITTEN)
 def test_a_file_that_is_written_anew_is_not_emptied(floor: Any, source: str) -> None:
-    """As for ``printf a,b > data.csv``."""
+    """The same rule as for ``printf a,b > data.csv``."""
     assert floor.do(f"python3 - <<'E'\n{source}\nE") == "ran"
 
 

@@ -1,4 +1,4 @@
-"""Rules of an operator's own: rows beside the table's, and decisions on tools by name and argument."""
+"""An operator's rules: rows besides those of the table, and decisions on tools by name and argument."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_path_is_denied_however_it_is_written_and_allowed_only_where_it_leads(
 
 
 def test_an_argument_too_long_to_look_at_is_never_allowed() -> None:
-    """Fails closed: what asks or denies counts as matching it."""
+    """It fails closed: a rule that asks or denies counts as matched."""
     long = "a" * (MAX_ARG_CHARS + 1)
     for decision, expected in (("allow", None), ("ask", "ask"), ("deny", "deny")):
         assert decided([{**ASK, "decision": decision, "args": {"text": "a*"}}], "mcp_x", text=long) == expected

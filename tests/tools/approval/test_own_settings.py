@@ -1,4 +1,4 @@
-"""What lies outside of a plain mention of toolcrib's own files: ways around, and what must stay free."""
+"""Commands that reach toolcrib's own files without naming them plainly, and commands that must stay free."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["python3 -c {0}", "python3 - <<'E'\n{1}\nE", "uv run python -c {0}", "env X=1 .venv/bin/python -c {0}"])
 def command_of(request: pytest.FixtureRequest) -> str:
-    """A command that runs Python: {0} is the code as a word, {1} as it is."""
+    """A command that runs Python: {0} is the code as a shell word, {1} the code unchanged."""
     command: str = request.param
     return command
 
@@ -290,7 +290,7 @@ def test_packages_whose_folder_is_only_known_when_it_runs_are_asked_about() -> N
 
 
 def test_every_module_that_can_change_approvals_is_known_by_its_name(root: Path) -> None:
-    """The rules name our own modules: a module that moves must not leave them."""
+    """The rules name our own modules; a moved module must stay in them."""
     folders = [root / "agent" / name for name in ("cli", "config", "conversation", "memory", "plugin_host", "policy", "store")]
     files = [file for folder in folders for file in folder.glob("*.py")]
     files += [root / "agent" / f"{name}.py" for name in ("api", "process", "run", "undo", "workspace")]

@@ -1,4 +1,4 @@
-"""A single gate serves many workspaces and people: each call brings the policy that the gate goes by."""
+"""A single gate serves many workspaces and users: each call brings its own policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.registry import registry as known
 
 
 class Shared:
-    """A dispatcher and a gate, and scopes of several people and workspaces."""
+    """A dispatcher and a gate, and scopes of several users and workspaces."""
 
     def __init__(self) -> None:
         import tools.terminal_tool  # noqa: F401 - registers the tool
@@ -81,7 +81,7 @@ def test_a_grant_belongs_to_the_principal_who_was_asked(shared: Shared, how: str
 
 
 def test_an_answer_for_one_principal_covers_no_other(shared: Shared) -> None:
-    """The session changes hands between question and answer: a new ticket, parked again"""
+    """If the session changes hands between question and answer, a new ticket is made and the call is parked again"""
     ticket = shared.do("rm -rf build", shared.scope("ann")).result.suspension
     assert ticket is not None
     answer = Answer(ticket.id, payload={"approved": True})
@@ -106,7 +106,7 @@ def test_a_policy_that_is_none_closes_the_gate(shared: Shared) -> None:
 
 
 def test_the_gate_needs_no_loop(shared: Shared) -> None:
-    """A dispatcher drives calls without a loop only where every hook is a plain function."""
+    """A dispatcher drives calls without a loop only if every hook is a plain function."""
     assert plan_hooks(shared.manager).is_sync
 
 

@@ -1,4 +1,4 @@
-"""What an answer covers, and never more than was shown: the flaws of others, one test each."""
+"""An answer covers what was shown, and never more. Each test is for a flaw of other programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROJECT = "/home/dev/project"
     ],
 )
 def test_one_finding_without_a_grant_asks_whatever_else_was_granted(floor: Any, command: str, keys: set[str]) -> None:
-    """003-26: a first match that is granted must not hide the second."""
+    """003-26: a first match with a grant must not hide the second one."""
     floor.grant("rm -rf build")
     outcome = floor.do(command)
     assert isinstance(outcome, set), outcome
@@ -43,7 +43,7 @@ def test_one_finding_without_a_grant_asks_whatever_else_was_granted(floor: Any, 
 
 
 def test_one_approved_heredoc_covers_no_other(floor: Any) -> None:
-    """003-26: what a heredoc does is judged, not that there is one."""
+    """003-26: the contents of a heredoc are judged, not its presence."""
     assert floor.do("bash <<'E'\nrm -rf build\nE") == {"fs.recursive-delete"}
     assert floor.answer({"approved": True, "scope": "session"}).result.is_success
     assert floor.do("bash <<'E'\nrm -rf dist\nE") == "ran"
@@ -110,7 +110,7 @@ COMPOUNDS = ["{}; ls", "ls && {}", "if true; then {}; fi", "for i in 1 2; do {};
 
 @pytest.mark.parametrize("compound", COMPOUNDS)
 def test_a_compound_passes_only_where_every_simple_command_is_clean_or_granted(floors: Floors, compound: str) -> None:
-    """003-27: a permanent entry covers its own simple command, wherever it stands, and nothing beside it."""
+    """003-27: a permanent entry covers its own simple command, anywhere in a line, and no other command."""
     entry = from_allowlist({"argv": ["rm", "-rf", "build"], "cwd": PROJECT, "version": 1})
     floor = floors(grants=MemoryGrants([entry]))
     assert floor.do("rm -rf build") == "ran"
@@ -145,7 +145,7 @@ def test_a_compound_passes_only_where_every_simple_command_is_clean_or_granted(f
     ],
 )
 def test_nothing_but_one_plain_command_is_kept_for_good(floor: Any, command: str) -> None:
-    """003-27. Patterns are never kept either: an entry names what it names."""
+    """003-27. Patterns are never stored either: an entry covers only the command that it names."""
     if floor.asks(command):
         assert "always" not in floor.last.result.suspension.parameters["scopes"]
         floor.answer({"approved": True, "scope": "always"})
@@ -155,7 +155,7 @@ def test_nothing_but_one_plain_command_is_kept_for_good(floor: Any, command: str
 
 
 def test_an_entry_that_a_command_wrote_into_the_file_does_not_count(floors: Floors, tmp_path: Path) -> None:
-    """003-27: only what an answer wrote, or a person confirmed."""
+    """003-27: only entries that an answer wrote or the user confirmed count."""
     file = tmp_path / "config.yaml"
     file.write_text(f"command_allowlist:\n- {{argv: [rm, -rf, build], cwd: {PROJECT}, version: 1}}\n")
     file.chmod(0o600)
@@ -171,7 +171,7 @@ def test_an_entry_that_a_command_wrote_into_the_file_does_not_count(floors: Floo
 
 @pytest.mark.parametrize(("text", "other"), [("rm -rf build", "rm -rf out"), ("recursive delete", "git push --force")])
 def test_plain_text_in_the_file_counts_once_a_person_confirmed_it(floors: Floors, tmp_path: Path, text: str, other: str) -> None:
-    """003-27: as the specification writes it; what it covers, and nothing else."""
+    """003-27: in the specification's form; it covers only its own command."""
     file = tmp_path / "config.yaml"
     file.write_text(f"command_allowlist: [{text}]\n")
     file.chmod(0o600)
@@ -220,7 +220,7 @@ def test_what_is_asked_every_time_is_never_remembered(floor: Any, command: str) 
     ],
 )
 def test_what_is_refused_is_refused_whatever_was_granted_and_the_model_is_told(floor: Any, command: str) -> None:
-    """003-23, 003-28: not run, no question, and the reason said."""
+    """003-23, 003-28: the command does not run, no question is asked, and the reason is reported."""
     assert floor.do(command) == "refused"
     assert "Denied, regardless of grants" in floor.last.result.failure.text
     for harmless in ("mkfs.ext4 --help", "shutdown --help", "rm --version"):
@@ -256,7 +256,7 @@ def test_the_simple_face_stands() -> None:
 
 
 def test_every_command_is_judged_before_it_runs(floor: Any) -> None:
-    """003-24: by the gate, not by the terminal tool; what passes is on record."""
+    """003-24: by the gate, not by the terminal tool; allowed commands are recorded."""
     assert floor.do("ls") == "ran"
     assert floor.asks("rm -rf build")
     assert [(entry.tool, entry.decision) for entry in run_async(floor.store.audit.entries("s1"))] == [("terminal", "allowed")]

@@ -1,4 +1,4 @@
-"""Equal effects, equal verdicts; no place, surface or variable that exempts; nothing that lets toolcrib approve itself."""
+"""Equal effects, equal verdicts: no backend, interface or variable is exempt, and toolcrib can't approve its own calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ Outcome = str | set[str]
 
 
 def among(outcome: Outcome, rules: Outcome) -> bool:
-    """The shell may say more (``sudo``, what it pipes), never less."""
+    """Return whether the outcomes agree: the shell may have more findings (``sudo``, or what it pipes), but not fewer."""
     return outcome == rules if isinstance(rules, str) and rules == "refused" else rules == "ran" or set(rules) <= set(outcome)
 
 
@@ -106,7 +106,7 @@ def test_a_relative_or_linked_path_is_judged_where_it_leads(floors: Floors, tmp_
 
 
 def test_what_was_judged_is_what_is_opened(floors: Floors, tmp_path: Path) -> None:
-    """A folder that is swapped for a link while the person is asked leads nowhere."""
+    """A folder that is replaced by a link while the user is asked is not followed."""
     work, own = tmp_path / "work", tmp_path / "own"
     (work / ".git" / "hooks").mkdir(parents=True)
     own.mkdir()
@@ -128,12 +128,12 @@ def _yes(ticket: Any) -> Any:
     return Answer(ticket.id, payload={"approved": True}, by="ann")
 
 
-# -- no place and no surface exempts --------------------------------------------------------------------------------
+# -- no backend and no interface is exempt -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("identity", ["docker:abc", "ssh:web", "singularity:x", "local"])
 def test_a_container_does_not_exempt(floors: Floors, identity: str) -> None:
-    """What is mounted or reachable decides, not where it runs."""
+    """Mounts and reachable services decide, not the backend."""
     environment = FakeEnvironment(commands=lambda request: (0, b""), cwd="/work")
     environment.identity = identity
     floor = floors(environment, project_root="/work")
@@ -159,7 +159,7 @@ YES_VARIABLES = (
 
 
 def test_no_variable_says_which_surface_it_is(floor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call's own context does: what is asked and what is refused stays so whatever stands in the environment."""
+    """The call's own context names the interface. Whatever the environment contains, the verdicts stay the same."""
     for value in ("1", "0", "true", "cli", "gateway"):
         for name in YES_VARIABLES:
             monkeypatch.setenv(name, value)
@@ -193,7 +193,7 @@ def test_a_variable_that_loads_code_is_a_finding(floor: Any, name: str) -> None:
     assert floor.do("A=/tmp/x git log") == "ran"
 
 
-# -- toolcrib itself --------------------------------------------------------------------------------------------------
+# -- toolcrib's own files and settings ---------------------------------------------------------------------------------
 
 CHANGES = ["config set approval off", "approvals revoke x", "plugins enable x", "approve 42", "trust .", "grants add x", "setup"]
 CHANGES += ["console", "gateway passphrase", "gateway pair console"]
@@ -326,14 +326,14 @@ def test_children_get_listed_names_their_own_session_and_no_terminal(tmp_path: P
 
 
 def test_explaining_says_the_same_and_runs_nothing() -> None:
-    """``toolcrib explain`` goes by the gate's own judge."""
+    """``toolcrib explain`` uses the gate's own judge."""
     judge = Judge(Setting(protected=OWN, home=HOME))
     assert [finding.level for finding in judge.examine("toolcrib config set a b", PROJECT).findings] == ["block"]
     assert judge.examine("ls", PROJECT).findings == []
 
 
 class OtherHome(FakeEnvironment):
-    """Another host: the account's home is none of the folders in which homes usually lie."""
+    """Another host: the account's home is outside of the usual folders for homes."""
 
     async def home(self) -> str:
         return "/data/acct"
@@ -341,7 +341,7 @@ class OtherHome(FakeEnvironment):
 
 @pytest.mark.parametrize("name", [".bashrc", ".ssh/id_ed25519", ".config/autostart/x.desktop", ".local/bin/git"])
 def test_the_home_of_the_account_over_there_is_a_home(floors: Floors, name: str) -> None:
-    """003-24: what starts by itself and keys lie there, and ``~`` is there, whatever the person's home here is called."""
+    """003-24: its start files and keys are protected and ``~`` means it, whatever the name of the user's home on this machine."""
     here = floors(FakeEnvironment(commands=lambda request: (0, b""), cwd=PROJECT))
     there = floors(OtherHome(commands=lambda request: (0, b""), cwd=PROJECT))
     path = f"/data/acct/{name}"
@@ -379,7 +379,7 @@ class InContainer(OtherHome):
 
 @pytest.mark.parametrize("command", ["tar xf a.tgz -C /tmp", "cd /tmp && unzip a.zip", "cp -r a/. /tmp", "cd ~; patch -p1 < a"])
 def test_a_home_for_temporary_files_is_free_as_a_whole(floors: Floors, command: str) -> None:
-    """A container's home: nothing that lies in it is kept, but start files and settings of git count until it ends."""
+    """A container's home: its files are not kept, but start files and settings of git matter until the container ends."""
     floor = floors(InContainer(commands=lambda request: (0, b""), cwd=PROJECT))
     assert floor.do(command) == "ran"
     assert floor.do("find /tmp -name x -delete") == {"fs.find-delete"}

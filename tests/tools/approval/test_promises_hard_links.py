@@ -61,7 +61,7 @@ class Place:
         return self.home / name
 
     def link(self, own: str, name: str) -> Path:
-        """Link an own file by a name in the project. Return the own file."""
+        """Link an own file to a name in the project. Return the own file."""
         at = Path(os.path.realpath(self.work / name))
         at.unlink(missing_ok=True)
         at.hardlink_to(self.file(own))
@@ -146,7 +146,7 @@ def test_no_command_reads_keys_or_state_by_another_name(place: Place, own: str, 
 
 
 def test_files_that_share_nothing_with_ours_are_free(place: Place) -> None:
-    """As the trees of package managers are, whose files all have several names."""
+    """Package managers make such trees: all of their files have several names."""
     store = place.home / "store"
     store.mkdir()
     for number in range(30):
@@ -162,7 +162,7 @@ def test_files_that_share_nothing_with_ours_are_free(place: Place) -> None:
 
 
 def test_a_name_of_an_own_file_may_be_removed(place: Place) -> None:
-    """As a symbolic link may: the own file stays."""
+    """The same holds for a symbolic link: the own file stays."""
     file = place.link(OWN["settings"], "notes.txt")
     assert place.floor.do("rm notes.txt") == "ran"
     assert file.exists()
@@ -170,7 +170,7 @@ def test_a_name_of_an_own_file_may_be_removed(place: Place) -> None:
 
 
 class Racing(LocalEnvironment):
-    """This machine, where somebody links an own file right before a judged one is opened."""
+    """The local environment; an own file is linked right before a judged file is opened."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
 

@@ -1,4 +1,4 @@
-"""Limits that are counts, a guard behind them, and every failure meaning no."""
+"""Limits are counts with a guard of CPU time behind them, and every failure denies the call."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def verdict(command: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("command", ["ls", "rm -rf build", LONG, "f(){ f; f; }; f", "echo " + "{a,b}" * 20])
 def test_a_verdict_is_the_same_however_busy_the_machine_is(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wall time may run as it likes: the budget counts steps."""
-    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # the guard behind it may come first on a slow machine
+    """Wall time does not matter, because the budget counts steps."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # on a slow machine the guard of CPU time might act first
     before = verdict(command)
     now = [0.0]
 
@@ -51,14 +51,14 @@ def test_a_verdict_is_the_same_however_busy_the_machine_is(command: str, monkeyp
 
 
 def test_at_the_limit_of_steps_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # the guard behind it may come first on a slow machine
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # on a slow machine the guard of CPU time might act first
     meaning = interpret("ls; " * 500, ShellNow(), NoFiles(), Budget(steps=100))
     assert [fault.kind for fault in meaning.faults] == ["steps"]
     assert ("opaque.steps", "ask-once") in verdict("a;" * 30_000)
 
 
 def test_behind_the_steps_stands_a_guard_of_cpu_time_and_it_fails_closed(monkeypatch: pytest.MonkeyPatch, floor: Any) -> None:
-    """One second of this thread's own CPU time, looked at every few hundred steps; whatever was seen until then still counts."""
+    """One second of this thread's CPU time, checked every few hundred steps; findings until then still count."""
     assert Budget().cpu_seconds == 1.0
     command = "rm -rf build\n" + "ls\n" * 600
     assert verdict(command) == [("fs.recursive-delete", "ask")]
@@ -75,7 +75,7 @@ def test_behind_the_steps_stands_a_guard_of_cpu_time_and_it_fails_closed(monkeyp
 
 
 def test_the_guard_counts_this_thread_only() -> None:
-    """Other threads' work is not this command's."""
+    """The work of other threads does not count."""
     stop = threading.Event()
 
     def burn() -> None:
@@ -115,8 +115,10 @@ def test_the_guard_counts_this_thread_only() -> None:
     ],
 )
 def test_nothing_that_is_written_holds_the_judge_up(command: str) -> None:
-    """Patterns that ``re`` needs exponential time for, padding without end, nesting: it ends (the suite's time limit says so),
-    and says nothing that is not so."""
+    """Patterns with exponential time in ``re``, endless padding, nesting: the judge ends (within the suite's time limit).
+
+    It reports no false findings.
+    """
     assert all(level in ("ask", "ask-once") for _, level in verdict(command))
 
 
@@ -127,7 +129,7 @@ def test_a_pattern_that_is_cheap_is_still_followed() -> None:
     assert ("fs.recursive-delete-root", "block") in verdict("x=rXYm; ${x//*(X|Y)/} -rf /")
 
 
-# -- files that would hold it up ------------------------------------------------------------------------------------
+# -- files that take long ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def test_neither_do_loops_folders_and_terminals(odd: Path, name: str) -> None:
     Judge(Setting()).examine(f"bash {name}", str(odd))
 
 
-# -- whatever fails means no ----------------------------------------------------------------------------------------
+# -- every failure denies ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["rm -rf 'build", "case x in", "echo $(", "for do", "if then fi"])
@@ -202,7 +204,7 @@ async def _says_nothing(ticket: Any, ctx: Any) -> None:
 
 @pytest.mark.parametrize("asker", [_fails, _answers_another, _says_true, _says_nothing])
 def test_a_question_that_does_not_arrive_means_no(floor: Any, asker: Any) -> None:
-    """A notifier that fails, an answer to something else, something that is no answer."""
+    """A notifier fails, or returns an answer to another question or an invalid answer."""
     executed = floor.run("terminal", {"command": "rm -rf build"}, floor.scope(asker=asker))
     assert executed.result.failure.kind == "Denied"
     assert floor.ran == []
@@ -218,7 +220,7 @@ def test_a_configuration_that_cannot_be_read_stops_the_start(tmp_path: Path) -> 
 
 
 def test_grants_that_cannot_be_read_grant_nothing(floors: Floors, tmp_path: Path) -> None:
-    """Also where they could be read when the session began."""
+    """This also holds if they were readable when the session began."""
     file = tmp_path / "config.yaml"
     grants = PermanentGrants(MemoryGrants(), file, tmp_path / "state")
     floor = floors(grants=grants)

@@ -1,4 +1,4 @@
-"""Links, made before or by the command itself: what they lead to is what is judged."""
+"""Links, made before or by the command itself: their targets are judged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_process_s_root_and_folder_are_what_they_are() -> None:
 
 @pytest.fixture
 def linked(floors: Floors, tmp_path: Path) -> Any:
-    """A project with links to a home's start file, to toolcrib's own folder, and to a folder of somebody else's."""
+    """A project with links to a home's start file, to toolcrib's own folder, to a foreign folder and to the home."""
     home, work = tmp_path / "home", tmp_path / "home" / "work"
     for folder in (work / "build", home / ".own", home / "photos"):
         folder.mkdir(parents=True)

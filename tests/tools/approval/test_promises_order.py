@@ -1,4 +1,4 @@
-"""Calls one after another: what an earlier one made, copied, fetched or wrote is known to the later ones."""
+"""Consecutive calls: the judge knows what earlier calls made, copied, fetched or wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floors = Callable[..., Any]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A project under version control, with a branch whose scripts are others."""
+    """A project under version control, with a branch whose scripts differ."""
     work = tmp_path / "home" / "work"
     (work / "src").mkdir(parents=True)
     (work / "x.sh").write_text("#!/bin/sh\ntrue\n")
@@ -148,7 +148,7 @@ ORDINARY: list[list[str | tuple[str, str]]] = [
 
 @pytest.mark.parametrize("calls", ORDINARY)
 def test_ordinary_sequences_are_free(floor: Any, calls: list[str | tuple[str, str]]) -> None:
-    """A command, or the path and the content of a file that is written."""
+    """A call is a command, or the path and contents of a file to write."""
     for call in calls:
         ran = floor.do(call) if isinstance(call, str) else floor.call("write_file", {"path": call[0], "content": call[1]})
         assert ran == "ran", (call, ran)

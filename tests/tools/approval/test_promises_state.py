@@ -1,4 +1,4 @@
-"""State feeds the next judgement: the session's shell, files that it wrote or fetched, input to what already runs."""
+"""State that the next judgement uses: the session's shell, files that it wrote or fetched, and input to running programs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Placed(FakeEnvironment):
 
 
 def test_the_terminal_tells_the_gate_what_its_path_is(floors: Floors) -> None:
-    """A folder of the project in front, as an activated virtual environment is: what is put there runs as ``git``."""
+    """A folder of the project is first in PATH, as in an activated virtual environment: a file there can run as ``git``."""
     floor = floors(Placed({f"{PROJECT}/.venv/bin/python": ELF}, commands=lambda request: (0, b""), cwd=PROJECT))
     assert floor.do("git status") == "ran"
     assert floor.do("python x.py") == "ran"
@@ -102,7 +102,7 @@ def test_the_terminal_tells_the_gate_what_its_path_is(floors: Floors) -> None:
     "run", ["bash x.sh", ". ./x.sh", "./x.sh", "bash < x.sh", "cat x.sh | sh", "sudo sh x.sh", "sh -c 'sh x.sh'"]
 )
 def test_a_script_that_an_earlier_call_wrote_is_read(floor: Any, run: str) -> None:
-    """written by the file tool in one call, run by the shell in another"""
+    """The file tool writes it in one call, and the shell runs it in another."""
     assert floor.call("write_file", {"path": "x.sh", "content": "#!/bin/sh\necho hello\n"}) == "ran"
     assert floor.do(run) == "ran"
     assert floor.call("write_file", {"path": "x.sh", "content": "#!/bin/sh\nrm -rf /\n"}) == "ran"
@@ -163,7 +163,7 @@ def test_what_was_decoded_stays_decoded(floors: Floors) -> None:
 @pytest.mark.parametrize("run", ["bash x.sh", "sh ./x.sh", ". ./x.sh", "python3 x.sh", "perl x.sh", "node x.sh", "bash < x.sh"])
 def test_a_script_that_is_there_and_cannot_be_read_asks(kind: Any, run: str) -> None:
     assert {level for _, level in found(run, None, {f"{PROJECT}/x.sh": Seen(kind)})} == {"ask-once"}
-    assert found(run) == set()  # a missing one is no finding
+    assert found(run) == set()  # a missing file is no finding
 
 
 def test_a_compiled_program_of_the_project_runs_and_what_is_neither_asks() -> None:
@@ -179,7 +179,7 @@ def test_a_long_program_is_told_from_a_long_script(floors: Floors) -> None:
     assert floor.do("./script") == {"opaque.file"}
 
 
-# -- input to what runs -----------------------------------------------------------------------------------------------
+# -- input to running programs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Limits of docs/explanation/limits.md that are so, and lines that leave the session."""
+"""The limits in docs/explanation/limits.md are real, and so are lines that leave the session."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GAPS = {
     ],
 )
 def test_what_is_not_promised_is_so(floors: Callable[..., Any], commands: list[str]) -> None:
-    """One that is asked about by now is a promise that the document doesn't make yet."""
+    """If such a command is asked about now, the document can promise that."""
     floor = floors(FakeEnvironment(GAPS, commands=lambda request: (0, b""), cwd=PROJECT))
     assert [floor.do(command) for command in commands] == ["ran"] * len(commands)
 

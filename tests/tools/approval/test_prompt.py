@@ -1,4 +1,4 @@
-"""The text of an approval prompt: nothing of the call passes for a line of ours, and all of it can be seen."""
+"""The text of an approval prompt: the call's text can't imitate toolcrib's lines, and all of it can be seen."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_padding_pushes_nothing_to_a_line_of_its_own(filler: str) -> None:
 
 
 def test_what_is_left_of_a_line_is_told_from_a_line() -> None:
-    """A line break begins another command; a broken line does not."""
+    """A line break begins another command; a wrapped row does not."""
     shown = lines_of(of_command(f"# {'a' * 30}\nrm -rf x # {'b' * 30}"), 30)
     assert shown[1:5] == ["  │ # aaaaaaaaaaaaaaaaaaaaaaa", "  │↳aaaaaaa", "  │ rm -rf x # bbbbbbbbbbbbbb", "  │↳bbbbbbbbbbbbbbbb"]
 
@@ -86,7 +86,7 @@ def test_what_is_not_as_it_seems_is_said() -> None:
 
 
 def test_a_script_that_is_at_home_in_a_text_is_on_all_of_its_lines() -> None:
-    """A word of one letter is no look-alike among others of its language."""
+    """A word of one letter is not a look-alike among other words of its language."""
     assert "  │ \u0441" in lines_of(
         of_command("cat <<X\n\u043f\u0440\u0438\u0432\u0435\u0442\n\u0441\n\u0442\u043e\u0431\u043e\u0439\nX")
     )
@@ -133,13 +133,13 @@ def test_pages_show_all_of_a_long_call_once() -> None:
     assert [line for line in seen if line.startswith(BAR)] == [f"{BAR}line {number}" for number in range(100)]
     assert seen[-1] == "  ! this is the end"
     assert pages.next() == ["  ! this is the end; v all shows all of it again"]
-    assert pages.unseen == 0  # an answer counts, whatever is looked at once more
+    assert pages.unseen == 0  # answers count from now on, also if the user reads it again
     assert len(pages.next(whole=True)) == 102
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 8), (50, 10), (80, 12), (40, 60)])
 def test_a_page_and_the_choices_below_it_fit_a_small_screen(columns: int, rows: int) -> None:
-    """All that a yes needs is on one page or another, the reasons too, and each page stands above the choices."""
+    """Each part that an approval covers is on a page, including the reasons, and each page fits above the choices."""
     command = "rm -rf " + " ".join(f"folder-{number}" for number in range(20))
     prompt = of_command(command, text="rm -rf " + "x" * 70)
     pages = PromptPages(prompt, columns, rows)
@@ -155,7 +155,7 @@ def test_a_page_and_the_choices_below_it_fit_a_small_screen(columns: int, rows: 
 
 
 def test_lines_are_broken_between_words() -> None:
-    """The blank begins the next row, where it can be seen; a word that is cut goes on without one."""
+    """A blank begins the next row, so that it is visible; a word that is cut continues without a blank."""
     shown = lines_of(of_command("git commit --message 'nothing of this is cut'  --all", text="x" * 40 + " y"), 30)
     assert shown[1:4] == ["  │ git commit --message", "  │↳ 'nothing of this is cut'", "  │↳  --all"]
     assert shown[-2:] == ["      as: xxxxxxxxxxxxxxxxxxx", "  ↳xxxxxxxxxxxxxxxxxxxxx y"]
@@ -185,7 +185,7 @@ DIFF = "--- /p/a\n+++ /p/a\n@@ -8,4 +8,4 @@\n one\n-two\n+2\n   three\n four\n"
 
 
 def test_numbers_of_a_diff_stand_left_of_the_bar() -> None:
-    """So everything right of the bar is still what the call has."""
+    """All text to the right of the bar is still the call's own text."""
     prompt = prompt_of(ticket("patch", {"path": "a", "old": "two", "new": "2"}, path="/p/a", diff=DIFF, diff_for=["old", "new"]))
     rows = physical(prompt.call, 30, numbered=True)
     at = rows.index("  so:")

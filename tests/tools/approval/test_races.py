@@ -1,6 +1,7 @@
-"""Answers that come twice, late, from two people, after a restart or at an end: nothing runs without its own yes, nothing twice.
+"""Answers that arrive twice, late, from two users, after a restart or at an end.
 
-The real dispatcher, gate and SQLite store; only the place where commands would run is a double that counts them.
+Each run needs its own approval, and no call runs twice. The dispatcher, gate and SQLite store are real; the environment is a
+double that counts its commands.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Clock:
 
 
 class House:
-    """One process's worth: a store on disk, a gate, a dispatcher, and scopes of one session."""
+    """One process: a store on disk, a gate, a dispatcher, and scopes of one session."""
 
     def __init__(self, file: Path, environment: FakeEnvironment | None = None) -> None:
         self.clock = Clock()
@@ -87,7 +88,7 @@ class House:
         return [request.command for request in self.environment.executed]
 
     def ask(self, scope: CallScope, command: str = "rm -rf build", call_id: str = "c1") -> str:
-        """The id of the question that the call leaves behind."""
+        """Return the id of the question that the call is suspended with."""
         executed = asyncio.run(self.dispatcher.call(ToolCall(call_id, "run", {"command": command}), scope))
         assert executed.result.suspension is not None, executed.result
         return executed.result.suspension.id
@@ -116,7 +117,7 @@ def house(build: Callable[..., House]) -> House:
 
 
 def together(*actions: Callable[[], Any]) -> list[Any]:
-    """What each returns or raises, begun at the same moment in threads of their own."""
+    """Run the actions at the same moment in separate threads, and return what each returns or raises."""
     start = threading.Barrier(len(actions))
     results: list[Any] = [None] * len(actions)
 
@@ -124,7 +125,7 @@ def together(*actions: Callable[[], Any]) -> list[Any]:
         start.wait()
         try:
             results[place] = action()
-        except Exception as error:  # noqa: BLE001 - it is what the test looks at
+        except Exception as error:  # noqa: BLE001 - the test checks it
             results[place] = error
 
     threads = [threading.Thread(target=run, args=pair) for pair in enumerate(actions)]
@@ -266,7 +267,7 @@ def test_where_nobody_answers_in_time_it_is_expired_and_not_run(house: House) ->
 
 
 def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -> None:
-    """Two ways to answer one question: what was said first holds, and the call doesn't run on the second."""
+    """A question can be answered in two ways: the first answer counts, and the second one does not run the call."""
     reached: list[str] = []
 
     async def asker(ticket: Any, ctx: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""Commands that throw uncommitted work away: asked about unless the working tree was seen to have none."""
+"""Commands that discard uncommitted work: they are asked about unless the working tree is known to have none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLEANS = ["git clean -fd", "git clean -fdx", "git clean --force -d"]
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git as a person of that folder would, without this machine's settings."""
+    """Run git as the folder's user would, without this machine's settings."""
     named = {f"GIT_{who}_{what}": "a@b.test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **named}
     return subprocess.run(["git", *words], cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
@@ -48,7 +48,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A repository with two commits, two branches and nothing that is not in them."""
+    """A clean repository with two commits and two branches."""
     folder = (tmp_path / "tree").resolve()
     (folder / "src").mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
@@ -81,7 +81,7 @@ def test_changed_files_are_asked_about(floor: Any, tree: Path, command: str, sta
 
 
 WIDER = {"git clean -fdx": "git.clean@ignored files"}
-"""Key of each that deletes more than untracked files, where there is one."""
+"""Keys of the commands that delete more than untracked files."""
 
 
 @pytest.mark.parametrize("command", CLEANS)
@@ -108,7 +108,7 @@ def test_untracked_files_may_be_overwritten_by_another_commit(floor: Any, tree: 
 
 
 def _tracks_ignored(tree: Path) -> None:
-    """A branch, ``w``, has files that are ignored on this one, and are there."""
+    """Make a branch, ``w``, whose tracked files are ignored on this branch, and exist in it."""
     (tree / "build").mkdir()
     (tree / "build/out").write_text("in w\n")
     git(tree, "checkout", "-qb", "w")
@@ -151,7 +151,7 @@ def test_what_spares_them_is_free(floor: Any, tree: Path, command: str) -> None:
 
 
 def _conflict(tree: Path) -> None:
-    """A merge that git stopped, which leaves a.py to be resolved and src/b.py resolved by git."""
+    """Make a merge with conflicts: git has stopped for a.py, and has merged src/b.py."""
     git(tree, "checkout", "-qb", "w")
     for name in ("a.py", "src/b.py"):
         (tree / name).write_text("w = 1\n")
@@ -250,7 +250,7 @@ def test_an_answer_is_for_the_work_that_was_there(floor: Any, tree: Path) -> Non
     assert (tree / "src/b.py").read_text() == "b = 1\n"
 
 
-# -- what is asked of git ------------------------------------------------------------------------------------------
+# -- questions to git --------------------------------------------------------------------------------------------------
 
 
 def seen(tree: Path) -> WorkTree:
@@ -307,7 +307,7 @@ def test_no_program_that_the_repository_names_is_run(tree: Path, tmp_path: Path,
     (tree / ".git/info").mkdir(exist_ok=True)
     (tree / ".git/info/attributes").write_text("* filter=f diff=f\n")
     git(tree, "config", setting[0], setting[1].format(program))
-    (tree / "a.py").write_text("a = 2\n")  # so that contents must be compared
+    (tree / "a.py").write_text("a = 2\n")  # git has to compare the contents
     assert seen(tree).changed
     assert not ran.exists()
 

@@ -1,4 +1,4 @@
-"""Hosts that a command in a sandbox asks for, through the dispatcher and the real approval gate."""
+"""Hosts that a sandboxed command requests, through the dispatcher and the real approval gate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ HOLDS = Containment("workspace", ("/project",), ("/tmp",), (), (), "hosts")
 
 
 class FakeHosts(FakeContained):
-    """A sandbox that reaches ``allowed`` hosts. ``lent`` has those of each command; ``denied`` is what it refuses meanwhile."""
+    """A sandbox that reaches the ``allowed`` hosts.
+
+    ``lent`` has the hosts of each command, ``denied`` the hosts that it refuses.
+    """
 
     def __init__(self, *allowed: str, holds: Containment = HOLDS, denied: Sequence[DeniedHost] = ()) -> None:
         super().__init__(holds, commands=lambda request: self._ran())
@@ -66,7 +69,7 @@ def _conforms(fake: FakeHosts) -> LimitsHosts:
 
 
 class Floor:
-    """A session with one terminal. ``yes`` is the scope that the user agrees to, "" for no."""
+    """A session with one terminal. ``yes`` is the scope that the user approves, "" denies."""
 
     def __init__(self, environment: Environment, yes: str = "once", *, present: bool = True, root: str = "/project") -> None:
         self.yes = yes
@@ -104,7 +107,7 @@ class Floor:
 
 @pytest.fixture
 def floors() -> Iterator[type[Floor]]:
-    """Make sessions, which end with the test."""
+    """Return a function that makes sessions, which end with the test."""
     made: list[Floor] = []
 
     class Ended(Floor):
@@ -141,7 +144,7 @@ def test_once_is_for_one_call_and_a_session_asks_once(floors: type[Floor]) -> No
     for _ in range(3):
         floor.data("make", hosts=["b.example"])
     assert floor.keys[2:] == [["net.host@b.example"]]
-    floor.data("make", hosts=["b.example", "c.example"])  # a grant covers its own host only
+    floor.data("make", hosts=["b.example", "c.example"])  # a grant covers only its own host
     assert floor.keys[3:] == [["net.host@c.example"]]
     assert sandbox.lent[-1] == ["b.example", "c.example"]
 
@@ -173,7 +176,7 @@ def test_one_question_covers_an_upload_and_its_host(floors: type[Floor]) -> None
 
 
 def test_an_answer_for_a_command_without_hosts_is_none_with_them(floors: type[Floor]) -> None:
-    """A command that was judged harmless before is judged again."""
+    """A command that was judged harmless without hosts is judged again."""
     floor = floors(FakeHosts())
     for _ in range(2):
         floor.data("ls")
@@ -250,7 +253,7 @@ class _Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def page() -> Iterator[int]:
-    """The port of a web server on loopback."""
+    """Return the port of a web server on loopback."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -265,10 +268,10 @@ def page() -> Iterator[int]:
 def test_a_real_sandbox_asks_for_a_service_of_this_machine(
     floors: type[Floor], page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first call is refused and says what to do, the second one asks, and the third one needs no question."""
+    """The first call is refused and explains what to do, the second one asks, and the third one needs no question."""
     if (held := sandbox_here("workspace")).mode != "workspace":
         pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
-    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # querying each package manager takes a second
     sandbox = SandboxedEnvironment(str(tmp_path), masked=(), caches="shared", hosts=[])
     floor = floors(sandbox, "session", root=str(tmp_path))
     told = floor.data(f"curl -sS -m 60 http://localhost:{page}/")

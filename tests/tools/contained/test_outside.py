@@ -37,7 +37,7 @@ def _closed() -> Iterator[None]:
 
 
 class Floor:
-    """A session with one terminal. ``yes`` is the user's answer to every question; ``asked`` keeps the questions."""
+    """A session with one terminal. ``yes`` is the user's answer to every question; ``asked`` has the questions."""
 
     def __init__(self, environment: FakeEnvironment, outside: str = "ask") -> None:
         OPENED.append(self)
@@ -103,7 +103,7 @@ def test_outside_is_asked_and_runs_in_the_same_folder(floor: Floor, contained: F
 
 
 def test_it_is_asked_every_time(floor: Floor) -> None:
-    """An answer for always grants nothing here, and the same harmless command inside is not asked about."""
+    """An answer "always" grants nothing here, and the same harmless command inside the sandbox is not asked about."""
     for _ in range(2):
         floor.data("ls", outside=True)
         floor.data("ls")
@@ -118,7 +118,7 @@ def test_a_command_known_to_be_harmless_inside_is_still_asked_about_outside(floo
 
 
 def test_it_is_judged_whole(floor: Floor) -> None:
-    """The other findings of the command are asked with it, and what is refused stays refused."""
+    """The question has the command's other findings too, and refused commands stay refused."""
     floor.data("cd sub && rm -rf build", outside=True)
     assert floor.keys[0][-1] == "sandbox.outside"
     assert len(floor.keys[0]) > 1
@@ -127,7 +127,7 @@ def test_it_is_judged_whole(floor: Floor) -> None:
 
 
 def test_a_script_is_read_outside(contained: FakeContained) -> None:
-    """A file in the sandbox says nothing about the one of that name outside."""
+    """The judge reads the file outside the sandbox, not the file of the same name inside."""
     contained.files["/project/run.sh"] = b"echo well\n"
     contained.beyond.files["/project/run.sh"] = b"git push --force\n"
     floor = Floor(contained)
@@ -153,7 +153,7 @@ def test_a_program_that_can_not_work_inside_is_asked_about_at_once(floor: Floor,
     floor.data("docker ps")
     assert "sandbox.outside" in floor.keys[0]
     assert contained.beyond.executed
-    floor.data("docker ps", outside=False)  # said to stay inside
+    floor.data("docker ps", outside=False)  # explicitly inside
     assert [one.command for one in contained.executed] == ["docker ps"]
 
 
@@ -166,7 +166,7 @@ def test_never_refuses_the_parameter(contained: FakeContained, args: dict[str, A
 
 
 def test_without_a_sandbox_the_parameter_means_nothing(contained: FakeContained) -> None:
-    """Everything runs outside any sandbox then, judged as ever."""
+    """All commands run without a sandbox then, and are judged as usual."""
     contained.holds = None
     floor = Floor(contained)
     assert floor.data("ls", outside=True)["where"] == "fake-sandbox"
@@ -241,7 +241,7 @@ def test_programs_that_need_to_run_outside(command: str) -> None:
         "git commit -m 'use sudo'",
         "docker() { echo; }; docker ps",
         "cat docker-compose.yml",
-        "gpg --sign f",  # its keys are not masked here
+        "gpg --sign f",  # outside the sandbox its keys are not masked
         "git commit -S -m x",
     ],
 )

@@ -158,7 +158,7 @@ def test_what_a_successful_command_prints_is_no_message() -> None:
 
 @pytest.mark.parametrize("stdout", [True, False])
 def test_half_done_successes_are_found(stdout: bool) -> None:
-    """`git branch --track` and `git submodule add` exit 0 although they could not write the configuration."""
+    """`git branch --track` and `git submodule add` exit with 0 although they could not write the configuration."""
     text = "error: could not lock config file .git/config: Read-only file system\nBranch 'b' set up to track 'main'."
     assert found(text, stdout=stdout, code=0) == [("path", ".git/config")]
 

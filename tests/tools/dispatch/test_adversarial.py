@@ -1,4 +1,4 @@
-"""Handlers, hooks and callers that do what nobody should: one readable result a call all the same, and nothing runs unjudged."""
+"""Handlers, hooks and callers that break every rule: each call still has one readable result, and no call runs unjudged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def raises(error: BaseException) -> Any:
 @pytest.mark.parametrize("error", [asyncio.CancelledError("x"), SystemExit(3), NotAnException("x"), StopIteration("x")])
 @pytest.mark.parametrize("timeout", [None, 20])
 def test_whatever_a_handler_raises_becomes_its_result(bench: Any, error: BaseException, timeout: float | None) -> None:
-    """003-19, inline, in a thread, and in a turn."""
+    """003-19: inline, in a thread, and in a turn."""
     bench.tool("bad", raises(error), timeout=timeout)
     assert bench.text("bad")["error"].startswith("Tool execution failed: ")
     (executed,) = bench.turn(("bad", {}))
@@ -63,7 +63,7 @@ def test_whatever_a_handler_raises_becomes_its_result(bench: Any, error: BaseExc
 
 
 def test_a_handler_whose_own_task_was_cancelled_has_failed(bench: Any) -> None:
-    """Not an interrupt: the turn goes on, and so does a caller inside a running loop."""
+    """It is not an interrupt: the turn continues, and so does a caller inside a running loop."""
 
     async def handler(args: Any) -> str:
         await cancels_itself()
@@ -125,7 +125,7 @@ def test_nonsense_is_answered_with_what_was_expected(bench: Any, result: Any) ->
     bench.tool("bad", lambda args: result)
     error = bench.text("bad")["error"]
     assert error.startswith("Tool execution failed: ")
-    assert bench.scope.state == {}  # what could not be stored with the results would break the conversation
+    assert bench.scope.state == {}  # a value that can't be stored with the results would break the conversation
     assert bench.status(bench.call("bad")) is ToolCallStatus.FAILED
 
 
@@ -200,7 +200,7 @@ def test_a_transform_that_breaks_the_result_leaves_a_readable_one(bench: Any) ->
 
 @pytest.mark.parametrize("hook", ["tool_gate", "pre_tool_call"])
 def test_a_hook_that_changes_the_arguments_changes_nothing_that_was_judged(bench: Any, hook: str) -> None:
-    """The handler and the effects have a copy of their own, nested values too."""
+    """The handler and the effects have their own copy, including nested values."""
     ran: list[Any] = []
     judged: list[Any] = []
 
@@ -261,7 +261,7 @@ def test_arguments_that_are_none_say_what_is_expected(bench: Any, args: Any) -> 
 
 @pytest.mark.parametrize("name", [None, 5, ["t"], {"t": 1}, "", "t" * 10_000, "\ud800", "t\0"])
 def test_a_name_that_is_none_is_an_unknown_tool(name: Any) -> None:
-    """003-21, through the real faces."""
+    """003-21: through the real interfaces."""
     for face in (model_tools.handle_function_call, registry.dispatch):
         assert "Unknown tool" in json.loads(face(name, {}))["error"]
 
@@ -275,7 +275,7 @@ def test_checked_arguments_nested_too_deep(bench: Any) -> None:
 
 
 def test_a_call_that_no_ledger_can_keep_is_recorded_and_never_runs(bench: Any) -> None:
-    """No schema forbids what these arguments hold, but they are no JSON."""
+    """No schema forbids these arguments, but they are not JSON."""
     bench.ran = []
     bench.tool("t", bench.ran.append)
     executed = bench.call("t", {"s": {1, 2}})
@@ -289,7 +289,7 @@ def test_a_call_that_no_ledger_can_keep_is_recorded_and_never_runs(bench: Any) -
 
 
 class Asks:
-    """A gate that wants one answer for exactly what the call would do."""
+    """A gate that requires an answer for exactly the call's arguments."""
 
     @hookimpl
     def tool_gate(self, call: ToolCall, ctx: ToolCallContext) -> Suspend | Block | None:
@@ -330,7 +330,7 @@ def test_only_a_clear_yes_to_this_very_question_lets_it_run(bench: Any, asked: A
 
 
 def test_an_answer_is_taken_once_and_for_its_own_call(bench: Any, asked: Any) -> None:
-    """Two clicks, two threads: one run. The same call again, even with the same id, is asked about again."""
+    """Two clicks in two threads run it once. The same call again, even with the same id, is asked about again."""
     bench.scope.suspends = True
     (pending,) = bench.turn(ToolCall("same", "t", {"x": 1}))
     ticket = pending.result.suspension
@@ -339,7 +339,7 @@ def test_an_answer_is_taken_once_and_for_its_own_call(bench: Any, asked: Any) ->
     def click(answer: Answer) -> str:
         try:
             return asyncio.run(bench.dispatcher.resume(answer, bench.scope)).status.value
-        except Exception as error:  # noqa: BLE001 - its name is looked at
+        except Exception as error:  # noqa: BLE001 - the test checks its name
             return type(error).__name__
 
     with ThreadPoolExecutor(8) as pool:
@@ -359,7 +359,7 @@ def test_a_forged_context_is_no_context(bench: Any) -> None:
 
 
 def test_a_model_cannot_pass_what_only_a_caller_may(bench: Any) -> None:
-    """ctx, scope, task_id and call_id among the arguments are arguments, nothing else."""
+    """ctx, scope, task_id and call_id among the arguments are plain arguments."""
     seen: list[Any] = []
     bench.tool("t", lambda args, ctx: seen.append((args, ctx.call_id, ctx.granted)))
     bench.scope.granted = frozenset({"t"})
@@ -373,7 +373,7 @@ def test_a_model_cannot_pass_what_only_a_caller_may(bench: Any) -> None:
 
 
 def test_a_gate_registered_while_calls_run_is_asked_by_every_later_call(bench: Any) -> None:
-    """No thread may keep a plan that was made before the gate came."""
+    """No thread may keep a plan from before the gate's registration."""
     for number in range(20):
         bench.tool(f"t{number}", lambda args: "ran")
     stop = threading.Event()
@@ -399,12 +399,12 @@ def test_a_gate_registered_while_calls_run_is_asked_by_every_later_call(bench: A
 
 
 def test_a_plan_made_of_what_was_taken_back_is_not_kept(bench: Any) -> None:
-    """The generation moves after the change: a look in between must not count as up to date."""
+    """The generation changes after the tools do, so a plan made in between must not count as current."""
     bench.tool("t", lambda args: "old")
     real = bench.registry._tools
     dispatcher: Dispatcher = bench.dispatcher
 
-    class Peeking(dict):  # type: ignore[type-arg]  # the registry's own dict, with somebody looking while it changes
+    class Peeking(dict):  # type: ignore[type-arg]  # the registry's own dict, read while it changes
         def pop(self, *args: Any) -> Any:
             dispatcher.call_sync(ToolCall("peek", "t"), bench.scope)
             return super().pop(*args)

@@ -1,4 +1,4 @@
-"""002-26: plugins observe a result, update the state, append events, and schedule actions for later."""
+"""002-26: plugins observe a result, update the state, append events, and schedule later actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENT = ActivityEvent("c", "note", {"a": 1})
 
 @pytest.fixture(autouse=True)
 def patient(bench: Any) -> None:
-    """Where nothing is late on purpose, a busy machine must not make it so."""
+    """Set long limits, so that a busy machine does not make hooks late."""
     bench.scope.limits = Limits(handler_seconds=60, gate_seconds=60)
 
 
@@ -43,7 +43,7 @@ def returns(value: Any, is_async: bool = False) -> Callable[..., Any]:
 
 
 def run_once(bench: Any, way: str) -> Any:
-    """One call of the tool t, in each of the ways that a call can go."""
+    """Run one call of the tool t by each of the ways."""
     if way == "turn":
         return bench.turn(("t", {}))[0]
     if way == "async":
@@ -146,7 +146,7 @@ class _Leaves(dict[str, Any]):
 
 
 _after: Callable[..., After] = After
-"""Untyped: what is tested is what a plugin must not give."""
+"""Untyped, to test answers that a plugin must not give."""
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_later_is_after_all_results_of_the_turn_are_recorded(bench: Any, paralle
 
 
 def test_later_after_a_turn_that_was_stopped(bench: Any) -> None:
-    """What the calls that did run scheduled is done; the others were never observed"""
+    """Actions that observed calls scheduled run; the remaining calls were not observed"""
     seen: list[str] = []
     bench.tool("t", lambda args: None)
     bench.plugin("gate", tool_gate=lambda call: Block("no", end_run=True) if call.id == "b" else None)
@@ -250,7 +250,7 @@ def test_later_after_a_turn_that_was_stopped(bench: Any) -> None:
 
 @pytest.mark.parametrize("way", ["sync", "async", "turn"])
 def test_later_actions_are_isolated(bench: Any, caplog: pytest.LogCaptureFixture, way: str) -> None:
-    """002-26; raising, leaving: logged, the next ones run and the result stands"""
+    """002-26: an action that raises or exits is logged, the next ones run, and the result stands"""
     seen: list[str] = []
 
     async def fails() -> None:
@@ -278,7 +278,7 @@ def test_later_actions_are_isolated(bench: Any, caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize("way", ["sync", "async", "turn"])
 def test_later_actions_have_the_time_that_a_hook_has(bench: Any, caplog: pytest.LogCaptureFixture, way: str) -> None:
-    """002-26; a late one is given up, sync or async, and the next one runs"""
+    """002-26: a late action is cancelled, sync or async, and the next one runs"""
     bench.scope.limits = Limits(gate_seconds=0.1)
     released, last = threading.Event(), threading.Event()
 

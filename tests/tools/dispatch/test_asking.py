@@ -1,4 +1,4 @@
-"""A person is asked: what the ledger and the store know meanwhile."""
+"""A user is asked: the contents of the ledger and the store in the meantime."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_becomes_of_the_ticket(bench: Any, given: dict[str, Any] | None, st
 
 
 def test_of_two_who_agree_the_first_counts(bench: Any) -> None:
-    """Somebody answers elsewhere while it is asked here."""
+    """Another user answers elsewhere while this one is asked."""
     heard: list[str] = []
 
     async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -118,7 +118,7 @@ def test_a_sync_asker_that_a_scope_was_made_with_holds_up_no_loop(bench: Any) ->
 
 
 def test_an_asker_may_leave_it_to_a_person_who_is_not_here(bench: Any) -> None:
-    """The call waits with the ticket that was asked about, and goes on with a later answer."""
+    """The call waits with the ticket of the question, and a later answer resumes it."""
     asked: list[SuspendTicket] = []
     bench.scope.suspends, bench.scope.asker = True, lambda ticket, ctx: asked.append(ticket)
     bench.tool("t", lambda args: "done")

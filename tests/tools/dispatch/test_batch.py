@@ -47,7 +47,7 @@ def test_parallel_safe_calls_run_together(bench: Any, is_async: bool) -> None:
 
 @pytest.mark.parametrize("options", [{"parallel_safe": False}, {"parallel_safe": True, "interactive": True}])
 def test_others_run_one_after_another(bench: Any, options: dict[str, bool]) -> None:
-    """003-31: interactive ones are never run beside others"""
+    """003-31: interactive calls never run beside others"""
     running = 0
 
     def alone(args: Any) -> int:

@@ -1,4 +1,4 @@
-"""Any mix of calls, questions, answers, restarts and deaths of the process: one result a call, each effect once, in order."""
+"""Any mix of calls, questions, answers, restarts and killed processes: one result for each call, each effect once, in order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PATHS = ["/out", "/out/a", "/b"]
 
 
 class Questions:
-    """A gate that asks as often as the call's arguments say."""
+    """A gate that asks as often as the call's arguments require."""
 
     @hookimpl
     def tool_gate(self, call: ToolCall, ctx: ToolCallContext) -> Suspend | None:
@@ -57,7 +57,7 @@ class Questions:
 
 
 class Dying:
-    """A part of the store that stops to work after ``left`` operations more, as for a process that has lost its lease."""
+    """A part of the store that fails after ``left`` more operations, as for a process that has lost its lease."""
 
     def __init__(self, part: Any, left: list[int], *, does_it: bool) -> None:
         self._part = part
@@ -78,7 +78,7 @@ class Dying:
 
 @dataclass
 class World:
-    """Everything that outlives processes: the store, the state of the batch as it was last saved, and what the handlers did."""
+    """All that outlives processes: the store, the last saved state of the batch, and the handlers' effects."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     fence: Fence = field(default_factory=Fence)
@@ -111,7 +111,7 @@ class World:
         return Dispatcher(registry, hooks)
 
     async def process(self, dies_after: int | None, *, does_it: bool) -> tuple[Dispatcher, CallScope]:
-        """A process that has just taken the session over."""
+        """Return a new process that has taken over the session."""
         lease: Lease | None = self.fence.lease
         if lease is not None:
             await self.store.leases.release(lease)
@@ -168,7 +168,7 @@ async def live(
         world.done.append(executed.call.id)
 
     async def go_on(process: tuple[Dispatcher, CallScope]) -> bool:
-        """Go on from what was saved; save what comes of it, unless the process dies."""
+        """Continue from the saved state, and save the new state unless the process dies."""
         nonlocal saved
         own = [BatchCall(one.call, one.executed, one.tickets) for one in saved]
         complete = await run_batch(process[0], own, process[1], on_done=record_done, since=0.0)
@@ -193,7 +193,7 @@ async def live(
         if await go_on(process):
             return world, saved
         await answered(world, 0, "yes")
-    raise AssertionError(f"it does not come to an end: {saved}")
+    raise AssertionError(f"it does not end: {saved}")
 
 
 @pytest.mark.parametrize("kind", ["write", "look", "command"])
@@ -230,9 +230,9 @@ def test_every_call_gets_one_result_and_acts_once_in_order(
         elif not dies:
             assert item.call.id not in world.ran
     if not dies:
-        assert sorted(world.done) == sorted(item.call.id for item in items), "each end is told once"
+        assert sorted(world.done) == sorted(item.call.id for item in items), "each end is reported once"
     for one, other in combinations([int(name[1:]) for name in world.ran], 2):
-        if other < one:  # overtaken
+        if other < one:  # it overtook an earlier call
             assert not _must_keep_order(world.dispatcher(), made, other, one)
 
 

@@ -1,4 +1,4 @@
-"""Calls behind a suspended one of their turn: those that may change something wait, whatever suspended it."""
+"""Calls behind a suspended call of their turn: calls that may change something wait, whatever suspended the first one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EARLIER: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def desk(bench: Any) -> Any:
-    """A bench with the tools of EARLIER, whose calls wait for an answer; what ran is noted at ``bench.ran``."""
+    """A bench with the tools of EARLIER, whose calls wait for an answer. ``bench.ran`` has the tools that ran."""
     bench.ran = []
 
     def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
@@ -67,7 +67,7 @@ def go(desk: Any, items: list[BatchCall]) -> bool:
 
 
 def after(desk: Any, earlier: str, how: str, **options: Any) -> list[BatchCall]:
-    """A turn of a call that is suspended, and one of a tool with these options; as far as it gets by itself."""
+    """Run a turn of a suspended call and a call of a tool with these options, as far as it gets without an answer."""
     desk.tool("later", noting(desk), **options)
     items = [BatchCall(ToolCall("c0", earlier, {how: 1})), BatchCall(ToolCall("c1", "later", {}))]
     assert not go(desk, items)
@@ -75,7 +75,7 @@ def after(desk: Any, earlier: str, how: str, **options: Any) -> list[BatchCall]:
 
 
 def settled(desk: Any, items: list[BatchCall], earlier: str) -> list[str]:
-    """The tools in the order that they ran, once the first call's question was answered."""
+    """Answer the first call's question, and return the tools in the order of their runs."""
     answer = Answer(items[0].tickets[-1], payload=YES, by="ann")
     assert asyncio.run(desk.store.tickets.decide_ticket(answer, "approved")) == "settled"
     assert go(desk, [BatchCall(item.call, item.executed, item.tickets) for item in items])
@@ -87,7 +87,7 @@ def settled(desk: Any, items: list[BatchCall], earlier: str) -> list[str]:
 @pytest.mark.parametrize("earlier", EARLIER)
 @pytest.mark.parametrize("options", [{}, {"kind": "other"}, {"parallel_safe": True}, {"repeatable": True}])
 def test_a_tool_that_declares_nothing_waits(desk: Any, earlier: str, how: str, options: dict[str, Any]) -> None:
-    """002-32: it runs after the answer, and once."""
+    """002-32: it runs after the answer, once."""
     items = after(desk, earlier, how, **options)
     assert (desk.ran, items[1].executed, items[1].tickets) == ([], None, ())
     assert settled(desk, items, earlier) == [earlier, "later"]
@@ -107,7 +107,7 @@ def test_a_tool_that_declares_nothing_waits(desk: Any, earlier: str, how: str, o
     ],
 )
 def test_a_tool_that_changes_something_waits(desk: Any, earlier: str, options: dict[str, Any]) -> None:
-    """002-32: also behind a question that declares nothing itself."""
+    """002-32: also behind a question without declared effects."""
     items = after(desk, earlier, "ask", **options)
     assert desk.ran == []
     assert settled(desk, items, earlier) == [earlier, "later"]
@@ -148,7 +148,7 @@ def test_other_files_than_the_suspended_edits_need_not_wait(desk: Any, effect: A
 
 
 def test_what_waits_holds_those_after_it_too(desk: Any) -> None:
-    """The third only edits another file than the first, and may not overtake the second."""
+    """The third call edits another file than the first, but must not overtake the second."""
     desk.tool("other", noting(desk), kind="edit", effects=lambda args, ctx: [WritesFile("/q")])
     items = after(desk, "edit", "ask")
     items.append(BatchCall(ToolCall("c2", "other", {})))
@@ -164,7 +164,7 @@ def test_calls_run_in_order_if_none_is_suspended(desk: Any) -> None:
 
 @pytest.mark.parametrize("name", ["todo", "session_search", "clarify"])
 def test_tools_of_ours_that_only_talk_declare_it(name: str) -> None:
-    import model_tools  # noqa: F401 - it registers them
+    import model_tools  # noqa: F401 - it registers the tools
     from tools.registry import registry
 
     entry = registry.get(name)

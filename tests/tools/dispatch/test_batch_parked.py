@@ -1,4 +1,4 @@
-"""Calls that are parked with a ticket, and go on when it was answered; here or in another process."""
+"""Calls that are parked with a ticket, and continue after its answer, in this or another process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ YES, NO = {"approved": True}, {"approved": False, "reason": "not today"}
 
 @pytest.fixture
 def desk(bench: Any) -> Any:
-    """A bench whose gate asks about calls with ``ask`` in their arguments, and whose tools note what ran at ``bench.ran``."""
+    """A bench whose gate asks about calls with ``ask`` in their arguments. ``bench.ran`` has the calls that ran."""
     bench.ran = []
 
     def handle(args: Any, ctx: ToolCallContext) -> str:
@@ -59,7 +59,7 @@ def go(desk: Any, items: Sequence[BatchCall], **options: Any) -> bool:
 
 
 def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
-    """As another process has them."""
+    """Return the calls as another process restores them."""
     return [BatchCall(item.call, item.executed, item.tickets) for item in items]
 
 
@@ -85,7 +85,7 @@ def test_nothing_overtakes_what_it_overlaps_with(desk: Any) -> None:
     items = batch(
         ("write", {"path": "/p/out", "ask": 1}),
         ("write", {"path": "/p/out/a"}),  # below the parked one
-        ("write", {"path": "/p/out/a"}),  # meets the one that waits
+        ("write", {"path": "/p/out/a"}),  # overlaps with the waiting call
         ("write", {"path": "/q"}),
     )
     assert not go(desk, items)
@@ -96,7 +96,7 @@ def test_nothing_overtakes_what_it_overlaps_with(desk: Any) -> None:
 
 
 def test_no_reading_overtakes_what_it_overlaps_with(desk: Any) -> None:
-    """Nor does a change overtake the reading that waits, where reads run together else."""
+    """A change does not overtake a waiting read either, although reads usually run together."""
     items = batch(
         ("write", {"path": "/p/out", "ask": 1}),
         ("read", {"path": "/p/out/a"}),
@@ -123,7 +123,7 @@ def test_nothing_that_reads_overtakes_a_parked_command(desk: Any) -> None:
 
 
 def test_answers_in_any_order_keep_the_order_of_effects(desk: Any) -> None:
-    """`cp x out/` never overtakes a parked `rm -rf out`, though it is answered first"""
+    """`cp x out/` never overtakes a parked `rm -rf out`, even if it is answered first"""
     items = batch(("run", {"ask": 1}), ("run", {"ask": 1}))
     assert not go(desk, items)
     decide(desk, items[1])
@@ -231,7 +231,7 @@ def test_what_plugins_scheduled_is_done_when_all_results_are_there(desk: Any) ->
 
 
 def test_an_id_of_an_earlier_turn_means_a_new_call(desk: Any) -> None:
-    """Providers repeat ids: only with ``since`` the ledger is asked, and only for what began then or later."""
+    """Providers repeat ids, so the ledger is used only with ``since``, and only for calls that began at that time or later."""
     go(desk, batch(("note", {})))
     go(desk, batch(("note", {})))
     known = desk.record("c0")
@@ -246,7 +246,7 @@ def test_an_id_of_an_earlier_turn_means_a_new_call(desk: Any) -> None:
 
 
 def test_a_call_of_another_turn_is_told_by_name_and_not_by_clocks(desk: Any) -> None:
-    """The ledger's clock may be any other."""
+    """The clock of the ledger does not matter."""
     go(desk, batch(("note", {})), turn="run/1")
     for since in (0.0, 2.0**40):
         items = batch(("note", {}))
@@ -272,7 +272,7 @@ def test_what_a_gate_ended_stays_ended_after_a_crash(desk: Any) -> None:
 
 @pytest.mark.parametrize("moment", [0, 1])
 def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment: int) -> None:
-    """Of a parked call that is refused, or that not answered in time."""
+    """The parked call is refused, or its question has expired."""
     items = batch(("note", {"ask": 1}))
     assert not go(desk, items)
     if moment:

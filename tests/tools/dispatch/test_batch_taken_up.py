@@ -1,4 +1,4 @@
-"""Batches that another process takes up, and what becomes of parked calls when they are interrupted."""
+"""Batches that another process continues, and parked calls that are interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ YES = {"approved": True}
 
 @pytest.fixture
 def desk(bench: Any) -> Any:
-    """A bench whose gate asks about calls with ``ask`` in their arguments; ``bench.ran`` notes the calls that ran."""
+    """A bench whose gate asks about calls with ``ask`` in their arguments. ``bench.ran`` has the calls that ran."""
     bench.ran = []
 
     def handle(args: Any, ctx: ToolCallContext) -> str:
@@ -43,12 +43,12 @@ def go(desk: Any, items: Sequence[BatchCall], **options: Any) -> bool:
 
 
 def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
-    """The calls as another process has them."""
+    """Return the calls as another process restores them."""
     return [BatchCall(item.call, item.executed, item.tickets) for item in items]
 
 
 def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
-    """X-1: it has its result, and an answer that comes later finds nothing to run."""
+    """X-1: it has its result, and a later answer runs nothing."""
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("interrupt", {}))
     ended: list[str] = []
     assert go(desk, items, on_done=lambda one: ended.append(one.call.id))
@@ -63,7 +63,7 @@ def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
 
 
 def test_an_answered_call_need_not_wait_for_one_that_does_something_else(desk: Any) -> None:
-    """Also in another process, which has to find out what the earlier one would do."""
+    """This also holds in another process, which has to determine the earlier call's effects again."""
     items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/b"}))
     assert not go(desk, items)
     answer = Answer(items[1].tickets[-1], payload=YES, by="ann")
@@ -95,7 +95,7 @@ def test_a_call_that_had_ended_is_told_and_not_run_again(desk: Any) -> None:
 
 
 def test_a_call_waits_for_one_of_which_nothing_is_known_any_more(desk: Any) -> None:
-    """What it would do can't be told: it may be anything."""
+    """Its effects can't be determined, so they could be any."""
     disk = {"there": True}
 
     def effects(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
@@ -136,7 +136,7 @@ def test_two_calls_with_one_id_are_not_taken_for_each_other(desk: Any) -> None:
 
 
 def test_what_runs_is_the_call_that_was_agreed_to(desk: Any) -> None:
-    """002-24: never one that came with the answer"""
+    """002-24: never a call that came with the answer"""
     written: list[str] = []
     desk.tool("keep", lambda args: written.append(args["path"]))
     items = batch(("keep", {"ask": 1, "path": "/p/agreed"}))
@@ -165,7 +165,7 @@ def test_a_call_whose_question_expired_is_begun_and_refused(desk: Any) -> None:
 
 
 def test_what_a_process_that_died_had_asked_is_withdrawn(desk: Any) -> None:
-    """It had not been parked yet: the call begins anew, with a question of its own."""
+    """It was not parked yet: the call restarts, with its own question."""
     call = ToolCall("c0", "write", {"path": "/p/a"})
     ticket = SuspendTicket("ask", "may it?", call=call)
     asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))
@@ -196,7 +196,7 @@ def test_a_call_that_may_have_run_begins_anew_only_where_its_tool_is_repeatable(
 
 
 def died(desk: Any, name: str) -> None:
-    """Another process takes over, and ends what the one before left."""
+    """Another process takes over, and ends the unfinished work of the one before."""
     process = Fence()
     process.lease = asyncio.run(desk.store.leases.take("session", name, 60))
     asyncio.run(desk.store.fenced(process).recover("session"))
@@ -205,7 +205,7 @@ def died(desk: Any, name: str) -> None:
 
 @pytest.mark.parametrize("when", ["before it is taken up", "while it is gated", "as its process ends again"])
 def test_a_call_that_begins_anew_may_have_run_whatever_becomes_of_it(desk: Any, when: str) -> None:
-    """X-1: its first process ended while the handler ran, so that none of the later ones may say that it did not run."""
+    """X-1: its first process ended while the handler ran, so no later process may report that it did not run."""
     desk.tool("again", lambda args, ctx: desk.ran.append(ctx.call_id), repeatable=True, effects=lambda args, ctx: gated())
     call = ToolCall("c1", "again", {})
 

@@ -22,7 +22,7 @@ async def here() -> tuple[int, int]:
 
 
 def test_no_loop_running_uses_one_persistent_loop(bench: Any) -> None:
-    """003-22: cached async clients stay alive across calls"""
+    """003-22: cached async clients stay open across calls"""
     client: dict[str, Any] = {}
 
     async def use(args: Any) -> bool:
@@ -79,7 +79,7 @@ def test_an_error_comes_through_every_bridge() -> None:
 
 
 def test_a_thread_s_loop_is_closed_with_the_thread_after_an_error_too() -> None:
-    """The error knows its frames, and would keep the loop until a collection of garbage, in whichever thread."""
+    """The error refers to its frames, and would keep the loop until a garbage collection in any thread."""
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def fails() -> None:
@@ -138,7 +138,7 @@ def test_closing_ends_what_still_runs_on_the_loop() -> None:
 
 
 def test_the_end_of_the_process_ends_what_runs_on_the_loop_and_closes_it() -> None:
-    """A client that a tool keeps has no other moment to say goodbye."""
+    """A client that a tool keeps has no other moment to close its connection."""
     code = """
 import asyncio
 from tools.dispatch.bridge import run_async

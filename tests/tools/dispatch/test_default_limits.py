@@ -1,4 +1,4 @@
-"""Time limits that nobody set: they hold, and their minutes pass at once, since the loop's clock jumps to its next timer."""
+"""The default time limits: they hold, and their minutes pass at once, because the loop's clock jumps to its next timer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tools.dispatch.batch import run_calls
 from tools.dispatch.scope import Limits
 
 LONGEST = 24 * 3600.0
-"""Seconds after which a wait counts as one without end."""
+"""Seconds after which a wait counts as endless."""
 
 
 class Jumping(selectors.DefaultSelector):
-    """Finds what is ready now; where nothing is, the time until the next timer counts as passed."""
+    """A selector that never waits: if nothing is ready, the time until the next timer counts as passed."""
 
     def __init__(self) -> None:
         super().__init__()

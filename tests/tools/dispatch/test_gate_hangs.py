@@ -1,4 +1,4 @@
-"""Plugins' synchronous gates that hang: the call is denied on every path, and nothing else waits for them."""
+"""Plugins' synchronous gates that hang: the call is denied on every path, and no other work waits for them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Hang:
         asyncio.run(wait())
 
     def retry(self) -> None:
-        """Catches all that it meets, and tries again."""
+        """Catch every error, and try again."""
         while not self.release.is_set():
             try:
                 raise TimeoutError
@@ -155,7 +155,7 @@ def until(done: Callable[[], object]) -> None:
 
 
 class Clock:
-    """The clock of the gates, which a test sets forward: what must answer in time then has all the time that it needs."""
+    """The clock of the gates, which a test advances, so that gates that must be in time have as long as they need."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
@@ -176,8 +176,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def gate_of(
     hang: Hang, way: str = "event", decision: object = None, *, only: str = "", clock: Clock | None = None
 ) -> Callable[[ToolCall], object]:
-    """Return a gate that hangs, for the tool ``only`` if that is given, and decides when it is released. It sets ``clock``
-    forward past its limit.
+    """Return a gate that hangs, only for the tool ``only`` if it is given, and decides after its release.
+
+    It advances ``clock`` beyond its limit.
     """
 
     def gate(call: ToolCall) -> object:
@@ -221,7 +222,7 @@ def text(bench: Any, path: str, name: str = "t") -> str:
 
 @pytest.fixture
 def ran(bench: Any) -> list[str]:
-    """The tools t and u; the list has the names of those that ran."""
+    """Register the tools t and u; the list has the names of the tools that ran."""
     names: list[str] = []
     for name in ("t", "u"):
         bench.tool(name, lambda args, name=name: names.append(name) or "ran", parallel_safe=True)
@@ -231,7 +232,7 @@ def ran(bench: Any) -> list[str]:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_gate_that_hangs_denies(bench: Any, hang: Hang, ran: list[str], way: str, path: str) -> None:
-    """Also when it then answers that the call may run."""
+    """This holds even if the gate then allows the call."""
     bench.plugin("stuck", tool_gate=gate_of(hang, way))
     limit(bench, 0.2)
     assert LATE in text(bench, path)
@@ -255,7 +256,7 @@ def test_a_late_decision_is_dropped(bench: Any, hang: Hang, ran: list[str], deci
 
 
 def test_an_answer_that_comes_late_is_late_also_if_its_caller_could_not_look(bench: Any, ran: list[str], clock: Clock) -> None:
-    """As after a regular expression that keeps Python's lock for a minute."""
+    """For example, a regular expression kept Python's lock for a minute."""
     bench.plugin("stuck", tool_gate=lambda call: clock.advance(60))
     assert "did not answer within 1.5 s" in text(bench, "by hand")
     assert ran == []
@@ -321,7 +322,7 @@ def test_a_plugin_that_is_cut_off_denies_no_call_of_others(bench: Any, hang: Han
     bench.hooks.unregister(bench.hooks.get_plugin("stuck"))
     bench.plugin("other", tool_gate=lambda call: None)
     assert text(bench, "own loop") == "ran"
-    bench.plugin("stuck", tool_gate=lambda call: None)  # another plugin, which has this name now
+    bench.plugin("stuck", tool_gate=lambda call: None)  # another plugin with the same name
     assert text(bench, "own loop") == "ran"
 
 
@@ -363,7 +364,7 @@ def test_ctrl_c_returns_while_a_gate_hangs(bench: Any, hang: Hang, ran: list[str
 
 
 def test_a_cancelled_call_does_not_wait_for_its_gate(bench: Any, hang: Hang, ran: list[str]) -> None:
-    """More often than a plugin may be late: what is cancelled is not overdue."""
+    """This happens more often than a plugin may be late, because a cancelled call is not overdue."""
     bench.plugin("stuck", tool_gate=gate_of(hang, only="t"))
     limit(bench, 60)
 
@@ -401,7 +402,7 @@ def test_an_interrupt_of_the_session_ends_the_call(bench: Any, hang: Hang, ran: 
 
 
 def test_other_calls_run_while_a_gate_hangs(bench: Any, hang: Hang, ran: list[str]) -> None:
-    """002-21; the gate returns only after another call of the session ran."""
+    """002-21: the gate returns only after another call of the session ran."""
     bench.plugin("stuck", tool_gate=gate_of(hang, decision=Block("because"), only="t"))
     limit(bench, 60)
 

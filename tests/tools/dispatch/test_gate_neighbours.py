@@ -1,4 +1,4 @@
-"""Gates of plugins: one that hangs, in any way that code hangs, blocks its call and holds up no other; a slow one decides."""
+"""Gates of plugins: one that hangs in any way blocks its own call and delays no other; a slow one decides."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from toolcrib import Answer, Block, SetResult, Suspend, SuspendTicket, ToolCall,
 from tools.dispatch.batch import run_calls
 
 LIMIT = 0.2
-"""Seconds that a gate may take, in tests in which none has to answer within them."""
+"""Seconds that a gate may take, for tests without a gate that has to answer in time."""
 HANG = 30.0
-"""Seconds after which a gate that hangs answers in any case: much longer than anything here waits."""
+"""Seconds after which a hanging gate answers in any case: much longer than any wait here."""
 SHORT_HANG = 3.0
-"""The same for those that nothing can wake."""
+"""The same for gates that can't be woken."""
 YES = {"approved": True}
-VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="nobody set it")
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="not set")
 
 
 class Hanging:
-    """What hangs until it is let go. ``hang`` notes when it began and when it ended."""
+    """Functions that hang until ``release``; ``hang`` records when it began and ended."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -165,7 +165,7 @@ class Hanging:
 
 @pytest.fixture
 def hanging(bench: Any) -> Iterator[Hanging]:
-    """Comes after the bench: what hangs is let go before that is closed."""
+    """Functions that hang. The fixture follows the bench, so they are released before the bench is closed."""
     made = Hanging()
     yield made
     made.release()
@@ -175,7 +175,7 @@ def hanging(bench: Any) -> Iterator[Hanging]:
 
 @pytest.fixture
 def quick(bench: Any) -> Any:
-    """A bench of which the gates have little time, with a tool ``t`` that notes at ``bench.ran`` that it ran."""
+    """A bench with a short limit for gates, and a tool ``t`` that records its runs in ``bench.ran``."""
     bench.scope.limits = dataclasses.replace(bench.scope.limits, gate_seconds=LIMIT)
     return with_tool(bench)
 
@@ -188,7 +188,7 @@ def with_tool(bench: Any) -> Any:
 
 
 def in_loop(bench: Any, hanging: Hanging, name: str = "t", args: Any = None) -> Any:
-    """Make a call in a loop with a task that ticks. Look that it ticked while the gate hung and the call waited."""
+    """Make a call in a loop with a task that ticks. Check that it ticked while the gate hung and the call waited."""
     ticks = 0
 
     async def tick() -> None:
@@ -214,7 +214,7 @@ def by_text(bench: Any, hanging: Hanging) -> Any:
 
 
 def assert_blocked(bench: Any, hanging: Hanging, executed: Any) -> None:
-    """Look that the call was blocked while its gate still hung, and stays so when that has answered."""
+    """Check that the call was blocked while its gate still hung, and stays blocked after the gate's answer."""
     assert not hanging.ended.is_set(), "it waited for the gate"
     assert bench.ran == [], "the call ran"
     assert executed.result.is_error, executed.result
@@ -249,7 +249,7 @@ def test_a_gate_that_hangs_blocks_the_call_of_the_old_interface(quick: Any, hang
 
 
 def odd_answers(hanging: Hanging) -> dict[str, Any]:
-    """Answers that are quick to come by and hang when they are looked at."""
+    """Return answers that a gate returns at once, but that hang when they are examined."""
 
     class ClassHangs:
         @property
@@ -274,7 +274,7 @@ def odd_answers(hanging: Hanging) -> dict[str, Any]:
 
 @pytest.mark.parametrize("which", ["class", "truth", "equal"])
 def test_an_answer_that_hangs_when_it_is_looked_at_blocks(quick: Any, hanging: Hanging, which: str) -> None:
-    """One that nobody looks at is nonsense, which blocks as well."""
+    """An answer that is not examined is invalid, which blocks the call too."""
     quick.plugin("odd", tool_gate=lambda call: odd_answers(hanging)[which])
     executed = asyncio.run(quick.dispatcher.call(ToolCall("c", "t", {}), quick.scope))
     assert not hanging.ended.is_set(), "it waited for the answer's own code"
@@ -400,14 +400,14 @@ def test_after_three_late_answers_calls_are_denied_at_once(quick: Any, hanging: 
     hanging.release()
     assert hanging.ended.wait(HANG)
     executed = quick.call("t")
-    assert executed.result.is_error, "cut off is cut off: nobody knows what it would have said"
+    assert executed.result.is_error, "a plugin that was cut off stays cut off"
     assert "hangs" in executed.result.message, "a person must learn which plugin it is"
     assert hanging.many == 3
     assert quick.ran == []
 
 
 def test_the_others_of_one_that_was_cut_off_are_asked_no_less(quick: Any, hanging: Hanging) -> None:
-    """Calls stay denied also where the other gates allow, and one that blocks still says why."""
+    """Calls stay denied even if the other gates allow them or set a result."""
     quick.plugin("hangs", tool_gate=lambda call: hanging.hang())
     for _ in range(3):
         quick.call("t")
@@ -419,7 +419,7 @@ def test_the_others_of_one_that_was_cut_off_are_asked_no_less(quick: Any, hangin
 
 
 def test_honest_answers_between_late_ones_lift_no_bar(bench: Any, hanging: Hanging) -> None:
-    """A gate that hangs now and then blocks each time that it does."""
+    """A gate that hangs now and then blocks the call each time."""
     with_tool(bench)
     bench.scope.limits = dataclasses.replace(bench.scope.limits, gate_seconds=0.5)
     bench.plugin("sometimes", tool_gate=lambda call: hanging.hang() if call.args["n"] % 2 else None)
@@ -479,7 +479,7 @@ def test_a_process_ends_while_a_gate_of_it_hangs(root: Any, python: str, way: st
 
 
 async def test_an_async_gate_that_blocks_the_loop_is_late_all_the_same(quick: Any) -> None:
-    """It never awaits, so that no time limit of the loop's can end it."""
+    """It never awaits, so no time limit of the loop can end it."""
 
     async def gate(call: ToolCall) -> None:
         time.sleep(2 * LIMIT)
@@ -490,12 +490,12 @@ async def test_an_async_gate_that_blocks_the_loop_is_late_all_the_same(quick: An
     assert quick.ran == []
 
 
-# -- honest ones -----------------------------------------------------------------------------------------------------------
+# -- honest gates ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def honest(bench: Any) -> Any:
-    """A bench of which the gates have as long as a busy machine may take."""
+    """A bench whose gates have as long as a busy machine may need."""
     bench.scope.limits = dataclasses.replace(bench.scope.limits, gate_seconds=60)
     return with_tool(bench)
 
@@ -622,7 +622,7 @@ def test_a_gate_that_uses_locks_and_queues_with_another_thread(honest: Any) -> N
 
 
 def test_a_gate_that_asks_the_caller_s_loop_from_its_thread(honest: Any) -> None:
-    """Where it is called in the loop's own thread it can only leave word there, which is free too."""
+    """The gate runs in another thread, and passes a callback to the loop of the caller."""
     told: list[int] = []
 
     async def go() -> Any:
@@ -647,7 +647,7 @@ def test_a_gate_that_runs_a_process(honest: Any) -> None:
 
 
 def test_a_gate_with_a_loop_of_its_own(honest: Any) -> None:
-    """One that is written for a thread works there; it is no answer to run one where a loop runs already."""
+    """A gate can run its own loop in a thread."""
     found: list[Any] = []
 
     def gate(call: ToolCall) -> Any:

@@ -1,4 +1,4 @@
-"""Plugins' synchronous gates in a worker thread: what honest ones see, in which order, and which thread calls what."""
+"""Plugins' synchronous gates in a worker thread: the context of honest gates, their order, and their threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", defau
 
 @pytest.fixture(autouse=True)
 def generous(bench: Any) -> None:
-    """Time for what must be in time beside a busy neighbour."""
+    """Set a long limit, so that a busy machine does not make gates late."""
     bench.scope.limits = replace(bench.scope.limits, gate_seconds=60)
 
 
@@ -117,7 +117,7 @@ def test_a_gate_that_raises_oddly_is_closed(bench: Any, error: BaseException, pa
 
 @pytest.mark.parametrize("path", PATHS)
 def test_context_variables_are_copied(bench: Any, path: str) -> None:
-    """A gate sees those of its caller; what it sets reaches neither another gate nor the call."""
+    """A gate sees the caller's variables; its own changes reach neither another gate nor the call."""
     seen: list[str] = []
 
     def gate(call: ToolCall) -> None:
@@ -215,7 +215,7 @@ def test_a_sync_gate_may_return_an_awaitable(bench: Any, path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_gate_may_call_a_tool_itself(bench: Any, path: str) -> None:
-    """Gates of the call within are asked too."""
+    """The inner call's gates run too."""
     bench.tool("t", lambda args: "ran")
     bench.tool("inner", lambda args: "fine")
     asked: list[str] = []
@@ -256,7 +256,7 @@ def test_a_gate_that_calls_its_own_tool_again_and_again_is_closed(bench: Any, mo
 
 @pytest.mark.parametrize("path", PATHS)
 def test_gates_are_asked_again_after_an_answer(bench: Any, path: str) -> None:
-    """002-27; the plugin hears the answer first, in a thread as well"""
+    """002-27: the plugin gets the answer first, in a thread too"""
     heard: list[threading.Thread] = []
 
     def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
@@ -270,7 +270,7 @@ def test_gates_are_asked_again_after_an_answer(bench: Any, path: str) -> None:
 
 
 def test_gates_of_calls_at_once_run_at_once(bench: Any) -> None:
-    """None gets past the barrier before all are there."""
+    """No gate passes the barrier before all have reached it."""
     barrier = threading.Barrier(12)
     bench.tool("t", lambda args: "ran")
 

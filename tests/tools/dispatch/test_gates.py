@@ -1,4 +1,4 @@
-"""Who may stop a call, and how it goes on when somebody answered."""
+"""Gates that stop a call, and the call's continuation after an answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asks_once(binds: str = "b") -> Any:
 
 
 def test_block(bench: Any) -> None:
-    """002-21, 002-23: never executed, the reason is the result, and after-hooks see it"""
+    """002-21, 002-23: the handler never runs, the reason is the result, and after-hooks see it"""
     seen: list[Any] = []
     bench.tool("t", never)
     bench.plugin(
@@ -57,7 +57,7 @@ def test_block(bench: Any) -> None:
 
 
 def test_set_result(bench: Any) -> None:
-    """002-21, 002-25: not executed, the given result is used, after-hooks still see it"""
+    """002-21, 002-25: the handler does not run, the given result is used, and after-hooks still see it"""
     seen: list[Any] = []
     bench.tool("t", never)
     bench.plugin(
@@ -93,7 +93,7 @@ def test_the_strongest_decision_wins_whatever_the_order(bench: Any, order: tuple
 
 
 def test_same_rank_the_first_stands_and_the_conflict_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """002-22; the plugin that came first is asked first"""
+    """002-22: the plugin that was registered first is asked first"""
     bench.tool("t", never)
     bench.plugin("early", tool_gate=lambda call: Block("because"))
     bench.plugin("late", tool_gate=lambda call: Block("other"))
@@ -161,7 +161,7 @@ def test_an_answer_lets_the_gates_be_asked_again(bench: Any, is_async: bool) -> 
 
 
 def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
-    """003-28: RESUMING -> FAILED, and the model is told why"""
+    """003-28: RESUMING -> FAILED, and the model gets the reason"""
     bench.tool("t", never)
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": False, "reason": "not today"}, by="me")
     bench.plugin(tool_gate=asks_once())
@@ -235,7 +235,7 @@ def test_an_answer_may_be_the_result_or_reach_the_tool(bench: Any) -> None:
 
 
 def test_resume_runs_the_stored_call_once(bench: Any) -> None:
-    """002-24: what was asked about is what runs; a second answer is refused"""
+    """002-24: the call that was asked about runs; a second answer is refused"""
     ran: list[Any] = []
     bench.tool("t", lambda args: ran.append(args))
     bench.scope.suspends = True
@@ -262,7 +262,7 @@ def test_resume_runs_the_stored_call_once(bench: Any) -> None:
 
 
 def test_an_earlier_answer_counts_behind_a_ticket_that_nobody_answered(bench: Any) -> None:
-    """A process that died over its first ticket leaves it unanswered; the call was gated again, and got others."""
+    """A process died with its first ticket unanswered; the call was gated again, and got other tickets."""
     first = SuspendTicket("ask", "may it?", ToolCall("c", "t"), id="left")
     one = asks_once("one")
 

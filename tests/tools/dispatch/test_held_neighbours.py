@@ -1,4 +1,4 @@
-"""Calls behind one that waits for an answer: only those that read, or that declare that they do nothing, go before it."""
+"""Calls behind a call that waits for an answer: only reads, and calls that declare no effects, overtake it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ FIRST = {
     "undeclared-edit": ("bare_edit", {}),
     "undeclared-execute": ("bare_execute", {}),
 }
-"""Calls that wait for a person. What a person says of them may be what the later ones were meant to follow."""
+"""Calls that wait for a user. Later calls may depend on the user's answer."""
 
 
 @pytest.fixture
 def desk(bench: Any) -> Any:
-    """A bench whose gate asks about calls with ``ask`` in their arguments, and whose tools note what ran at ``bench.ran``."""
+    """A bench whose gate asks about calls with ``ask`` in their arguments. ``bench.ran`` has the calls that ran."""
     bench.ran = []
 
     def handle(args: Any, ctx: ToolCallContext) -> str:
@@ -109,7 +109,8 @@ def test_what_may_act_waits_for_the_answer_before_it(desk: Any, held: str, answe
     items = batch(("run", {"ask": 1}), HELD[held])
     assert not go(desk, items)
     assert desk.ran == [], "it ran before the answer"
-    assert items[1].executed is None or items[1].executed.status is ToolCallStatus.FAILED  # whose effects fail may be failed
+    # a call whose effects fail may have failed
+    assert items[1].executed is None or items[1].executed.status is ToolCallStatus.FAILED
     decide(desk, items[0], answer)
     assert go(desk, [BatchCall(item.call, item.executed, item.tickets) for item in items])
     ran = ["c0"] if answer is YES else []
@@ -129,7 +130,7 @@ def test_an_undeclared_call_waits_for_whatever_is_asked_before_it(desk: Any, fir
 
 
 def test_an_undeclared_call_waits_for_a_tool_s_own_question(desk: Any) -> None:
-    """The tool's question, no gate's: what the person says may be what the later call is about."""
+    """The tool asks, not a gate: the later call may depend on the user's answer."""
     desk.tool("choose", lambda args: ToolResult.suspended("choose", "which colour?"))
     items = batch(("choose", {}), ("plain", {}))
     assert not go(desk, items)
@@ -155,7 +156,7 @@ def test_one_that_reads_between_lets_no_later_one_by(desk: Any) -> None:
 
 
 def test_the_old_interface_s_turn_holds_it_too(desk: Any) -> None:
-    """`run_calls` does not come back for answers: the held call is not run at all, and says so."""
+    """`run_calls` does not return for answers: the held call does not run, and its result reports that."""
     first, second = desk.turn(("run", {"ask": 1}), ("plain", {}))
     assert first.result.is_pending
     assert second.result.is_error
@@ -163,7 +164,7 @@ def test_the_old_interface_s_turn_holds_it_too(desk: Any) -> None:
     assert desk.ran == []
 
 
-# -- what goes before the answer -------------------------------------------------------------------------------------------
+# -- calls that overtake the question ----------------------------------------------------------------------------------
 
 FREE: dict[str, tuple[str, dict[str, Any]]] = {
     "read": ("look", {}),
@@ -189,7 +190,7 @@ def test_what_reads_or_does_nothing_goes_before_the_answer(desk: Any, first: str
 
 
 def test_files_elsewhere_are_written_and_read_before_the_answer(desk: Any) -> None:
-    """As today: both say which files they are about."""
+    """Both calls declare their files."""
     items = batch(
         ("write", {"path": "/p/out", "ask": 1}), ("write", {"path": "/q"}), ("read", {"path": "/r"}), ("remove", {"path": "/s"})
     )
@@ -212,7 +213,7 @@ def test_earlier_ones_do_not_wait_for_a_later_question(desk: Any) -> None:
 
 
 def test_a_denied_one_holds_nothing(desk: Any) -> None:
-    """A call that was refused at once is settled: what stands behind it runs."""
+    """A call that was denied at once is settled, so later calls run."""
     desk.scope.suspends = False
     items = batch(("run", {"ask": 1}), ("plain", {}))
     assert go(desk, items)

@@ -1,4 +1,4 @@
-"""Calls without a ledger: driven by hand where everything is sync, and resumed once all the same."""
+"""Calls without a ledger: driven without a loop if everything is sync, and still resumed only once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_loop_is_made_where_every_hook_is_sync(bench: Any) -> None:
 
 
 def test_a_decision_that_comes_twice_runs_the_call_once(bench: Any) -> None:
-    """Also where no ledger knows what became of the call."""
+    """This also holds without a ledger that records the call's outcome."""
     bench.scope.ledger, bench.scope.suspends = None, True
     ran: list[Any] = []
     bench.tool("t", lambda args: ran.append(args))

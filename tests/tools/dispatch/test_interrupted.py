@@ -1,4 +1,4 @@
-"""Calls that are interrupted while a gate decides, or while a person is asked."""
+"""Calls that are interrupted while a gate decides, or while a user is asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def interrupted(bench: Any, waits: threading.Event) -> Any:
 
 
 def test_what_a_person_was_asked_is_withdrawn(bench: Any) -> None:
-    """X-1: an answer that comes later finds nothing to run."""
+    """X-1: a later answer runs nothing."""
     waits, shown = threading.Event(), list[SuspendTicket]()
 
     async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -64,7 +64,7 @@ def test_gates_that_had_no_turn_are_put_away(bench: Any) -> None:
 
 
 def test_a_transform_that_is_interrupted_lets_the_call_be_cancelled(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """It is no fault of the transform's, which then sees the result of a cancelled call."""
+    """It is not the transform's fault, and the transform then sees the result of a cancelled call."""
     waits, seen = threading.Event(), list[bool]()
 
     async def hang(result: ToolResult) -> None:

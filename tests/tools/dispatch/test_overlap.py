@@ -1,4 +1,4 @@
-"""Calls that must not change places."""
+"""Calls that must keep their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of one call, from the outside: what runs, in which order, and what comes back."""
+"""The processing of one call, from the outside: the steps, their order, and the result."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_lifecycle_in_order(bench: Any) -> None:
 
 @pytest.mark.parametrize("refuse", ["schema", "validate_args"])
 def test_bad_arguments_meet_no_hook_and_no_handler(bench: Any, refuse: str) -> None:
-    """002-20; 001-11's schema snippet is in the error"""
+    """002-20: the error contains 001-11's schema snippet"""
 
     def refuse_all(args: Any) -> None:
         raise InvalidArguments("never")
@@ -206,7 +206,7 @@ def test_a_list_that_contains_itself(bench: Any) -> None:
     )
 )
 def test_the_answer_is_always_json(value: Any) -> None:
-    """003-21: whatever the handler returns, its text reads back to it"""
+    """003-21: any value that the handler returns can be read back from the text"""
 
     class Echo(Tool):
         def descriptor(self) -> ToolDescriptor:
@@ -235,14 +235,14 @@ def test_json_text_passes_and_other_text_is_encoded(bench: Any) -> None:
 
 @pytest.mark.parametrize("name", ["todo", "memory", "session_search", "delegate_task"])
 def test_agent_loop_tools_answer_a_stub_error_where_no_loop_is(bench: Any, name: str) -> None:
-    """003-18: advertised, and not runnable without the loop"""
+    """003-18: they are advertised, but do not run without the loop"""
     bench.tool(name, None)
     assert [d["function"]["name"] for d in bench.registry.get_definitions()] == [name]
     assert "run by the agent loop" in bench.text(name)["error"]
 
 
 def test_agent_loop_tools_pass_gates_and_hooks_too(bench: Any) -> None:
-    """003-17 (!): only where their handler is found differs"""
+    """003-17 (!): only the source of their handler differs"""
 
     seen: list[str] = []
     bench.tool("todo", None)
@@ -297,11 +297,11 @@ def test_state_changes_are_seen_by_the_next_call_and_not_by_the_snapshot(bench: 
 
 def test_changes_of_state_from_two_threads_are_both_there(bench: Any) -> None:
     class Slow(UserDict[str, Any]):
-        """While it is being read, another thread changes the state too."""
+        """A mapping that lets another thread change the state during a read."""
 
         def items(self) -> Any:
             other.start()
-            other.join(0.2)  # where it has to wait for us, it comes after us
+            other.join(0.2)  # if it waits for us, it finishes after us
             return super().items()
 
     other = threading.Thread(target=lambda: bench.scope.take_state({"theirs": StateValue(1, 1)}))
@@ -311,7 +311,7 @@ def test_changes_of_state_from_two_threads_are_both_there(bench: Any) -> None:
 
 
 def test_closing_a_scope_ends_the_calls_that_run_and_the_questions_that_are_asked(bench: Any) -> None:
-    """A chat that is closed leaves no call that waits for ever: for a handler, or for a person."""
+    """After a chat is closed, no call waits forever for a handler or a user."""
 
     async def for_ever(*given: Any) -> None:
         begun.set()
@@ -356,7 +356,7 @@ def test_a_handler_may_close_its_own_scope(bench: Any) -> None:
 
 
 def test_a_closed_scope_opens_nothing(bench: Any) -> None:
-    """A call that still ran would open an environment that nobody closes."""
+    """Otherwise a running call would open an environment that is never closed."""
     bench.tool("t", lambda args, ctx: ctx.environment.cwd)
     asyncio.run(bench.scope.close())
     assert "the session was closed: open another" in bench.text("t")["error"]
@@ -373,7 +373,7 @@ def test_keywords_of_dispatch_reach_handlers_that_take_them(bench: Any) -> None:
 
 
 def test_a_session_s_task_and_request_reach_handlers_on_every_path(bench: Any) -> None:
-    """003-17, 003-30: whether a call comes alone, in a turn, or by a synchronous interface, a handler hears the same."""
+    """003-17, 003-30: a handler gets the same values from a single call, in a turn, and from a synchronous interface."""
     bench.tool("both", lambda args, *, task_id, user_task: [task_id, user_task], parallel_safe=True)
 
     async def wait(args: Any, ctx: Any, **extra: Any) -> Any:
@@ -403,7 +403,7 @@ def test_a_resumed_call_serves_the_request_that_it_goes_on_with(bench: Any) -> N
 
 
 def test_an_async_handler_is_cancelled_at_its_time_limit(bench: Any) -> None:
-    """000-37 (!): a timeout error, never a made-up OK"""
+    """000-37 (!): a timeout error, never an invented success"""
     ended = threading.Event()
 
     async def slow(args: Any) -> str:
@@ -460,7 +460,7 @@ def test_an_interrupt_becomes_the_result_of_what_runs(bench: Any) -> None:
 
 @pytest.mark.parametrize("written", [False, True])
 def test_an_interrupt_while_the_call_is_opened(bench: Any, caplog: pytest.LogCaptureFixture, written: bool) -> None:
-    """Whether or not the ledger had it already: the call ends, and nobody reads a trace."""
+    """Whether or not the ledger had stored it, the call ends, and no traceback is logged."""
     bench.tool("t", lambda args: 1)
     ledger = bench.scope.ledger
     open_it, tries = ledger.open, []
@@ -483,7 +483,7 @@ def test_an_interrupt_while_the_call_is_opened(bench: Any, caplog: pytest.LogCap
 
 
 def test_an_interrupt_while_a_refusal_is_recorded(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Also a second one, as the session closes."""
+    """A second interrupt, as the session closes, changes nothing."""
     bench.tool("t", lambda args: 1, schema=ONE)
     bench.plugin(tool_gate=lambda call: Block("no") if call.args["n"] == 2 else None)
     ledger = bench.scope.ledger
@@ -644,7 +644,7 @@ def test_transforms_replace_and_broken_ones_are_left_out(bench: Any, caplog: pyt
 
 
 def test_observers_are_isolated(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """002-26; a raising or late observer is logged, and the call goes on"""
+    """002-26: an observer that raises or is late is logged, and the call continues"""
     seen: list[str] = []
 
     async def hang(call: ToolCall) -> None:
@@ -717,7 +717,7 @@ def test_folders_of_processes_that_were_killed_are_swept(bench: Any, monkeypatch
         (tmp_path / name).mkdir()
     for name, days in (("toolcrib-kept-new", 6), ("toolcrib-kept-old", 8)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "full.txt").write_text("what a person was told of")
+        (tmp_path / name / "full.txt").write_text("a result that the user saw")
         os.utime(tmp_path / name, (time.time() - days * 86_400,) * 2)
     own = bench.scope.spill_dir
     left = {path.name for path in tmp_path.iterdir() if path != own}

@@ -1,4 +1,4 @@
-"""What decides about calls is in memory before the first one acts: a write into the installed modules changes nothing of it."""
+"""The modules that decide about calls are in memory before the first call runs, so that changed files have no effect on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(json.dumps([before, sorted(sys.modules)]))
 model_tools.end_task("t")
 """
 DERIVES = {"pydantic", "docstring_parser"}
-"""What a tool's author needs while a tool is declared."""
+"""Packages that are needed only while a tool is declared."""
 
 
 def loaded_after(root: Path, folder: Path, name: str, args: dict[str, str]) -> set[str]:
@@ -29,7 +29,7 @@ def loaded_after(root: Path, folder: Path, name: str, args: dict[str, str]) -> s
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     before, modules = ast.literal_eval(done.stdout.replace("false", "False").replace("true", "True"))
-    assert not before  # a start is not slower for it
+    assert not before  # it does not delay the start
     return set(modules)
 
 

@@ -1,4 +1,4 @@
-"""A session's side of the dispatcher: what it opens it closes, what it spills goes with it."""
+"""A session's side of the dispatcher: the scope closes what it opened, and deletes its spilled results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_suspended_call_is_claimed_once_at_a_time() -> None:
 
 
 def asked_while_it_is_closed(bench: Any) -> tuple[ToolCallStatus, list[str]]:
-    """Close the scope while somebody is asked; return what became of the call, and the tickets of the questions."""
+    """Close the scope while a user is asked; return the call's status, and the ids of the tickets."""
     begun, asked = asyncio.Event(), list[str]()
 
     async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> None:

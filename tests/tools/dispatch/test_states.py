@@ -1,4 +1,4 @@
-"""Typed state: what calls see of it, and what becomes of what they write at the same time."""
+"""Typed state: the values that calls see, and concurrent updates of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def error(executed: ExecutedCall) -> str:
 
 
 def beside(bench: Any, user: str = "", **options: Any) -> CallScope:
-    """Return the scope of another session over the same state."""
+    """Return the scope of another session with the same state."""
     return CallScope(
         identity=RunIdentity("other", user=user, platform=options.pop("platform", "api")),
         open_environment=bench.scope.open_environment,
@@ -70,7 +70,7 @@ def test_parallel_calls_share_one_frozen_snapshot_and_sequential_ones_see_each_o
 
 
 def test_what_a_call_ended_before_the_others_run_does_not_show_in_their_snapshot(bench: Any) -> None:
-    """002-32: one is refused while the others are gated, and a plugin notes that in the state."""
+    """002-32: one call is refused while the others are gated, and a plugin records that in the state."""
     bench.tool("look", lambda args, ctx: ctx.state(COUNT), parallel_safe=True)
     bench.plugin(
         tool_gate=lambda call: Block("no") if call.args else None,
@@ -99,7 +99,7 @@ def test_of_two_parallel_writers_of_an_exclusive_key_the_later_one_is_told(bench
 
 
 def test_updates_of_parallel_calls_are_all_there(bench: Any) -> None:
-    """002-32: where a key is not exclusive, what is merged loses nothing."""
+    """002-32: merged updates of a key that is not exclusive lose nothing."""
 
     async def add(args: Any, ctx: ToolCallContext) -> ToolOutput:
         await asyncio.sleep(0)
@@ -224,7 +224,7 @@ def test_text_means_the_declared_key_and_none_removes(bench: Any) -> None:
 
 
 def test_a_calls_own_state_is_there_when_it_goes_on_elsewhere_and_ends_with_it(bench: Any) -> None:
-    """002-14: another process has only what the ledger has."""
+    """002-14: another process has only the ledger."""
 
     def ask(args: Any, ctx: ToolCallContext) -> ToolOutput | ToolResult:
         step = (ctx.state(STEP) or 0) + 1
@@ -285,7 +285,7 @@ def test_a_plugin_that_comes_too_late_is_logged_and_the_result_stands(bench: Any
 
 
 def test_a_call_does_not_conflict_with_itself(bench: Any) -> None:
-    """002-26: what a plugin writes after the call follows what the call wrote."""
+    """002-26: a plugin's update after the call is applied after the call's own."""
     bench.tool("t", lambda args: out((OWNED, [1])), state=[OWNED])
     bench.plugin(post_tool_call=lambda: After({OWNED: StateUpdate(lambda value: [*value, 2])}))
     assert bench.call("t").result.is_success

@@ -1,4 +1,4 @@
-"""Sync functions beside a running loop: bounded, and never held up by one that hangs."""
+"""Sync functions beside a running loop: their number is bounded, and one that hangs does not delay others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = {"description": "A tool.", "parameters": {"type": "object"}}
 
 
 class Gates:
-    """Functions that hang until they are let go; ``begun`` counts those that a thread runs."""
+    """Functions that hang until ``open`` is set; ``begun`` counts the running functions."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -93,7 +93,7 @@ def test_a_call_given_up_while_it_waits_is_never_begun() -> None:
 
 
 def test_a_pool_full_of_functions_that_hang_holds_up_neither_loop_nor_nested_calls() -> None:
-    """A call within a call would wait for its own caller for ever."""
+    """A nested call would wait forever for its own caller."""
 
     async def main() -> None:
         pool = ThreadPool(limit=2)
@@ -120,7 +120,7 @@ def test_whoever_waits_for_a_person_takes_no_thread_of_the_pool() -> None:
 
 
 def test_a_pool_full_of_hung_handlers_times_calls_out_and_goes_on_afterwards() -> None:
-    """A call's time limit counts while it waits for a thread; what it would have done never happens."""
+    """A call's time limit includes its wait for a thread; after it the handler never runs."""
     registry, hooks, gates, ran = ToolRegistry(), new_manager(), Gates(), []
     registry.register("hang", "t", SCHEMA, lambda args: gates.hang() and None)
     registry.register("note", "t", SCHEMA, lambda args: ran.append(1), timeout=0.5)
@@ -190,17 +190,17 @@ async def main():
         async with asyncio.timeout(0.05):
             await in_daemon_thread(threading.Event().wait)
     except TimeoutError:
-        print("given up")
+        print("stopped")
 asyncio.run(main())
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env={**os.environ}
     )
-    assert done.stdout.strip() == "given up"
+    assert done.stdout.strip() == "stopped"
 
 
 def test_where_the_system_has_no_thread_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call waits for one of the pool's threads, and fails where there is none."""
+    """A call waits for one of the pool's threads, and fails if the pool has none."""
 
     def no_thread(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Plugins that change results, and fail at it."""
+"""Plugins that change results, and plugins that fail in doing so."""
 
 from __future__ import annotations
 

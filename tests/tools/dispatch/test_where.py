@@ -1,4 +1,4 @@
-"""Results say where their tool worked."""
+"""Results name the backend that their tool used."""
 
 from __future__ import annotations
 
