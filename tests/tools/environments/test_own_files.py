@@ -1,4 +1,4 @@
-"""Hard links of toolcrib's own files: where they lead, and what is refused when one is opened."""
+"""Hard links of toolcrib's own files: their targets, and the refusal when one is opened."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_other_path_leads_to_itself(own: OwnFiles, home: Path) -> None:
 
 
 def test_own_files_are_known_as_they_are_now(own: OwnFiles, home: Path) -> None:
-    """Settings are written by replacing a file, and a state folder gets new ones at any time."""
+    """Settings are written by replacing a file, and a state folder can get new files at any time."""
     config, notes = home / "config" / "config.yaml", home / "project" / "notes.txt"
     notes.hardlink_to(config)
     assert own.leads_to(str(notes)) == str(config)
@@ -81,7 +81,7 @@ def test_own_files_are_known_as_they_are_now(own: OwnFiles, home: Path) -> None:
 
 
 def test_installed_code_is_known_after_it_was_replaced(own: OwnFiles, home: Path) -> None:
-    """As an installer does, which links the files of its cache."""
+    """An installer does this: it links the files of its cache."""
     two = home / "project" / "two"
     two.hardlink_to(home / "site-packages" / "pluggy" / "_hooks.py")
     assert own.leads_to(str(two)) == str(home / "site-packages" / "pluggy" / "_hooks.py")
@@ -127,7 +127,7 @@ def environment(own: OwnFiles, home: Path) -> LocalEnvironment:
 def test_a_link_that_came_after_the_path_was_resolved_is_refused(
     environment: LocalEnvironment, home: Path, name: str, act: Callable[..., object]
 ) -> None:
-    """The opened file is compared again, whatever its path was when it was judged."""
+    """The opened file is compared again, whatever its path was during the judgement."""
     file = home / "project" / "notes.txt"
     file.write_text("notes\n")
     path = asyncio.run(environment.resolve("notes.txt"))

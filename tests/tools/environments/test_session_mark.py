@@ -1,4 +1,4 @@
-"""Every descendant of a session's shell bears the mark, whoever its parent is, and can't shed it."""
+"""Every descendant of a session's shell has the mark, whatever its parent is, and can't remove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""toolcrib in the background of a script, which makes it, and what it starts, ignore SIGINT."""
+"""toolcrib in the background of a script: it and its children inherit that SIGINT is ignored."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ asyncio.run(main())
     ("given", "told"), [({}, []), ({"LC_CTYPE": "C"}, ["LC_CTYPE=C"]), ({"LC_CTYPE": "C.UTF-8"}, ["LC_CTYPE=C.UTF-8"])]
 )
 def test_what_it_starts_has_no_variable_more(given: dict[str, str], told: list[str], tmp_path: Path) -> None:
-    """A Python in between sets LC_CTYPE where the locale is C; commands would have it, and a parked run store it."""
+    """A Python process sets LC_CTYPE if the locale is C; commands would inherit it, and a parked run would store it."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONCOERCECLOCALE": "0", **given}
     done = subprocess.run(
         ["/bin/sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh", sys.executable, "-c", LISTS],
@@ -95,7 +95,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("ignored", ["HUP", "TERM", "INT QUIT HUP TERM"])
 def test_a_shell_has_no_traps_that_nobody_set(ignored: str) -> None:
-    """nohup makes what it starts ignore SIGHUP. bash lists that as a trap, which an answer would bind."""
+    """nohup makes its command ignore SIGHUP. bash lists that as a trap, which an answer would bind."""
     script = f"trap '' {ignored}; exec \"$@\""
     told = subprocess.run(
         ["/bin/sh", "-c", script, "sh", sys.executable, "-c", TRAPS], capture_output=True, text=True, timeout=60, check=True

@@ -1,4 +1,4 @@
-"""What blocks, in a few threads: done once, handed over or dropped."""
+"""Blocking functions run in a few threads; each runs once, and its result is delivered or dropped."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_comes_after_nobody_waits_is_dropped_once(eventually: Callable[...,
             await running
 
     asyncio.run(main())
-    go.set()  # the loop is closed by now
+    go.set()  # the loop is closed now
     eventually(lambda: dropped == ["made"])
 
 

@@ -105,7 +105,7 @@ def test_100_mb_of_output_in_bounded_memory(run: Run, tmp_path: Path) -> None:
 
 
 def test_output_is_seen_as_it_comes(env: Environment, folder: Path) -> None:
-    """The command goes on only once its first line was seen."""
+    """The command continues only after the test has seen its first line."""
 
     def seen(name: str, chunk: bytes) -> None:
         if b"first" in chunk:
@@ -125,7 +125,7 @@ def test_a_watcher_that_raises_costs_nothing_but_itself(run: Run, caplog: pytest
 
 
 def test_calls_run_side_by_side(env: Environment, says: Says) -> None:
-    """Each in a shell of its own, which starts from the session's; what it changes there is not carried over."""
+    """Each call has its own shell, which starts with the session's state; its changes are not carried over."""
     says("a=1; f() { echo f$1; }")
 
     async def main() -> list[ExecOutcome]:
@@ -134,7 +134,7 @@ def test_calls_run_side_by_side(env: Environment, says: Says) -> None:
 
     outcomes = asyncio.run(main())
     assert [outcome.stdout.head for outcome in outcomes] == [b"f%d\n" % n for n in range(5)], outcomes
-    assert says("echo $a") in ("1\n", "x0\n")  # the first of them had the session's own shell
+    assert says("echo $a") in ("1\n", "x0\n")  # the first call had the session's own shell
 
 
 def test_a_copy_has_what_the_last_command_changed_however_long_it_takes_to_tell(env: Environment, says: Says) -> None:

@@ -1,4 +1,4 @@
-"""Time limits, interrupts, cancellation, the end: what is ended, what lives on, and that nothing is left behind (003-29)."""
+"""Time limits, interrupts, cancellation and closing: commands end, and earlier background processes live on (003-29)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_time_limits_of_calls_side_by_side(env: Environment, says: Says, sleeper
     texts = [f"echo before $kept; {hang.format(sleeper.command, sleeper.command)}" for hang in HANGS.values()]
 
     async def main() -> list[ExecOutcome]:
-        for limit in (2, 10, 30):  # the longer ones for a machine under load
+        for limit in (2, 10, 30):  # the longer limits are for a machine under load
             outcomes = await asyncio.gather(*(env.execute(ExecRequest(text, timeout=limit)) for text in texts))
             if all(outcome.stdout.head for outcome in outcomes):
                 break
@@ -87,7 +87,7 @@ def test_a_server_started_before_lives_on(run: Run, says: Says, sleeper: Any, ev
 
 @pytest.mark.full
 def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
-    """TOOLCRIB_INTERRUPTS says how many. None is lost, the next command is right, and a server from before lives on."""
+    """TOOLCRIB_INTERRUPTS is their number. None is lost, the next command runs correctly, and an earlier server lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")
     dice = random.Random(29)  # noqa: S311 - times, not secrets
     commands = [
@@ -181,7 +181,7 @@ def test_close_leaves_nothing(opened: Callable[..., Environment], sleeper: Any, 
 
     asyncio.run(main(opened()))
     eventually(lambda: not left()[2])
-    descriptors, threads, _ = left()  # a thread of the first one may still be on its last line
+    descriptors, threads, _ = left()  # a thread of the first environment may still be ending
     asyncio.run(main(opened()))
     eventually(lambda: left()[0] <= descriptors and left()[1] <= threads and not left()[2])
     eventually(lambda: sleeper.count() == 0)

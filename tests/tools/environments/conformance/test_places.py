@@ -1,4 +1,4 @@
-"""Files as commands see them, and what the sandbox keeps in (003-29)."""
+"""Files as commands see them, and the limits of the sandbox (003-29)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_keys_are_masked_for_commands_and_files(boxed: Callable[..., Environment
     env = boxed()
     said = command(env, "ls -A ~/.ssh 2>/dev/null; cat ~/.netrc 2>/dev/null; cat ~/.ssh/id 2>/dev/null || echo none")
     assert said == "none\n"
-    with contextlib.suppress(FileNotFoundError):  # below a temporary folder, which is the sandbox's own
+    with contextlib.suppress(FileNotFoundError):  # it is below a temporary folder, which the sandbox replaces
         assert do(env.list_dir(f"{tmp_path}/home/.ssh")) == []
     with pytest.raises(FileNotFoundError):
         do(env.read_file(f"{tmp_path}/home/.ssh/id"))
@@ -144,7 +144,7 @@ def test_our_own_files_and_other_sessions_cannot_be_seen(
 def test_so_many_processes_and_no_more(boxed: Callable[..., Environment]) -> None:
     env = boxed(processes=40)
     assert command(env, "ulimit -u; ulimit -Hu") == "40\n40\n"
-    if os.geteuid() != 0:  # the kernel does not hold root to it
+    if os.geteuid() != 0:  # the kernel does not apply this limit to root
         assert "Resource temporarily unavailable" in command(env, "for i in {1..80}; do sleep 9 & done; kill %1")
 
 
@@ -163,7 +163,7 @@ def test_a_sandbox_that_died_is_started_again(
     command(env, f"({sleeper.command} &); (setsid {sleeper.command} &)")
     eventually(lambda: sleeper.count() == 2)
     command(env, "kill -9 $(ps -o ppid= $PPID)")
-    # It need not be dead yet when the next command begins; that one is right either way.
+    # It may still be ending when the next command begins, which runs correctly in either case.
     eventually(lambda: command(env, "echo $kept; f") == "1\nf\n" and not sleeper.count())
     command(env, "kill -9 -1")
     assert do(env.stat("/etc/passwd")).kind == "file"

@@ -1,4 +1,4 @@
-"""Environments that rest between two commands, and states that another process goes on with."""
+"""Environments that release their shells between two commands, and states that another process continues with."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_rest_gives_the_shells_back(env: Environment, says: Says, release: Cal
     first = says("echo $$")
     assert says("echo $$") == first
     assert release()
-    assert release()  # it rests already
+    assert release()  # it is released already
     says(f"readonly here={sleeper.seconds}")
     assert says("echo $here").strip() == sleeper.seconds
 

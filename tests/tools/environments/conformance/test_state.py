@@ -1,4 +1,4 @@
-"""What a shell keeps from command to command, and that nothing which runs in it makes it lose its place (003-29)."""
+"""The state that a shell keeps between commands; no command confuses the shell's protocol (003-29)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: R
 
 @pytest.mark.parametrize("limit", [3, 5])
 def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Environment, run: Run, says: Says, limit: int) -> None:
-    """Each later command would not be run, and seem to end with 1 and without a word."""
+    """Otherwise later commands would not run, and would seem to end with 1 and without output."""
     says("kept=1")
     asyncio.run(_state(env))
     generation = env.generation
@@ -105,7 +105,7 @@ def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Enviro
 
 @pytest.mark.parametrize("harm", ["exec 1>&-", "exec 0<&- 1>&- 2>&-", "set -o noclobber", "ulimit -n 0"])
 def test_no_command_is_dropped_without_a_word(run: Run, says: Says, folder: Path, harm: str) -> None:
-    """Whatever was done to what the shell itself needs: those that follow are run."""
+    """Whatever a command does to the shell's own files and settings, later commands run."""
     says("kept=1")
     run(harm)
     for number in range(3):
@@ -169,7 +169,7 @@ def test_nothing_makes_it_lose_its_place(run: Run, command: str) -> None:
 
 
 def test_a_trap_s_output_is_no_part_of_a_report_that_comes_late(run: Run) -> None:
-    """The next commands are given to the shell while it still tells a large state."""
+    """The shell gets the next commands while it still reports a large state."""
     run("for n in {1..4000}; do eval \"v$n='$(printf %0100d 7)'\"; done")
     run("trap 'echo dbg' DEBUG")
     outcomes = [run(f"(\\builtin exit {number})") for number in range(1, 6)]
@@ -206,7 +206,7 @@ done
 
 
 def test_a_frame_cannot_be_forged_by_output(run: Run) -> None:
-    """Markers of the call before, as far as they can be known, and made-up ones, to every FIFO that can be found."""
+    """Markers of the last call, as far as a command can know them, and invented ones, sent to every FIFO that it can find."""
     run("trap 'nonce=${BASH_COMMAND##*echo }; nonce=${nonce%% *}' DEBUG; true")
     run("echo one")
     outcome = run(FORGE + "\nsleep .3; builtin echo real; (exit 7)")
@@ -286,7 +286,7 @@ def test_sessions_share_nothing(opened: Callable[..., Environment]) -> None:
 @pytest.mark.parametrize("trap", ["trap 'exit 3' DEBUG", "trap 'kill -9 $$' DEBUG"])
 def test_a_trap_that_lets_no_shell_begin_does_not_end_the_session(run: Run, says: Says, trap: str) -> None:
     says("x=kept")
-    assert run(trap).ended == "exited"  # the shell died with the line that it had read already
-    with contextlib.suppress(EnvironmentFailed):  # where it was learned from the shell before: said, and not run
+    assert run(trap).ended == "exited"  # the shell died with the line that it had already read
+    with contextlib.suppress(EnvironmentFailed):  # the trap was part of the state: an error, and the command does not run
         run("echo $x")
     assert run("echo $x").stdout.head == b"kept\n"

@@ -1,4 +1,4 @@
-"""What file tools replace can be had back in every place."""
+"""Undo restores the files that file tools replaced, in every backend."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 def turn(crib: Crib, environment: Environment, folder: Path, *calls: tuple[str, dict[str, Any]]) -> Session:
-    """A session in which a model has made these calls, one after another."""
+    """Return a session whose model has made these calls, one after another."""
     session = crib.open_session(asker=agree, cwd=str(folder))
     session.scope.open_environment = lambda: environment
     model = ScriptedSession(*([one] for one in calls), "done")
@@ -81,7 +81,7 @@ def tree(folder: Path) -> dict[str, Any]:
 def test_a_file_of_somebody_else_stays_theirs(
     opened: Callable[..., Environment], folder: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Where root may give files away; a container's root may not, and that is said."""
+    """This needs root, which may change owners. Root in a container may not, and a note reports that."""
     if os.geteuid():
         pytest.skip("only root can give files away")
     for name in ("old", "moved"):
@@ -107,11 +107,11 @@ def test_a_file_of_somebody_else_stays_theirs(
 
 
 LONG_AGO = 1_500_000_000_123_456_789
-"""In nanoseconds: a time that no clock of a file system gives by itself."""
+"""A time in nanoseconds that no file system's clock sets."""
 
 
 def acl(path: Path, user: int) -> bytes:
-    """Let one more user read and write the file. Return the list as the kernel keeps it."""
+    """Allow one more user to read and write the file. Return the list as the kernel stores it."""
     entries = ((1, 6, -1), (2, 6, user), (4, 4, -1), (16, 6, -1), (32, 4, -1))
     os.setxattr(path, ACL, struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries))
     return os.getxattr(path, ACL)
@@ -125,7 +125,7 @@ def beside_content(path: Path) -> tuple[int, int, dict[str, bytes]]:
 
 
 def test_an_edit_keeps_what_a_file_has_beside_its_content(opened: Callable[..., Environment], folder: Path) -> None:
-    """Other names, extended attributes and an ACL, and an undo gives back the time of the last change too."""
+    """Other names, extended attributes and an ACL are kept, and an undo also restores the time of the last change."""
     names = ("linked", "alone", "whole")
     for name in names:
         (folder / name).write_text("one\ntwo\n")
@@ -157,7 +157,7 @@ def test_an_edit_keeps_what_a_file_has_beside_its_content(opened: Callable[..., 
 
 @pytest.mark.parametrize("half", [b"two\ntwo\none\none\n\0\0\0\0", b"two\ntwo\n", b"one\ntwo\none\none\n\0\0\0\0"])
 def test_an_edit_in_place_that_was_cut_off_is_taken_back(opened: Callable[..., Environment], folder: Path, half: bytes) -> None:
-    """Over the old content, after the file was emptied, and while the old content was being put back."""
+    """It was cut off during the write, after the file was emptied, or while the old content was restored."""
     old, new = b"one\n" * 4, b"two\n" * 5
     (folder / "a").write_bytes(old)
     (folder / "b").hardlink_to(folder / "a")
@@ -213,7 +213,7 @@ def test_a_file_in_a_folder_that_gives_acls_gets_none_by_an_edit(env: Environmen
 
 
 def test_a_file_with_other_names_is_not_lost_where_the_disk_is_full(opened: Callable[..., Environment], folder: Path) -> None:
-    """Room is made before anything is overwritten, or what was there is put back."""
+    """The disk needs room for all of it before the file is overwritten, or the old content is restored."""
     if os.geteuid():
         pytest.skip("only root mounts a disk")
     small = folder / "small"
@@ -234,7 +234,7 @@ def test_a_file_with_other_names_is_not_lost_where_the_disk_is_full(opened: Call
 
 @pytest.fixture
 def own() -> Iterator[str]:
-    """A file in /tmp, which some places have for themselves."""
+    """Yield a path in /tmp, which some backends replace."""
     path = Path(f"/tmp/undo-{secrets.token_hex(8)}")
     yield str(path)
     path.unlink(missing_ok=True)

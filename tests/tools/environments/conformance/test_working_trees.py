@@ -1,4 +1,4 @@
-"""What a working tree holds is told alike in every backend; where there is no git, nothing is taken for clean."""
+"""The state of a working tree is reported equally by every backend; without git, no tree counts as clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container may do, whose it is, and what is said where it, or its engine, goes away (003-29)."""
+"""Containers: their limits, their owner, and the errors when one of them, or its engine, disappears (003-29)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def name(env: Environment) -> str:
 
 
 def during(env: Environment, command: str, what: Callable[[], object]) -> str:
-    """Does something while a command runs, which must fail; what it says."""
+    """Run ``what`` during a command that must fail, and return its error."""
     seen = asyncio.Event()
 
     async def main() -> str:
@@ -91,7 +91,7 @@ def test_it_is_hardened(opened: Open, client: docker.DockerClient) -> None:
 
 @pytest.mark.parametrize("bomb", ["f() { f | f & }; f 2>/dev/null; sleep 300", "while :; do sleep 300 & done 2>/dev/null"])
 def test_a_fork_bomb_stays_inside(opened: Open, bomb: str) -> None:
-    """It ends with its command, although nothing more can be started there meanwhile."""
+    """It ends with its command, although no other process can be started in the container then."""
     env = opened(pids=64)
     run(env, "kept=1")
     assert run(env, bomb, timeout=2).ended == "timeout"
@@ -99,7 +99,10 @@ def test_a_fork_bomb_stays_inside(opened: Open, bomb: str) -> None:
 
 
 def test_the_engine_starts_nothing_for_a_while(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a place is full of processes, rarely: the very exit code of a bash that is missing. What is to be ended is."""
+    """This happens rarely, if a container is full of processes: the exit code is that of a missing bash.
+
+    The command is still ended.
+    """
     env = opened()
     run(env, "kept=1")
     left = iter(range(5))
@@ -123,7 +126,7 @@ done 2>/dev/null
 
 
 def test_a_frame_cannot_be_forged_by_output(opened: Open) -> None:
-    """Marks of the command before, and of this one as far as it can know them, on every pipe that it can find."""
+    """Markers of the last command, and of this one as far as it can know them, on every pipe that it can find."""
     env = opened()
     run(env, "seen=(); trap 'seen+=(\"$BASH_COMMAND\")' DEBUG; true")
     run(env, "echo one")
@@ -136,7 +139,7 @@ def test_a_frame_cannot_be_forged_by_output(opened: Open) -> None:
 
 
 def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient) -> None:
-    """Neither success nor a second run; the next call has another one, and that is said."""
+    """The command neither succeeds nor runs again; the next call gets another container, and a notice reports that."""
     env = opened()
     run(env, "x=1; echo >/tmp/only-there")
     asyncio.run(env.shell_state())
@@ -158,7 +161,7 @@ def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient)
     assert outcome.stdout.head == b"1 gone\n"
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # docker-py's, where an engine dies while it connects
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # from docker-py, if an engine dies during a connection
 def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: Any, folder: Path) -> None:
     env = opened()
     run(env, "x=1")
@@ -175,12 +178,12 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
     assert "Still running there" in outcome.notice
     (folder / "go").touch()
     assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
-    gc.collect()  # while the filter above holds
+    gc.collect()  # as long as the filter above applies
 
 
 @pytest.fixture
 def hung(engine: Any) -> Iterator[Callable[..., None]]:
-    """Halts the engine, which then answers nothing and breaks nothing; ``on=False`` lets it go on."""
+    """Stop the engine, which then answers no request and ends no connection; ``on=False`` continues it."""
     pid = int((Path(engine.host.removeprefix("unix://")).parent / "docker.pid").read_text())
     yield lambda on=True: os.kill(pid, signal.SIGSTOP if on else signal.SIGCONT)
     os.kill(pid, signal.SIGCONT)
@@ -189,7 +192,10 @@ def hung(engine: Any) -> Iterator[Callable[..., None]]:
 def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
     opened: Open, engine: Any, hung: Callable[..., None], eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    """003-29: at once, and nothing is run. Leaving does not wait for it either; what is to be removed is, once it answers."""
+    """003-29: at once, and no command runs.
+
+    Closing does not wait for the engine either; the container is removed once it answers.
+    """
 
     def waiting(threads: int) -> bool:
         return [each.name for each in threading.enumerate()].count("docker-engine") >= threads
@@ -240,7 +246,7 @@ def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.Doc
 def test_a_container_that_is_kept_was_stopped_meanwhile(
     opened: Open, engine: Any, client: docker.DockerClient, tmp_path: Path, *, bash: bool
 ) -> None:
-    """What was only in its memory is gone: the next one in it is told, once, whoever started it again."""
+    """The contents of its memory are lost. The next command in it reports that once, even if another program started it again."""
     (tmp_path / "nothing").touch()
     mounts = [*engine.options["mounts"], *([] if bash else [f"{tmp_path}/nothing:/usr/bin/bash:ro"])]
     options = {"keep": "reuse", "session": f"stopped-{bash}", "mounts": mounts}
@@ -272,7 +278,7 @@ def test_a_container_that_is_kept_was_stopped_meanwhile(
 
 
 def test_a_full_disk(opened: Open) -> None:
-    """State lives in memory over there; files say what is wrong and are never half."""
+    """The shell's state is in memory there. File operations report the error, and no file is half written."""
     env = opened(tmpfs="1m")
     run(env, "x=1; head -c 2000000 /dev/zero >/tmp/full")
     with pytest.raises(OSError, match="No space left") as error:
@@ -290,9 +296,7 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
     assert state is not None
     assert state.variables["y"] == "2"
     assert said(env, "echo $x $y; f") == "1 2\nf\n"
-    assert (
-        "recent changes of variables, functions and options are lost" in run(env, "kill -9 $$").notice
-    )  # f may have changed something
+    assert "recent changes of variables, functions and options are lost" in run(env, "kill -9 $$").notice  # f may have changed
     assert said(env, "echo $x $y; f; z=3") == "1 2\nf\n"
     asyncio.run(env.write_file("/tmp/file", b"x"))
     assert said(env, "rm /dev/shm/full; echo $z") == "3\n"
@@ -306,7 +310,7 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
         ({"image": "nowhere/none:1"}, "docker pull nowhere/none:1"),
         ({"host": "unix:///nowhere/docker.sock"}, r"does not answer \(the socket does not exist\): start the engine"),
         ({"host": "tcp://127.0.0.1:1"}, r"does not answer \(nothing listens there\): start the engine"),
-        ({"mounts": []}, "has no working /bin/sh"),  # ours borrows all that it has
+        ({"mounts": []}, "has no working /bin/sh"),  # the tests' own image borrows everything
         ({"mounts": ["/:/host:ro"]}, "the whole machine"),
         ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
@@ -329,7 +333,7 @@ def test_what_cannot_be_had_is_said(opened: Open, options: dict[str, Any], why: 
 
 
 def test_more_processors_than_there_are_is_no_limit(opened: Open, client: docker.DockerClient) -> None:
-    """Some engines run on one alone, which is less than what we allow unasked."""
+    """Some engines have only one processor, which is less than our default."""
     env = opened(cpus=4096.0)
     assert said(env, "echo well") == "well\n"
     assert client.containers.get(name(env)).attrs["HostConfig"]["NanoCpus"] == 0
@@ -344,7 +348,7 @@ def test_who_may_not_use_the_engine_is_told_how_to() -> None:
 
 
 def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:
-    """It took the question, and closes without an answer."""
+    """It accepts the request, and closes the connection without an answer."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "engine"))
         listening.listen()

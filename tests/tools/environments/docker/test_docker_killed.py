@@ -1,4 +1,4 @@
-"""We are killed (SIGKILL) in a command: what ran in a container is ended, at once or at the next start (003-29)."""
+"""toolcrib is killed (SIGKILL) during a command: its container's processes end, at once or at the next start (003-29)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ asyncio.run(main())
 
 
 class Killed:
-    """Another toolcrib, in whose container three processes sleep, killed by ``kill``."""
+    """Another toolcrib process, whose container has three sleeping processes; ``kill`` kills it."""
 
     def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self._seconds = f"300.{secrets.randbelow(10**12):012}"
@@ -46,7 +46,7 @@ class Killed:
         self.container = self.process.stdout.readline().strip().removeprefix("docker:")
 
     def kill(self, *, watchdog: bool) -> None:
-        """``watchdog``: with the small process that would put away what it leaves."""
+        """Kill it. ``watchdog``: also kill the small process that cleans up after it."""
         found = [each for each in map(_parent, Path("/proc").glob("[0-9]*")) if each[1] == self.process.pid]
         assert len(found) == 1
         for pid in [*([found[0][0]] if watchdog else []), self.process.pid]:
@@ -126,7 +126,7 @@ def test_its_container_is_removed_at_the_next_start(
 def test_what_runs_in_a_container_that_is_kept_is_ended(
     start: Callable[..., Killed], engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually, watchdog: bool
 ) -> None:
-    """At once, or at the next start, which says so. Its files stay; what another one runs there that lives stays too."""
+    """They end at once, or at the next start, which reports that. Its files stay, and so do processes of a live toolcrib."""
     options = {"keep": "reuse", "session": secrets.token_hex(4)}
     other = start(**options)
     env = open_environment("docker", cwd=str(folder), **{**engine.options, **options})
@@ -165,7 +165,7 @@ asyncio.run(env.close())
 def test_a_container_whose_engine_was_away_at_the_end_is_removed_once_it_is_back(
     engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually
 ) -> None:
-    """003-29: nobody need start another toolcrib for that."""
+    """003-29: this needs no other start of toolcrib."""
     argv = [sys.executable, "-c", LEAVES, str(folder), repr(engine.options)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Which folders of this machine a container may see: never what would hand it over. Needs no engine (003-29)."""
+"""Folders of this machine that a container may see: none that would give it control of the machine. Needs no engine (003-29)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.environments import open_environment
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """With an engine's and an agent's socket in folders of their own."""
+    """A home with the sockets of an engine and an agent in separate folders."""
     home = tmp_path.resolve() / "home"
     for name in (".ssh", ".config/app", "work/.aws", "other", "run", "agent", "own"):
         (home / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Many sessions at once on one engine, and what one can see of another (003-29)."""
+"""Many concurrent sessions on one engine, and their isolation from each other (003-29)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[..., Environment]
 
 @pytest.fixture
 def opened(engine: Any, tmp_path: Path) -> Iterator[Open]:
-    """Each in a folder of its own."""
+    """Return a function that opens environments, each in its own folder."""
     made: list[Environment] = []
 
     def opened(**options: Any) -> Environment:
@@ -38,7 +38,7 @@ def opened(engine: Any, tmp_path: Path) -> Iterator[Open]:
 
 
 class Printed:
-    """Digests of what comes on both streams."""
+    """Digests of both output streams."""
 
     def __init__(self) -> None:
         self._streams = {"stdout": hashlib.sha256(), "stderr": hashlib.sha256()}
@@ -52,7 +52,7 @@ class Printed:
 
 
 def test_sessions_side_by_side_without_a_mixed_up_byte(opened: Open) -> None:
-    """TOOLCRIB_SESSIONS says how many."""
+    """TOOLCRIB_SESSIONS is their number."""
     environments = [opened() for _ in range(int(os.environ.get("TOOLCRIB_SESSIONS", "8")))]
     lines = 30_000
 
@@ -80,7 +80,7 @@ def test_sessions_side_by_side_without_a_mixed_up_byte(opened: Open) -> None:
 def test_no_session_sees_another_or_this_machine(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any
 ) -> None:
-    """003-29: variables, files, processes, sockets; and of our own variables nothing but what is named."""
+    """003-29: variables, files, processes, sockets; of this process's variables it sees only the configured ones."""
     monkeypatch.setenv("MY_API_KEY", "hunter2")
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy")
     (tmp_path / "outside").write_text("hunter2")

@@ -1,4 +1,4 @@
-"""A container that is paused: nothing runs in it, not even what would end a command."""
+"""A paused container: no process runs in it, not even one that would end a command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.environments import open_environment
 pytestmark = pytest.mark.xdist_group("docker")
 
 GENEROUS = 15.0
-"""Seconds: by far more than it takes, and fewer than an answer that never comes is waited for."""
+"""Seconds: much more than the test needs, and less than the wait for an answer."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def container(engine: Any, env: Environment) -> Iterator[Container]:
 
 
 async def _during(env: Environment, container: Container, end: Callable[[], object], **options: Any) -> tuple[ExecOutcome, float]:
-    """Pause the container while a command runs, and ``end`` that. Return its outcome, and how long it took from then on."""
+    """Pause the container during a command, and call ``end``. Return the outcome, and the seconds from then on."""
     seen = asyncio.Event()
     call = asyncio.create_task(env.execute(ExecRequest("echo begun; sleep 7021", on_output=lambda *_: seen.set(), **options)))
     await seen.wait()
@@ -49,7 +49,7 @@ async def _during(env: Environment, container: Container, end: Callable[[], obje
 
 @pytest.mark.parametrize("ended", ["timeout", "interrupted"])
 def test_a_paused_container_obeys_time_limit_and_interrupt(env: Environment, container: Container, ended: str) -> None:
-    """What could not be ended is said, and ended before the next command."""
+    """A notice reports the command that could not be ended; it is ended before the next command."""
     how: dict[str, Any] = {"timeout": 2.0} if ended == "timeout" else {}
     outcome, took = asyncio.run(_during(env, container, env.interrupt if not how else bool, **how))
     assert (outcome.ended, outcome.stdout.head) == (ended, b"begun\n")
@@ -79,7 +79,7 @@ def test_a_command_that_a_paused_container_never_began(env: Environment, contain
 
 
 def test_a_command_goes_on_once_its_container_does(env: Environment, container: Container) -> None:
-    """Without a time limit nothing is given up: whoever paused the container may have wanted just that."""
+    """Without a time limit the command is not cancelled, because the pause may be intended."""
 
     async def main() -> ExecOutcome:
         seen = asyncio.Event()

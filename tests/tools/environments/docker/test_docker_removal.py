@@ -1,4 +1,4 @@
-"""No container outlives its environment, whatever the engine did when that was closed (003-29)."""
+"""No container outlives its environment, whatever the engine does when it is closed (003-29)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def _name(env: Environment) -> str:
 
 
 class Between:
-    """A socket in front of the engine's. The first request whose line has ``words`` meets ``fault``: ``lost`` keeps the answer
-    back and hangs up, ``refused`` answers that the engine failed.
+    """A socket in front of the engine's.
+
+    ``fault`` happens at the first request whose line has ``words``: ``lost`` drops the answer and closes the connection,
+    ``refused`` answers that the engine failed.
     """
 
     def __init__(self, path: Path, engine: str, words: bytes, fault: str) -> None:
@@ -46,7 +48,7 @@ class Between:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it was closed
+        with contextlib.suppress(OSError):  # the socket was closed
             while True:
                 threading.Thread(target=self._serve, args=[self._server.accept()[0]], daemon=True).start()
 
@@ -54,7 +56,7 @@ class Between:
         lost = threading.Event()
         with near, socket.socket(socket.AF_UNIX) as far:
             back = threading.Thread(target=self._answer, args=(far, near, lost), daemon=True)
-            with contextlib.suppress(OSError):  # one of the two has ended
+            with contextlib.suppress(OSError):  # one side has closed
                 far.connect(self._engine)
                 back.start()
                 while data := near.recv(1 << 16):
@@ -69,7 +71,7 @@ class Between:
             back.join()
 
     def _answer(self, far: socket.socket, near: socket.socket, lost: threading.Event) -> None:
-        with contextlib.suppress(OSError):  # one of the two has ended
+        with contextlib.suppress(OSError):  # one side has closed
             while (data := far.recv(1 << 16)) and not lost.is_set():
                 near.sendall(data)
             near.shutdown(socket.SHUT_RDWR)
@@ -102,11 +104,11 @@ def _open(folder: Path, engine: Any, **options: Any) -> Environment:
     return open_environment("docker", cwd=str(folder), **{**engine.options, **options})
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # docker-py's, where an engine dies while it connects
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # from docker-py, if an engine dies during a connection
 def test_an_engine_that_is_away_at_the_end_removes_it_when_it_is_back(
     engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually
 ) -> None:
-    """We live on, so that no watchdog does it for us."""
+    """This process lives on, so no watchdog removes the container."""
     env = _open(folder, engine)
     asyncio.run(env.execute(ExecRequest("true", timeout=120)))
     name = _name(env)
@@ -117,7 +119,7 @@ def test_an_engine_that_is_away_at_the_end_removes_it_when_it_is_back(
     finally:
         engine.control("start")
     eventually(lambda: name not in _names(client))
-    gc.collect()  # while the filter above holds
+    gc.collect()  # as long as the filter above applies
 
 
 def test_an_engine_that_fails_to_remove_it_is_asked_again(
@@ -136,7 +138,7 @@ def test_an_engine_that_fails_to_remove_it_is_asked_again(
 def test_a_container_whose_making_was_not_answered_is_removed(
     engine: Any, client: docker.DockerClient, folder: Path, between: Callable[..., Between], eventually: Eventually
 ) -> None:
-    """The engine has made it, and nobody was told so."""
+    """The engine has made it, but its answer was lost."""
     before = _names(client)
     way = between(b"/containers/create", "lost")
     env = _open(folder, engine, host=way.host, session="unanswered")

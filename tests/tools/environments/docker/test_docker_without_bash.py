@@ -1,4 +1,4 @@
-"""A container without bash: an sh for each command (003-29)."""
+"""A container without bash: a new sh runs each command (003-29)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("docker")
 
 @pytest.fixture
 def env(engine: Any, folder: Path, tmp_path: Path) -> Iterator[Environment]:
-    """A file that cannot be run stands where bash is."""
+    """A container with a file that can't be executed in place of bash."""
     (tmp_path / "nothing").touch()
     mounts = [*engine.options["mounts"], f"{tmp_path}/nothing:/usr/bin/bash:ro"]
     environment = open_environment("docker", cwd=str(folder), **{**engine.options, "mounts": mounts})
@@ -31,7 +31,7 @@ def run(env: Environment) -> Callable[..., ExecOutcome]:
 
 
 def test_commands(env: Environment, run: Callable[..., ExecOutcome], folder: Path) -> None:
-    """003-29: what is not kept is said, and by health; gates are told that there is no state."""
+    """003-29: notices and health report what is not kept; gates get no state."""
     outcome = run("a=1; echo $0 $#; echo err >&2; (exit 7)")
     assert (outcome.exit_code, outcome.stdout.head, outcome.stderr.head, outcome.ended) == (7, b"sh 0\n", b"err\n", "exited")
     assert "variables and functions are not kept. Install it there (apk add bash" in outcome.notice
@@ -67,7 +67,7 @@ def test_files(env: Environment, folder: Path) -> None:
 
 @pytest.mark.parametrize("hang", ["trap '' INT TERM; sleep 300; sleep 300", "sleep 300 | cat & wait"])
 def test_ends(env: Environment, run: Callable[..., ExecOutcome], hang: str) -> None:
-    """A time limit, an interrupt, a cancelled call: nothing is left; what was started before lives on."""
+    """After a time limit, an interrupt or a cancelled call no process is left; an earlier background process lives on."""
     run("sleep 4243 >/dev/null 2>&1 &")
     outcome = run(f"echo before; {hang}; touch after", timeout=0.3)
     assert (outcome.ended, outcome.stdout.head) == ("timeout", b"before\n")

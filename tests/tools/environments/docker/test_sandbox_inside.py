@@ -1,4 +1,4 @@
-"""The sandbox of this machine inside a real container: which mode holds there, and whether it does."""
+"""The sandbox of this machine inside a real container: the mode that is reported, and proof that it holds."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ asyncio.run(main())
 
 
 def _said(client: docker.DockerClient, image: str, root: Path, user: str, security: Sequence[str], *, is_masked: bool) -> Any:
-    """Return what `toolcrib sandbox` says in a container, and what a command in the sandbox printed there."""
+    """Return the output of `toolcrib sandbox` in a container, and that of a command in the sandbox."""
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     binds = ["/usr:/usr:ro", f"{root}:/code:ro", f"{packages}:/packages:ro"]
     settings = client.api.create_host_config(binds=binds, network_mode="none", security_opt=list(security))
-    if not is_masked:  # what the command line of docker calls systempaths=unconfined
+    if not is_masked:  # like systempaths=unconfined on docker's command line
         settings |= {"MaskedPaths": [], "ReadonlyPaths": []}
     variables = {"PYTHONPATH": "/code:/packages", "HOME": "/workspace/home", "PYTHONDONTWRITEBYTECODE": "1", "TRY": _TRY}
     made = client.api.create_container(image, ["sh", "-c", _FOLDERS], user=user, environment=variables, host_config=settings)
@@ -67,7 +67,7 @@ def test_a_container_of_the_default_settings_holds_own_by_landlock(
     assert said.startswith(f"secret\n{user.split(':')[0]}\n")
     assert "config.yaml: Permission denied" in said
     assert "changing permissions of 'in': Operation not permitted" in said
-    assert "'../out': Permission denied" in said  # no file can be made in a folder above a closed one
+    assert "'../out': Permission denied" in said  # a folder above the project is closed too
 
 
 @pytest.mark.parametrize("user", ["0:0", "1000:1000"])
@@ -77,5 +77,5 @@ def test_the_fix_that_is_named_brings_the_mode_workspace(engine: Any, client: do
     assert status["containment"]["writable"] == ["/workspace/project"]
     assert said.startswith(f"{user.split(':')[0]}\n")
     assert "'../out': Read-only file system" in said
-    assert said.count("No such file or directory") == 2  # the key, and toolcrib's own configuration
+    assert said.count("No such file or directory") == 2  # the key, and toolcrib's configuration
     assert "changing permissions of 'in': Operation not permitted" in said

@@ -1,4 +1,4 @@
-"""The sandbox of this machine in its modes: what is closed, what is granted, and what limits hold.
+"""The sandbox of this machine in its modes: closed and granted folders, and limits.
 
 The tests run as this account and, if that is root, as an ordinary user too.
 """
@@ -73,7 +73,7 @@ def test_a_folder_is_granted_to_the_shell_that_runs(inside: Inside) -> None:
 
 
 def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None:
-    """A folder above the project, one in another grant, and what the sandbox has for itself below the granted folder."""
+    """The folders are one above the project, one in another granted folder, and the sandbox's own ones below it."""
     home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
     (home / ".cache").mkdir()
     (home / "shared" / "inner").mkdir(parents=True)
@@ -102,7 +102,7 @@ def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None
 
 
 def test_a_folder_above_a_mask_is_not_granted(inside: Inside) -> None:
-    """Also if nothing is masked there yet: a command could make the key, and a program outside would read it."""
+    """This holds even if the masked file does not exist: a command could create the key, and a program outside would read it."""
     said = inside(("allow", "HOME/sibling"), ("run", "touch HOME/sibling/x"), masked=["HOME/sibling/key"])
     assert "/sibling/key is closed in it" in said[0]
     assert "Read-only file system" in said[1]

@@ -1,4 +1,4 @@
-"""The guard of git's configuration, with real git: what a command changes, and what the user's git then does."""
+"""The guard of git's configuration, with real git: a command changes it, and then the user's git runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if shutil.which("git") is None:
 
 
 def run(command: str, cwd: Path) -> str:
-    """Run a command as a session would, with no configuration of the user's."""
+    """Run a command as a session does, without the user's configuration."""
     env = {
         "PATH": "/usr/bin:/bin:/usr/local/bin",
         "HOME": str(cwd),
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def guarded(project: Path) -> Callable[[str], list[str]]:
-    """Run a command between ``note`` and ``put_back``; return what was put back, relative to the project."""
+    """Run a command between ``accept_current`` and ``put_back``; return the restored parts, relative to the project."""
     guard = GitGuard([str(project)])
 
     def guarded(command: str) -> list[str]:
@@ -53,7 +53,7 @@ def guarded(project: Path) -> Callable[[str], list[str]]:
 
 
 def proves(project: Path, folder: str = ".") -> bool:
-    """Return whether the user's ordinary commands in this folder ran the program that leaves ``ran`` behind."""
+    """Return whether the user's ordinary commands in this folder ran the program that leaves the file ``ran``."""
     run("git status; git st; git commit -q --allow-empty -m second", project / folder)
     return (project / "ran").exists()
 
@@ -189,7 +189,7 @@ def test_a_change_of_the_user_between_commands_stays(project: Path, guarded: Cal
 
 
 def test_nothing_outside_is_written_through_a_link(project: Path, tmp_path: Path) -> None:
-    """A background job may replace a git folder with a link while the guard works: the guard follows none."""
+    """A background job may replace a git folder with a link while the guard works; the guard does not follow it."""
     outside = tmp_path / "outside"
     run(f"git init -q n && git init -q {outside}", project)
     guard = GitGuard([str(project)])
@@ -212,7 +212,7 @@ def test_without_git_a_changed_configuration_is_put_back(
 def test_a_git_that_a_command_made_is_not_run(
     project: Path, guarded: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person starts toolcrib with the project's virtual environment first in PATH."""
+    """A user starts toolcrib with the project's virtual environment first in PATH."""
     evil_in(project)
     monkeypatch.setenv("PATH", f"{project}/.venv/bin:{os.environ['PATH']}")
     assert guarded("mkdir -p .venv/bin; cp evil.sh .venv/bin/git; git config user.name me; git config core.pager x") == [
@@ -253,7 +253,7 @@ sys.exit(subprocess.run(["bash", "-c", command]).returncode)
 
 
 def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: Path, tmp_path: Path) -> None:
-    """A link that is mounted over the configuration leads git's own lock and rename to the copy."""
+    """A link that is mounted over the configuration redirects git's own lock and rename to the copy."""
     guard = GitGuard([str(project)], str(tmp_path))
     guard.accept_current()
     ((config, copy),) = guard.links()
@@ -271,7 +271,7 @@ def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: P
     assert guard.put_back() == [f"{config}: core.pager"]
     assert "user.name=me" in run("git config --list", project)
     assert "pager" not in Path(copy).read_text() + Path(config).read_text()
-    assert Path(config).stat().st_ino == inode  # else the kernel unmounts the link
+    assert Path(config).stat().st_ino == inode  # otherwise the kernel unmounts the link
 
 
 def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path
     guard.accept_current()
     ((config, copy),) = guard.links()
     guard.mounted(config)
-    with Path(config).open("a") as file:  # in place: the link stays mounted
+    with Path(config).open("a") as file:  # in place, so that the link stays mounted
         file.write("[core]\n\tpager = less\n")
     run(f"git config --file {copy} user.name me", project)
     assert guard.put_back() == []
@@ -288,13 +288,13 @@ def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path
 
 
 def test_a_configuration_that_was_replaced_needs_a_new_link(project: Path, tmp_path: Path) -> None:
-    """The user's git renames a new file over the old one, by which the kernel unmounts the link."""
+    """The user's git renames a new file over the old one, and the kernel then unmounts the link."""
     guard = GitGuard([str(project)], str(tmp_path))
     guard.accept_current()
     guard.mounted(guard.links()[0][0])
     assert guard.links() == []
     run("git config user.name me", project)
-    assert guard.put_back() == []  # judged as a change of the command's
+    assert guard.put_back() == []  # it counts as a change of the command
     guard.accept_current()
     assert [config for config, _ in guard.links()] == [f"{project}/.git/config"]
 

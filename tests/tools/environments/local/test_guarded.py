@@ -1,4 +1,4 @@
-"""Git's configuration in a sandbox that runs: private copies, what is put back, and commands outside of it."""
+"""Git's configuration in a running sandbox: private copies, restored settings, and commands outside of the sandbox."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_configuration_is_a_private_copy_until_the_command_ends(sandbox: Sandb
 
 
 def test_a_configuration_leads_to_the_same_path_in_every_sandbox(sandbox: SandboxedEnvironment, project: Path) -> None:
-    """What a person agreed to in one process is bound to where paths lead, and may run in another process."""
+    """An approval in one process is bound to the targets of paths, and may be used in another process."""
     other = SandboxedEnvironment(str(project), masked=(), caches="shared")
     try:
         paths = [asyncio.run(one.resolve(str(project / ".git/config"))) for one in (sandbox, other)]
@@ -75,7 +75,7 @@ def test_a_configuration_leads_to_the_same_path_in_every_sandbox(sandbox: Sandbo
 
 
 def test_a_background_job_does_not_reach_the_users_git(sandbox: SandboxedEnvironment, project: Path) -> None:
-    """It writes after its command has ended, and the next command does not take that for the user's."""
+    """It writes after its command has ended, and the next command does not treat that as the user's change."""
     job = "until [ -e go ]; do sleep 0.02; done; git config core.pager evil; touch done; exec sleep 60"
     linked = run(sandbox, f"({job}) >/dev/null 2>&1 & readlink .git/config").stdout.head.startswith(b"/dev/")
     (project / "go").touch()
@@ -90,7 +90,7 @@ def test_a_background_job_does_not_reach_the_users_git(sandbox: SandboxedEnviron
 
 def test_what_the_user_changes_between_commands_stays(sandbox: SandboxedEnvironment, project: Path) -> None:
     run(sandbox, "true")
-    git(project, "config", "core.pager", "less")  # renames a new file over the old one
+    git(project, "config", "core.pager", "less")  # git renames a new file over the old one
     hook = project / ".git" / "hooks" / "pre-push"
     hook.write_text("#!/bin/sh\n")
     hook.chmod(0o755)
@@ -139,7 +139,7 @@ def test_outside_is_the_machine_itself(sandbox: SandboxedEnvironment, project: P
 
 
 def test_a_command_that_takes_the_copy_away_gains_nothing(sandbox: SandboxedEnvironment, project: Path, tmp_path: Path) -> None:
-    """The guard follows no link to a file of the user's, looks at the rest all the same, and makes another copy."""
+    """The guard does not follow a link to a file of the user, still checks the other files, and makes a new copy."""
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "config").write_text("mine")

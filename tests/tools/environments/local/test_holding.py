@@ -1,4 +1,4 @@
-"""Which mode this machine can hold, with and without user namespaces, and Landlock where there are none."""
+"""The mode that this machine can hold, with and without user namespaces, and Landlock without them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _POWERLESS = "setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "
 
 
 def _tried(folder: Path, before: str) -> list[str]:
-    """Return what the program says in a user namespace that allows no others."""
+    """Return the program's output in a user namespace that allows no other namespaces."""
     for name in ("work", "own", "code"):
         (folder / name).mkdir()
     (folder / "own" / "a").write_text("secret")

@@ -1,4 +1,4 @@
-"""Keys that lie elsewhere than in folders of keys, read in a real sandbox."""
+"""Keys outside of folders of keys, read in a real sandbox."""
 
 from __future__ import annotations
 

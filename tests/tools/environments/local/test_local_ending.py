@@ -1,4 +1,4 @@
-"""Time limits, interrupts, cancellation, and what is left behind: nothing, or what was asked for."""
+"""Time limits, interrupts and cancellation: only processes that were started in the background are left."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_time_limit_ends_everything_and_keeps_what_was_printed(
     text = f"rm -f pids; echo before; {command}"
     outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: len(pids(folder)) == command.count("pids"))
     assert outcome.ended == "timeout"
-    assert outcome.exit_code > 128 or "set -m" in command  # there, bash may end well once its jobs were killed
+    assert outcome.exit_code > 128 or "set -m" in command  # then bash may exit normally after its jobs were killed
     assert outcome.stdout.head == b"before\n"
     assert pids(folder)
     assert [pid for pid in pids(folder) if alive(pid)] == []
@@ -128,7 +128,7 @@ def test_cancelled_twice_it_kills_at_once(env: Environment, folder: Path, alive:
 def test_a_background_server_lives_on_and_may_go_on_printing(
     env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually
 ) -> None:
-    """It holds the pipe: the call returns all the same, and the pipe is not closed in its face."""
+    """It holds the pipe: the call returns anyway, and the pipe stays open for it."""
     outcome = run("(while :; do echo log line; touch beat; sleep .02; done) & echo $! >pids; echo started; cd /")
     assert outcome.ended == "exited"
     assert outcome.exit_code == 0
@@ -157,7 +157,7 @@ def test_when_a_background_process_ends_its_pipes_are_freed(
 def test_a_process_that_left_the_session_does_not_hold_up_the_call_or_close(
     env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually, in_time: InTime
 ) -> None:
-    """It is out of reach of a time limit, as a daemon means to be."""
+    """Like a daemon, it is out of reach of a time limit."""
     text = "setsid sh -c 'echo $$ >tmp; mv tmp pids; until [ -e stop ]; do sleep .02; done' & sleep 300"
     outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: pids(folder))
     assert outcome.ended == "timeout"
@@ -190,7 +190,7 @@ def test_close_ends_what_runs_in_another_thread(env: Environment, run: Run, fold
 
 
 def test_close_while_others_wait_for_a_process(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each in an event loop of its own: all meet its end."""
+    """Each reads in its own event loop, and each sees the end."""
 
     def read(process: BackgroundProcess, ends: list[object]) -> None:
         async def main() -> None:
@@ -249,7 +249,7 @@ asyncio.run(main())
 
 
 def test_a_shell_that_somebody_else_waited_for_is_no_concern_of_the_watchdogs(run: Run) -> None:
-    """Its number may be a stranger's from then on."""
+    """Another process may have its process id by then."""
     pid = int(run("echo $$").stdout.head)
     assert pid in watchdog._sessions
     os.kill(pid, signal.SIGKILL)

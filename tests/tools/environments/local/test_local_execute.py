@@ -1,4 +1,4 @@
-"""Commands on this machine: what they print, how they end, where they leave the session."""
+"""Commands on this machine: their output, their exit codes, and the session's folder after them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_folder_name_with_a_newline_is_kept(env: Environment, run: Run, folder
 
 
 def test_a_command_that_is_interrupted_while_it_ends_leaves_one_folder(env: Environment, folder: Path) -> None:
-    """bash runs an EXIT trap again when a signal comes in the middle of it."""
+    """bash runs an EXIT trap again if a signal arrives during it."""
 
     async def main() -> None:
         for number in range(60):
@@ -213,7 +213,7 @@ def test_a_command_that_is_interrupted_while_it_ends_leaves_one_folder(env: Envi
 
 
 def test_a_link_to_a_folder_is_followed_in_what_cwd_says(env: Environment, run: Run, folder: Path) -> None:
-    """A gate judges cwd: a link's own name would hide where commands run."""
+    """A gate judges cwd, and a link's own name would hide the real folder."""
     (folder / "real").mkdir()
     (folder / "link").symlink_to("real")
     run("cd link")
@@ -353,7 +353,7 @@ def test_without_bash_it_says_so_and_uses_sh(folder: Path, tmp_path: Path, monke
 
 
 def test_calls_run_side_by_side(env: Environment, folder: Path) -> None:
-    """Each waits for the next one's file, so that one after the other they could never end."""
+    """Each call waits for the next one's file, so they could not end one after the other."""
 
     async def main() -> list[ExecOutcome]:
         commands = [f"touch {n}; until [ -e {(n + 1) % 5} ]; do sleep .01; done; echo {n}" for n in range(5)]
@@ -379,11 +379,11 @@ def test_nothing_stays_open(run: Run, open_files: Callable[[], int], eventually:
         run(command, stdin=b"x")
     run("sleep 60", timeout=0.01)
     run("true")
-    eventually(lambda: open_files() <= before)  # a shell that ended is put away beside what runs
+    eventually(lambda: open_files() <= before)  # shells that ended are removed in the background
 
 
 def test_no_pidfd_is_needed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on systems that have none."""
+    """Some systems have no pidfd."""
     monkeypatch.delattr(os, "pidfd_open")
     assert run("echo hi; exit 7").exit_code == 7
     assert run("sleep 60", timeout=0.05).ended == "timeout"

@@ -1,4 +1,4 @@
-"""Files on this machine: resolved, never half written, no link followed after the judgement."""
+"""Files on this machine: paths are resolved, files are never half written, and later links are not followed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_read_whole_or_its_beginning(env: Environment, folder: Path) -> None:
 
 
 def test_only_regular_files_are_read_or_replaced(env: Environment, folder: Path) -> None:
-    """A FIFO that nobody writes to would wait for ever."""
+    """A FIFO without a writer would wait forever."""
     os.mkfifo(folder / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
         os.chdir(folder)
@@ -108,7 +108,7 @@ def test_write_creates_parents_and_keeps_the_mode(env: Environment, folder: Path
 
 
 def test_a_reader_never_sees_half_a_file(env: Environment, folder: Path) -> None:
-    """A file that was open before still has its old content: the new one is another file, moved into place."""
+    """A file that was opened before keeps its old content, because the new one is another file that is moved into place."""
     path = folder / "f"
     path.write_bytes(b"old" * 1000)
     with path.open("rb") as before:
@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_old_file_whole(env: Environment, folder: Path) -
 
 
 def test_a_link_put_there_after_judging_is_refused(env: Environment, folder: Path, tmp_path: Path) -> None:
-    """Whether it is the file itself or a folder on the way; what it leads to stays as it was."""
+    """The link may be the file itself or a folder in its path; its target stays unchanged."""
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "f").write_bytes(b"secret")
@@ -225,9 +225,9 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("size", [70_000, 200_000], ids=["for the file", "for what lies beside it"])
+@pytest.mark.parametrize("size", [70_000, 200_000], ids=["for the file", "for the files beside it"])
 def test_a_file_with_other_names_is_as_it_was_where_there_is_no_room(small: Path, size: int) -> None:
-    """The time of its last change, too."""
+    """The time of its last change is restored too."""
     (small / "one").write_bytes(b"x" * 10_000)
     (small / "two").hardlink_to(small / "one")
     before = (small / "one").stat().st_mtime_ns
@@ -242,7 +242,7 @@ def test_a_file_with_other_names_is_as_it_was_where_there_is_no_room(small: Path
 
 
 def test_what_cannot_be_put_back_is_told_and_lies_beside_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that fails in the midst of a file takes no old content either."""
+    """A disk that fails during the write accepts no old content either."""
     (folder / "one").write_bytes(b"x" * 9000)
     (folder / "two").hardlink_to(folder / "one")
     number, write = (folder / "one").stat().st_ino, os.write
@@ -267,7 +267,7 @@ def test_what_cannot_be_put_back_is_told_and_lies_beside_the_file(folder: Path, 
 
 
 def test_a_name_as_long_as_names_may_be_is_written(env: Environment, folder: Path) -> None:
-    """In characters of several bytes."""
+    """The characters have several bytes."""
     for name in ("\u6f22" * 85, "n" * 255):
         do(env.write_file(str(folder / name), b"1"))
         (folder / "other name").hardlink_to(folder / name)

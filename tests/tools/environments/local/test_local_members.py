@@ -1,4 +1,4 @@
-"""Who is in a session, told on a machine where things happen between two looks."""
+"""The processes of a session, listed while others start and end."""
 
 from __future__ import annotations
 

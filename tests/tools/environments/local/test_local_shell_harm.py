@@ -1,4 +1,4 @@
-"""What a command does to its own shell costs that shell, at most: never a result, another file, or the session."""
+"""A command that harms its own shell costs at most that shell, and never a result, another file, or the session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm
 
 @pytest.mark.parametrize("name", ["o", "e"])
 def test_a_stream_that_a_command_replaced_by_another_fifo_costs_the_shell(tmp_path: Path, name: str) -> None:
-    """It would wait for a reader, until the command's time limit."""
+    """Otherwise the shell would wait for a reader until the command's time limit."""
     where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; for i in {1..3000}; do printf -v many_$i %99s x; done"
     harmed, after = asyncio.run(_run(tmp_path, [f"kept=1; {where}; rm $f/{name}; mkfifo $f/{name}; (exit 3)", "echo $kept"]))
     assert isinstance(harmed, ExecOutcome)
@@ -52,7 +52,7 @@ def test_a_stream_that_a_command_replaced_by_another_fifo_costs_the_shell(tmp_pa
 
 @pytest.mark.parametrize("env", ["", "for i in {1..3000}; do printf -v kept_$i %99s x; done;"], ids=["little to report", "much"])
 def test_reports_that_a_command_replaced_by_another_fifo_cost_the_shell(tmp_path: Path, env: str) -> None:
-    """The shell waits there for a reader, or for room."""
+    """The shell waits for a reader, or for room."""
     where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}"
     commands = [f"kept=1; {env}", f"{where}; rm $f/s; mkfifo $f/s; echo done; (exit 3)", "echo $kept"]
     _, harmed, after = asyncio.run(_run(tmp_path, commands))
@@ -65,11 +65,11 @@ def test_reports_that_a_command_replaced_by_another_fifo_cost_the_shell(tmp_path
 
 @pytest.mark.parametrize("harm", ["rm -rf $f", "rm $f/o; mkdir $f/o; touch $f/o/x", "rm $f/e; mkdir $f/e; touch $f/e/x"])
 def test_a_stream_that_is_held_and_cannot_be_made_anew_costs_the_shell(tmp_path: Path, harm: str) -> None:
-    """What left the session writes to the old one."""
+    """A process that left the session still writes to the old stream."""
     where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}"
     leaves = "setsid sleep 60 & echo $! >pid"
     first, second = asyncio.run(_run(tmp_path, [f"kept=1; {where}", f"{leaves}; {harm}; true", "echo $kept"]))[1:]
-    with contextlib.suppress(ProcessLookupError):  # it was still in the session, which has ended
+    with contextlib.suppress(ProcessLookupError):  # it was still in the session, and ended with it
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert isinstance(first, ExecOutcome)
     assert isinstance(second, ExecOutcome)
@@ -87,7 +87,7 @@ def test_the_shells_own_descriptors_carry_no_result_that_is_not_its_own(tmp_path
 
 
 def test_a_command_cannot_pass_for_one_that_was_not_run(tmp_path: Path) -> None:
-    """Its shell says so where it can't enter its first folder, with a mark that commands can find."""
+    """A shell reports that it can't enter its first folder, with a mark that commands can find."""
     mark = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; mark=$(grep -oE '[0-9a-f]{32}' $f/f | head -n 1)"
     forged, after = asyncio.run(_run(tmp_path, [f'{mark}; echo "$mark NOCD" >$f/s; echo ran >here; (exit 7)', "echo seen"]))
     assert isinstance(forged, ExecOutcome)
@@ -116,12 +116,12 @@ def test_what_a_debug_trap_prints_is_not_among_the_state(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("flood", ["yes", "cat /dev/zero"])
 def test_what_floods_the_shells_reports_ends_by_its_time_limit(tmp_path: Path, flood: str) -> None:
-    """The loop that would end it must have its turns, and its memory bounds."""
+    """The loop that ends the command must get its turns, and its memory must be bounded."""
     first, second = asyncio.run(_run(tmp_path, [f"{flood} >&10", "echo seen; exit 7"], limit=0.3))
     assert isinstance(first, ExecOutcome)
     assert isinstance(second, ExecOutcome), second[:300]
     assert first.ended == "timeout"
-    assert second.stdout.head in (b"seen\n", b"")  # a machine under load may need longer than that limit
+    assert second.stdout.head in (b"seen\n", b"")  # a machine under load may need longer than the limit
 
 
 def test_a_flood_from_the_background_hides_no_result(tmp_path: Path) -> None:

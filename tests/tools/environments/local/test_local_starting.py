@@ -1,4 +1,4 @@
-"""What comes while a shell is only being started: an interrupt, the end of the session, a command that cannot be handed over."""
+"""Events during a shell's start: an interrupt, the end of the session, a command whose input can't be written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Launcher(LocalLauncher):
 
 
 class Slow(LocalEnvironment):
-    """``started`` is called with each shell before anybody else has it."""
+    """An environment that calls ``started`` with each shell before it is used."""
 
     def __init__(self, cwd: Path) -> None:
         super().__init__(str(cwd))
@@ -58,7 +58,7 @@ def test_a_session_that_is_closed_then_leaves_nothing(folder: Path, alive: Calla
     def started(process: LocalProcess) -> None:
         begun.append(process.pid)
         closing.start()
-        closing.join(0.5)  # it waits for us
+        closing.join(0.5)  # close() waits for this function
 
     env.started = started
     asyncio.run(env.spawn(ExecRequest("sleep 300")))
@@ -69,7 +69,7 @@ def test_a_session_that_is_closed_then_leaves_nothing(folder: Path, alive: Calla
 
 
 def test_the_session_stays_where_it_is_where_nothing_could_be_handed_over(folder: Path) -> None:
-    """A shell begins in a folder of ours, and goes where it ought to be before it says anything."""
+    """A shell starts in toolcrib's own folder, and changes to the session's folder before it reports anything."""
 
     async def main() -> None:
         env = LocalEnvironment(str(folder))
@@ -90,7 +90,7 @@ def test_the_session_stays_where_it_is_where_nothing_could_be_handed_over(folder
 
 
 def test_the_event_loop_goes_on_while_a_shell_is_started(folder: Path) -> None:
-    """A shell that begins only once the loop has done something else: on the loop it would wait for ever."""
+    """The shell starts only after the event loop has done something else; on the loop itself it would wait forever."""
 
     async def main() -> list[bool]:
         env, went_on, seen = Slow(folder), threading.Event(), []

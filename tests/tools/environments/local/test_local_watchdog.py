@@ -1,4 +1,4 @@
-"""What ends our shells when we are killed, at the worst moment: one ends before the shell that waits for it, others fork on."""
+"""The watchdog that ends shells after toolcrib is killed, if they wait for another's end or keep forking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tools.environments import _groups
 from tools.environments.shell import watchdog
 
-# The last one waits for the first, which is told long before it.
+# The last process waits for the first, which is ended long before it.
 WAITS = """
 mkfifo end; sleep 300 >end & for i in {1..200}; do sleep 300 & done
 { exec 4<end; echo ready; read -r <&4; touch went-on; } & wait

@@ -1,4 +1,4 @@
-"""What the plan of a sandbox makes read-only in a project, seen by a command."""
+"""The files of a project that the sandbox makes read-only, seen by a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.environments.local.holding import sandbox_here
 
 
 def test_settings_that_git_includes_from_the_project_are_closed(tmp_path: Path) -> None:
-    """An editor's git, which looks at the project all the time, would run a program that a command names there."""
+    """An editor's git, which reads the project all the time, would run a program that a command configures there."""
     if sandbox_here("workspace").by != "namespaces":
         pytest.skip("this machine can make no namespaces")
     project = tmp_path.resolve() / "project"

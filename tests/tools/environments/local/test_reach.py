@@ -1,4 +1,4 @@
-"""A sandbox of this machine that reaches allowed hosts only: real commands, and servers on this machine's loopback."""
+"""A sandbox of this machine that reaches only allowed hosts: real commands, and servers on this machine's loopback."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Inside:
         self.environment = environment
 
     def run(self, command: str, *hosts: str) -> str:
-        """Return what a command printed, and its notice. ``hosts`` are reached meanwhile."""
+        """Return a command's output and its notice. It may reach ``hosts``."""
 
         async def run() -> str:
             with self.environment.allowing(hosts):
@@ -83,7 +83,7 @@ class Inside:
 
 @pytest.fixture
 def inside(project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
-    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # querying each package manager takes a second
     if (held := sandbox_here("workspace")).mode != "workspace":
         pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
     hosts = getattr(request, "param", ["allowed.example"])
@@ -106,7 +106,7 @@ def test_only_allowed_hosts_are_reached(inside: Inside, site: ThreadingHTTPServe
 
 
 def test_a_host_is_reached_while_a_command_runs_that_may(inside: Inside, site: ThreadingHTTPServer) -> None:
-    """By the proxy, and at its own port for programs that know no proxy; afterwards by neither."""
+    """It is reached by the proxy, and at its own port by programs that know no proxy; afterwards by neither."""
     host = f"localhost:{site.server_port}"
     fetch = f"{CURL} http://{host}/hello"
     direct = f"until (exec 3<>/dev/tcp/127.0.0.1/{site.server_port}) 2>/dev/null; do sleep 0.05; done; {CURL} --noproxy '*' http://{host}/hello"
@@ -149,7 +149,7 @@ def test_a_port_of_the_session_is_forwarded_and_said_once(inside: Inside) -> Non
         made.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert made.recv(15).startswith(b"HTTP/1.0 200")
     assert "can be reached" not in inside.run("true")
-    assert "<html" in inside.run(f"{CURL} http://localhost:{port}/").lower()  # its own port needs no question
+    assert "<html" in inside.run(f"{CURL} http://localhost:{port}/").lower()  # the sandbox's own port needs no approval
 
 
 @pytest.mark.full
@@ -204,10 +204,10 @@ def test_a_rule_that_is_none_is_refused(project: Path) -> None:
 
 
 def _guards() -> list[str]:
-    """Return the threads and programs of guards of this process."""
+    """Return this process's threads and programs of guards."""
     programs = []
     for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             if status.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
                 programs.append(status.with_name("cmdline").read_bytes())
     threads = [one.name for one in threading.enumerate() if one.name == "toolcrib-network"]
@@ -215,7 +215,7 @@ def _guards() -> list[str]:
 
 
 def test_nothing_of_a_guard_is_left(project: Path, inside: Inside) -> None:
-    """Neither after close, nor if the environment was dropped without it."""
+    """No thread or program is left after close, or after an environment was dropped without it."""
     inside.run("true")
     assert len(_guards()) == 2
     asyncio.run(inside.environment.close())
@@ -238,7 +238,7 @@ def test_a_sandbox_without_its_guard_runs_nothing(inside: Inside, monkeypatch: p
 
 
 def test_an_ordinary_user_has_it_too(site: ThreadingHTTPServer) -> None:
-    """In a process of that account: its sandbox has a user namespace, which the guard's program enters."""
+    """In a process of that account the sandbox has a user namespace, which the guard's program enters."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("this account is an ordinary user, or can't become one")
     python = next((path for path in (os.path.realpath(sys.executable), "/usr/bin/python3") if _runs(path)), "")
@@ -271,6 +271,6 @@ finally:
 
 def _runs(python: str) -> bool:
     argv = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", python, "-c"]
-    # setpriv starts what root may, and this account may not start again.
+    # setpriv starts programs that root may start; this account may not be able to start them again.
     again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True); sys.exit(sys.version_info < (3, 11))"
     return subprocess.run([*argv, again], cwd="/", capture_output=True, check=False).returncode == 0

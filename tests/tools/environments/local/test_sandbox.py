@@ -1,4 +1,4 @@
-"""The sandbox of bubblewrap, as far as only this backend has it."""
+"""The sandbox of bubblewrap: features that only this backend has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways out of the sandbox of this machine that no namespace closes by itself."""
+"""Ways out of the sandbox of this machine that no namespace closes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def boxed(folder: Path) -> Iterator[Environment]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the devices of a machine")
 def test_root_changes_no_mode_of_a_device(boxed: Environment) -> None:
-    """/dev/null is the machine's, and root in the sandbox is its owner."""
+    """/dev/null belongs to the machine, and root in the sandbox owns it."""
     said = _run(boxed, "chmod 0666 /dev/null; touch /dev/zero; echo x >/dev/null && head -c 3 /dev/zero | wc -c")
     assert said.count("Read-only file system") == 2
     assert said.startswith("3\n")
@@ -110,7 +110,7 @@ def _listening(path: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("network", [True, False])
 def test_sockets_of_programs_outside_are_not_reached(inside: Callable[..., list[Any]], network: bool) -> None:
-    """They are those of databases, editors and engines, wherever these listen."""
+    """Databases, editors and engines have such sockets, in any folder."""
     home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
     (home / "project" / "connect.py").write_text(_CONNECT)
     (home / ".cache").mkdir()
@@ -121,7 +121,7 @@ def test_sockets_of_programs_outside_are_not_reached(inside: Callable[..., list[
             opened.enter_context(_listening(path))
         said = inside(("run", f"python3 -I connect.py {' '.join(map(str, paths))}"), network=network)[0].splitlines()
     refused = [line.split()[0] for line in said if line.endswith("Connection refused")]
-    # With the machine's network a socket in the project may be one of the sandbox's own programs.
+    # With the machine's network, the project's socket may belong to a program of the sandbox.
     assert refused == ["stream", "datagrams", "cached", *([] if network else ["mine"])]
     assert len(said) == 4
 

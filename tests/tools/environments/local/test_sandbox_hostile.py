@@ -1,4 +1,4 @@
-"""Commands that attack how this process reaches its sandbox, and what outlives a call in it."""
+"""Commands that attack the connection between this process and its sandbox, and processes that outlive a call in it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _run(environment: Environment, command: str, timeout: float = 60.0) -> ExecO
 
 
 def test_masks_hold_while_files_are_looked_at_in_a_sandbox_that_ends(tmp_path: Path, folder: Path) -> None:
-    """A command can end the sandbox while this process is on its way to a file."""
+    """A command can end the sandbox while this process opens a file."""
     keys = tmp_path.resolve() / "keys"
     keys.mkdir()
     (keys / "key").write_text("secret")
@@ -103,7 +103,7 @@ def test_a_held_keeper_whose_input_is_full_holds_up_no_other_command(boxed: Envi
 
 
 def test_facts_in_the_sandbox_are_not_those_of_a_link_on_the_way(tmp_path: Path) -> None:
-    """A command can put a link there after the path was resolved, and its target would be looked for outside."""
+    """A command can put a link there after the path was resolved, and its target would be read outside of the sandbox."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "key").write_text("secret")
     root = tmp_path / "root"
@@ -114,7 +114,7 @@ def test_facts_in_the_sandbox_are_not_those_of_a_link_on_the_way(tmp_path: Path)
 
 
 def test_the_temporary_folder_itself_is_no_project() -> None:
-    """It holds other sessions' files and the sockets of other programs, which would be writable with it."""
+    """It contains other sessions' files and sockets of other programs, which would become writable."""
     with pytest.raises(EnvironmentFailed, match="choose a folder below it"):
         open_environment("local", cwd=tempfile.gettempdir(), sandbox="workspace")
 

@@ -54,7 +54,7 @@ asyncio.run(main(Path(sys.argv[1]).resolve()))
 
 @pytest.mark.parametrize("account", ["own", "ordinary"])
 def test_masked_paths_that_appear_later_are_empty(account: str) -> None:
-    """A program outside writes a key anew with a file in its place, makes files that did not exist, and sets links anew."""
+    """A program outside replaces a key's file, creates files that did not exist, and replaces links."""
     if sandbox_here("workspace").by != "namespaces":
         pytest.skip("this machine can make no namespaces")
     before = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"] if account == "ordinary" else []

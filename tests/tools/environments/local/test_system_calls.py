@@ -1,4 +1,4 @@
-"""System calls that a sandbox refuses, made by real programs in it, as this account and as an ordinary user."""
+"""System calls that a sandbox refuses, made by real programs, as this account and as an ordinary user."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_calls_that_no_build_needs_are_refused(inside: Inside, mode: str) -> Non
 
 @pytest.mark.parametrize("mode", ["workspace", "own"])
 def test_no_setuid_file_and_no_device_is_left(inside: Inside, mode: str) -> None:
-    """Git of an ordinary user sets setgid on the folders of a shared repository."""
+    """An ordinary user's git sets setgid on the folders of a shared repository."""
     is_root = inside.home.stat().st_uid == 0  # type: ignore[attr-defined]  # as above
     said = _run(inside, _MODES, sandbox=mode, network=True)
     assert {*said["user"], *said["made"], *said["devices"]} == {"1"}
@@ -85,7 +85,7 @@ def test_no_setuid_file_and_no_device_is_left(inside: Inside, mode: str) -> None
 
 
 def test_a_32_bit_call_is_refused(inside: Inside) -> None:
-    """Its numbers are others, so that a filter of 64-bit calls would take one for another."""
+    """Its numbers differ, so a filter of 64-bit calls would mistake one call for another."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler is found")
     home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
@@ -94,7 +94,7 @@ def test_a_32_bit_call_is_refused(inside: Inside) -> None:
 
 
 def test_keys_of_the_user_are_not_found(inside: Inside) -> None:
-    """Root's user keyring is one for the whole machine, whatever namespaces a process is in."""
+    """Root's user keyring is shared by the whole machine, in all namespaces."""
     if os.geteuid() != 0 or inside.home.stat().st_uid != 0:  # type: ignore[attr-defined]  # see the fixture
         pytest.skip("an ordinary user's keyring is that of their user namespace")
     libc = ctypes.CDLL(None)

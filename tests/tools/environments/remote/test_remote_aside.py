@@ -1,4 +1,4 @@
-"""What blocks runs in a thread of its own, and may end when nobody waits any more."""
+"""Blocking functions run in their own threads, and may end after their waiter has gone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_comes_at_the_moment_in_which_the_wait_ends_is_closed_too() -> None
         for thread in threading.enumerate():
             if thread.name == "remote-aside":
                 thread.join()
-        asyncio.get_running_loop().call_soon(waits.cancel)  # after the result has come, and before it is taken
+        asyncio.get_running_loop().call_soon(waits.cancel)  # after the result has arrived, and before the waiter receives it
         with pytest.raises(asyncio.CancelledError):
             await waits
 

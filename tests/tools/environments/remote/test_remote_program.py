@@ -1,4 +1,4 @@
-"""Backends of programs: faults of the program, and the end of what it enters. The conformance tests run a whole one."""
+"""Backends of programs: faults of the program, and the end of its environment. The conformance tests run a complete backend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib.backends import ExecProgram, open_program
 
 
 class Here(ExecProgram):
-    """Commands on this machine, as long as a process lives that ``start`` made. ``before`` are words of the program."""
+    """Runs commands on this machine while a process that ``start`` made is alive. ``before`` are the program's first words."""
 
     def __init__(self, *before: str, pass_env: Sequence[str] = ()) -> None:
         super().__init__("here", pass_env=pass_env)

@@ -1,4 +1,4 @@
-"""No more shells than descriptors allow: in processes of their own, whose limit is low."""
+"""The number of shells stays within the limit of descriptors. Each test has its own process with a low limit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def close(environments):
 
 @pytest.fixture
 def child(tmp_path: Path, root: Path) -> Child:
-    """Runs the body of a coroutine in a process that may open so many files."""
+    """Return a function that runs the body of a coroutine in a process with a limit of open files."""
 
     def child(body: str, limit: int = 64) -> None:
         main = textwrap.indent(textwrap.dedent(body), "    ")

@@ -1,4 +1,4 @@
-"""Who we are: keys and agents, and what is said where none will do."""
+"""Keys and agents for a login, and the error if none is accepted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolcrib import EnvironmentFailed
 
 @pytest.fixture
 def key(sshd, tmp_path: Path) -> Path:
-    """A copy of the key that is let in."""
+    """A copy of the accepted key."""
     path = tmp_path / "key"
     shutil.copy(sshd.folder / "id", path)
     return path

@@ -52,7 +52,7 @@ def test_none_of_our_variables_go_there(open_link, finish, monkeypatch: pytest.M
 
 
 def test_a_hundred_megabytes_wait_for_their_reader(open_link, finish) -> None:
-    """What is not read stays over there: nothing is collected without bound."""
+    """Unread output stays on the other host, so this process collects only a bounded amount."""
     link = open_link()
     channel = link.open(["sh", "-c", "head -c 100000000 /dev/zero; printf done >&2"])
     select.select([channel], [], [], 60)
@@ -67,7 +67,7 @@ def test_a_hundred_megabytes_wait_for_their_reader(open_link, finish) -> None:
 
 
 def _measured(channel) -> tuple[int, int, int | None]:
-    """Bytes of the two streams, and the exit code."""
+    """Return the number of bytes in the two streams, and the exit code."""
     sizes = {"stdout": 0, "stderr": 0}
     try:
         while True:
@@ -85,7 +85,7 @@ def _memory() -> int:
 
 
 def test_both_streams_at_once_lose_no_event(open_link, finish) -> None:
-    """Small pieces on both, so that events of two streams meet."""
+    """Small pieces arrive on both streams, so that their events coincide."""
     text = "for i in $(seq 4000); do echo $i; echo $i >&2; done"
     out, err, code = finish(open_link().open(["bash", "-c", text]))
     expected = "".join(f"{number}\n" for number in range(1, 4001)).encode()
@@ -126,7 +126,7 @@ def test_a_process_that_ended_is_noticed_though_others_hold_its_output(open_link
 
 
 def test_channels_that_close_while_keys_are_exchanged(open_link, finish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is done every 512 MB: whoever exchanges them must not wait for it before it answers a close."""
+    """Keys are exchanged every 512 MB. The thread that exchanges them must not wait for the end before it answers a close."""
     from paramiko.packet import Packetizer
 
     monkeypatch.setattr(Packetizer, "REKEY_BYTES", 1_000_000)
@@ -170,7 +170,7 @@ def test_more_channels_than_one_connection_has(open_link, start_sshd: Callable, 
         assert finish(channel, f"{number}".encode()) == (f"{number}".encode(), b"", 0)
     connections = len(link._connections)
     assert connections >= 3
-    for _ in range(10):  # room that became free is used again
+    for _ in range(10):  # free places are used again
         assert finish(link.open(["true"]))[2] == 0
     assert len(link._connections) == connections
 
@@ -183,7 +183,7 @@ def test_where_only_one_session_is_allowed(open_link, start_sshd: Callable, fini
 
 
 def test_parallel_links_do_not_flood_the_server(open_link, start_sshd: Callable, finish) -> None:
-    """A server with few places for those who have not logged in yet."""
+    """The server allows only a few connections that have not logged in yet."""
     wish = start_sshd("--set", "MaxStartups=2:50:3").wish()
     links = [open_link(wish) for _ in range(8)]
     said: list[object] = []
@@ -201,7 +201,7 @@ def test_parallel_links_do_not_flood_the_server(open_link, start_sshd: Callable,
 
 
 def test_what_a_closed_link_left_running_is_ended(open_link, start_sshd: Callable, eventually) -> None:
-    """Closing a channel leaves its process alive; the guard of its connection does not."""
+    """Closing a channel leaves its process alive; the guard of its connection ends the process."""
     server = start_sshd()
     link = open_link(server.wish())
     first = link.open(["bash", "-c", "trap '' TERM HUP; read go; sleep 4000 & sleep 4001"])
@@ -224,13 +224,13 @@ def test_a_session_elsewhere_is_spared(open_link, start_sshd: Callable, eventual
     eventually(lambda: len(server.pids("sleep")) == 2)
     one.close()
     eventually(lambda: len(server.pids("sleep")) == 1)
-    eventually(lambda: len(server.pids("bash")) == 1)  # the other's guard
+    eventually(lambda: len(server.pids("bash")) == 1)  # the guard of the other session
     assert server.pids("sleep 4004")
     assert channels[1].read() is None
 
 
 def test_a_process_that_ends_while_it_is_written_to_is_no_broken_connection(open_link, finish, eventually) -> None:
-    """Its exit code is told, and nobody hears of a connection that was lost."""
+    """The exit code is reported, and no lost connection."""
     link = open_link()
     channel = link.open(["sh", "-c", "exit 3"])
 

@@ -1,4 +1,4 @@
-"""Channels and connections that close in the moment in which something is sent."""
+"""Channels and connections that close at the moment of a write."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def _echoes(channel: Channel, eventually: Callable[[Callable[[], object]], None]
 def test_data_that_meets_the_end_of_its_channel_does_not_end_the_connection(
     sshd, open_link, finish, eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """sshd ends the whole connection for data on a channel that both sides have closed, and paramiko may send some: what is
-    written to a guard, or a shell, that ends just now.
+    """sshd ends the whole connection for data on a channel that both sides have closed.
+
+    paramiko may send such data, if a guard or a shell ends during the write.
     """
     link = open_link()
     kept, ending = link.open(["cat"]), link.open(["sleep", "5006"])
@@ -53,7 +54,7 @@ def test_data_that_meets_the_end_of_its_channel_does_not_end_the_connection(
 
 
 def test_a_connection_that_is_closed_while_it_is_written_to_is_a_broken_one(open_link, eventually) -> None:
-    """Never a bare error of the descriptor: its thread closes the socket before anybody is told."""
+    """The error is never that of the descriptor, although the connection's thread closes the socket before it reports."""
     channel = open_link().open(["sleep", "5007"])
     eventually(lambda: channel.write(b"x"))
     channel._channel.get_transport().sock.close()

@@ -1,4 +1,4 @@
-"""A host that does not answer: whoever waits for it is told in time, waits for nobody else, and can be interrupted."""
+"""A host that does not answer: each call fails in time, waits for no other call, and can be interrupted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 
 IN_TIME = 12.0
-"""Seconds: ten, and a second or two for a machine under load."""
+"""Ten seconds, and a second or two for a machine under load."""
 ONE_DIAL = 15.0
-"""Seconds: more than one attempt to connect takes, and fewer than two."""
+"""Seconds: more than one attempt to connect takes, and fewer than two attempts."""
 
 
 def _dials() -> int:
@@ -25,7 +25,7 @@ def _dials() -> int:
 
 
 def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_sshd: Callable, opened, eventually) -> None:
-    """003-29: one attempt for all, which fails for all of them; nobody's time limit or interrupt waits for it."""
+    """003-29: all calls share one attempt, and fail with it. Time limits and interrupts do not wait for it."""
     far = start_sshd("--far")
     env = opened(far, cwd="/usr")
 
@@ -36,7 +36,7 @@ def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_s
         limited = asyncio.create_task(env.execute(ExecRequest("echo ran", timeout=2)))
         other = asyncio.create_task(env.execute(ExecRequest("echo ran")))
         await asyncio.to_thread(eventually, _dials)
-        await asyncio.sleep(0.2)  # so that all wait
+        await asyncio.sleep(0.2)  # so that all calls wait
         assert _dials() == 1
         env.interrupt()
         interrupted = [await limited, await other]
@@ -59,7 +59,7 @@ def test_who_waits_for_a_host_that_is_away_waits_for_one_attempt_at_most(start_s
 
 
 def _until_it_is_back(env: Environment) -> None:
-    """The kernel takes a while to see that a neighbour is there again."""
+    """The kernel takes a while to notice that a neighbour is reachable again."""
     give_up = time.monotonic() + 60
     while True:
         try:
@@ -70,7 +70,7 @@ def _until_it_is_back(env: Environment) -> None:
 
 
 def test_a_file_operation_that_is_cut_off_is_told_in_time(start_sshd: Callable, opened, eventually) -> None:
-    """003-29: one that may have reached the file says so; one that did not reach the host says that."""
+    """003-29: the error reports whether the operation may have reached the file, or did not reach the host."""
     far = start_sshd("--far")
     env = opened(far, cwd="/usr")
     home = far.folder / "home"
@@ -92,7 +92,7 @@ def test_a_file_operation_that_is_cut_off_is_told_in_time(start_sshd: Callable, 
         assert "no data for some seconds" in str(each)
         assert ("may have run: it is unknown whether the file was reached" in str(each)) != ("was not reached" in str(each))
     assert "may have run" in str(large)
-    assert any("the file was not reached" in str(each) for each in small)  # those that found no channel
+    assert any("the file was not reached" in str(each) for each in small)  # the calls without a channel
     far.control("heal")
 
 
@@ -101,7 +101,7 @@ def _parent(pid: int) -> int:
 
 
 def test_a_command_whose_connection_ends_while_it_is_started_may_have_run(start_sshd: Callable, opened, eventually) -> None:
-    """The folder of a command beside the others is there: nobody may say that it is missing."""
+    """The folder of a command beside the others exists, so no error may report that it is missing."""
     server = start_sshd()
     env = opened(server, cwd="/usr")
     home = server.folder / "home"

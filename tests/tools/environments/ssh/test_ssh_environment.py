@@ -1,4 +1,4 @@
-"""The whole environment over ssh, where the place itself matters."""
+"""The whole environment over ssh: behaviour that depends on the host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_starts_at_home_or_where_it_is_told(sshd, opened) -> None:
 
 
 def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
-    """A bash that sshd starts reads .bashrc first, on some systems."""
+    """On some systems, a bash that sshd starts reads .bashrc first."""
     rc = sshd.folder / "home" / ".bashrc"
     try:
         rc.write_text("echo WELCOME; printf oops >&2\n")
@@ -62,7 +62,7 @@ def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
 
 
 def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when this machine was suspended: nothing was heard of us, and the connection lives. Our folder there goes too."""
+    """This machine may have been suspended: the host heard nothing, but the connection lives. Our folder there is deleted too."""
     guards: list[guard.ConnectionGuard] = []
 
     class Known(guard.ConnectionGuard):
@@ -79,7 +79,7 @@ def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, mon
         outcome = _run(env, "echo begun; sleep 50; echo done", on_output=lambda *_: last._channel.shutdown_write())
         assert (outcome.exit_code, outcome.stdout.head) == (143, b"begun\n")
         said = outcome.notice
-    except EnvironmentFailed as error:  # the shell went with it
+    except EnvironmentFailed as error:  # the shell ended with it
         said = str(error)
     assert "eceived nothing from this machine for more than 60 seconds (was it suspended?)" in said
     assert _run(env, "echo $x").stdout.head == b"5\n"
@@ -106,14 +106,14 @@ def test_two_sessions_see_nothing_of_each_other(sshd, opened) -> None:
 def test_one_that_is_dropped_without_being_closed_ends_all_the_same(sshd, eventually) -> None:
     env = open_environment("ssh", **sshd.options)
     _run(env, "sleep 7011 >/dev/null 2>&1 &")
-    eventually(lambda: sshd.pids("sleep 7011"))  # it is a fork of the shell at first
+    eventually(lambda: sshd.pids("sleep 7011"))  # at first it is a fork of the shell
     del env
     gc.collect()
     eventually(lambda: not sshd.pids("sleep 7011"))
 
 
 def test_a_command_whose_connection_is_lost_is_told_of_and_not_repeated(start_sshd: Callable, opened, eventually) -> None:
-    """Never an empty success, never run twice; the next command goes on with the state."""
+    """It neither seems to succeed nor runs twice, and the next command continues with the state."""
     server = start_sshd()
     env = opened(server)
     mark = server.folder / "home" / "ran"
@@ -129,7 +129,7 @@ def test_a_command_whose_connection_is_lost_is_told_of_and_not_repeated(start_ss
         return str(failed.value)
 
     said = asyncio.run(main())
-    # Reset is what one learns where the dead one had not read all.
+    # The error is a reset if the dead process had not read all data.
     assert re.search("the connection was (closed by the other side|reset).*may have run.*not retried", said)
     outcome = _run(env, "echo $kept; cat ~/ran")
     assert (outcome.stdout.head, mark.read_text()) == (b"1\nx\n", "x\n")
@@ -138,7 +138,7 @@ def test_a_command_whose_connection_is_lost_is_told_of_and_not_repeated(start_ss
 
 
 def _server_of(pid: int) -> int:
-    """The process of sshd that a process over there comes from."""
+    """Return the id of the sshd process that is an ancestor of a process."""
     while "sshd" not in (Path(f"/proc/{pid}/comm")).read_text():
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return pid
@@ -169,7 +169,7 @@ def test_close_leaves_nothing_over_there(start_sshd: Callable, opened, eventuall
 
 
 def test_many_sessions_on_a_stock_server(start_sshd: Callable, opened) -> None:
-    """Where it lets few log in at once and gives each connection few sessions: no byte is another's. 003-29"""
+    """The server allows few logins at once and few sessions per connection; no output is mixed up. 003-29"""
     server = start_sshd("--set", "MaxStartups=2:50:4", "--set", "MaxSessions=4")
     envs = [opened(server, cwd="/usr") for _ in range(6)]
     text = "for ((i = 0; i < 500; i++)); do echo $me.{0}.$i; echo $i.{0}.$me >&2; done"
@@ -189,7 +189,7 @@ def test_many_sessions_on_a_stock_server(start_sshd: Callable, opened) -> None:
 
 
 def test_a_command_that_prints_the_frames_marks(sshd, opened) -> None:
-    """All that a command can know of them is output like any other."""
+    """Markers that a command can find are output like any other text."""
     env = opened(sshd)
     _run(env, """trap 'known+=" $BASH_COMMAND"' DEBUG""")
     _run(env, "true")
@@ -205,7 +205,7 @@ def test_a_command_that_prints_the_frames_marks(sshd, opened) -> None:
 
 
 def test_our_own_folder_over_there_is_full(start_sshd: Callable, opened) -> None:
-    """What is said is right or an error: no command is run with half its input, nor is state lost without a word."""
+    """Results are correct or an error: no command runs with half of its input, and no state is lost without a notice."""
     server = start_sshd("--shm")
     env = opened(server)
     _run(env, "kept=1")
@@ -233,7 +233,7 @@ def test_the_servers_listener_may_stop(start_sshd: Callable, opened) -> None:
 
 
 def test_an_interrupt_where_bash_is_missing_is_not_lost(start_sshd: Callable, opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes while the command's channel is opened."""
+    """The interrupt arrives while the command's channel is opened."""
     server = start_sshd()
     with (server.folder / "sshd_config").open("a") as file:
         file.write(f"SetEnv PATH={server.folder}/bin\n")

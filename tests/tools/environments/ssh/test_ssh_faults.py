@@ -1,4 +1,4 @@
-"""What breaks, for real: a server's process killed, a link cut, reset, and healed; we killed."""
+"""Real faults: a server's process is killed, a link is cut, reset and healed, and toolcrib is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.environments.remote.channel import Channel, ChannelBroken
 
 
 def _until_broken(channel: Channel) -> str:
-    """What is said when it breaks. Fails where it ends in another way, or says nothing."""
+    """Return the error of the broken channel. Fails if the channel ends without one."""
     give_up = time.monotonic() + 60
     with pytest.raises(ChannelBroken) as broken:
         _wait(channel, give_up)
@@ -43,17 +43,17 @@ def _parent(pid: int) -> int:
 
 
 def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, eventually) -> None:
-    """It looks like a command that succeeded and said nothing, unless one looks twice."""
+    """Without a further check it would look like a command that succeeded without output."""
     server = start_sshd()
     link = open_link(server.wish())
     channel = link.open(["sh", "-c", "read go; exec sleep 5001"])
     eventually(lambda: channel.write(b"\n"))
     eventually(lambda: server.pids("sleep 5001"))
     os.kill(_parent(server.pids("sleep 5001")[0]), signal.SIGKILL)
-    # Reset is what one learns where the dead one had not read all.
+    # The error is a reset if the dead process had not read all data.
     assert re.search("the connection was (closed by the other side|reset)", _until_broken(channel))
     assert link.diagnose().endswith("127.0.0.1 accepts connections now")
-    eventually(lambda: not server.pids("sleep"))  # nothing is left over there
+    eventually(lambda: not server.pids("sleep"))  # no process is left on the host
     assert finish(link.open(["echo", "again"])) == (b"again\n", b"", 0)
     server.control("stop")
     link.close()
@@ -61,7 +61,7 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
 
 
 def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callable, opened) -> None:
-    """They share a folder that sshd wants: in a parallel run the first that ended took it from all."""
+    """They share a folder that sshd requires; in a parallel run, the first server to end must not remove it."""
     first, second = start_sshd(), start_sshd()
     first.close()
     assert asyncio.run(opened(second).execute(ExecRequest("echo here", timeout=60))).stdout.head == b"here\n"
@@ -72,9 +72,10 @@ COMMAND = "echo ran >>~/{0}; echo begun; until [ -e ~/go ]; do sleep 0.05; done;
 
 @pytest.mark.parametrize("how", ["drop", "cut"])
 def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path, how: str) -> None:
-    """003-29: directly and behind a jump host. Where it heals within 7 seconds, nothing has happened; where it does not, the
-    command's result is not known and that is said, within 10 seconds and a second or two for a machine under load; nothing is run
-    twice, and the session goes on once the host is there again.
+    """003-29: directly and behind a jump host, a cut of up to 7 seconds has no effect.
+
+    After a longer one the error reports within 10 seconds (and a second or two for a machine under load) that the command's
+    result is not known. No command runs twice, and the session continues once the host is reachable again.
     """
     known = tmp_path / "known"
     known.write_text((sshd.folder / "known_hosts").read_text())
@@ -134,7 +135,7 @@ NAMES = ("direct", "jumped")
 
 
 async def _goes_on(env: Environment) -> None:
-    """The kernel takes a while to see that a neighbour is there again."""
+    """The kernel takes a while to notice that a neighbour is reachable again."""
     give_up = time.monotonic() + 60
     while True:
         try:
@@ -143,14 +144,14 @@ async def _goes_on(env: Environment) -> None:
         except EnvironmentFailed:
             assert time.monotonic() < give_up
             await asyncio.sleep(0.1)
-    # Over there everything ends after a minute of silence, which a machine under load may need.
+    # After a minute of silence all processes on the host end; a machine under load may need that long.
     kept = b"\n" if "recent changes of variables, functions and options are lost" in outcome.notice else b"1\n"
     assert outcome.stdout.head == kept, outcome
     assert "A new shell goes on" in outcome.notice
 
 
 def test_a_cut_link_does_not_hold_up_a_time_limit_for_long(start_sshd: Callable, opened) -> None:
-    """What was to be ended is, once the link is there again."""
+    """The command is ended once the link is back."""
     far = start_sshd("--far")
     env = opened(far, cwd="/usr")
 
@@ -176,7 +177,7 @@ def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventual
     channel = link.open(["sleep", "5003"])
     eventually(lambda: channel.write(b"x"))
     far.control("reset")
-    with contextlib.suppress(ChannelBroken):  # the kernel asks the other side by itself, now and then
+    with contextlib.suppress(ChannelBroken):  # now and then the kernel probes the other side
         channel.write(b"x")
     assert "the connection was reset" in _until_broken(channel)
     with pytest.raises(EnvironmentFailed, match="refuses connections"):
@@ -186,7 +187,7 @@ def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventual
 
 
 def test_we_are_killed(start_sshd: Callable, eventually) -> None:
-    """What we started does not live on, nor our folder over there."""
+    """Processes that toolcrib started end, and its folder on the host is deleted."""
     server = start_sshd()
     program = (
         "import asyncio, sys\nfrom toolcrib import ExecRequest\nfrom tools.environments import open_environment\n"
@@ -207,13 +208,13 @@ def test_we_are_killed(start_sshd: Callable, eventually) -> None:
 
 
 def _folders(server) -> list[Path]:
-    """What the account has in memory."""
+    """Return the account's folders in memory."""
     uid = (server.folder / "home").stat().st_uid
     with os.scandir("/dev/shm") as found:
         return sorted(Path(entry) for entry in found if _owner(entry) == uid)
 
 
 def _owner(entry: os.DirEntry[str]) -> int | None:
-    with contextlib.suppress(FileNotFoundError):  # others come and go there
+    with contextlib.suppress(FileNotFoundError):  # other files come and go there
         return entry.stat().st_uid
     return None

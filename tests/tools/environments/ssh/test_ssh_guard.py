@@ -1,4 +1,4 @@
-"""The script that ends what a connection started, under a stand-in for sshd that is slow."""
+"""The script that ends a connection's processes, with a slow stand-in for sshd."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tools.environments.ssh import guard
 
-# sshd answers when it has forked; the child makes a session of its own when it has its turn.
+# sshd answers after its fork; the child creates its own session later.
 SERVER = """
 import os, signal, subprocess, sys, time
 with open("/proc/self/comm", "w") as name:
@@ -41,7 +41,7 @@ def test_a_process_that_has_just_been_forked_is_seen_in_the_session_that_it_will
     assert (done.stdout, done.stderr) == ("-15\n", "")
 
 
-# Of a connection that ended while its guard was starting: the guard's parent has other children.
+# For a connection that ended during its guard's start: the guard's parent has other children.
 ORPHAN = """
 import contextlib, subprocess, sys
 with open("/proc/self/comm", "w") as name:
@@ -60,7 +60,7 @@ other.wait()
 
 @pytest.mark.parametrize(("name", "space"), [("sshd", ["unshare", "--pid", "--fork", "--mount-proc"]), ("systemd", [])])
 def test_an_orphan_ends_nothing(name: str, space: list[str]) -> None:
-    """The first process takes orphans in, or one that says so. As the first it is tried in a process namespace of its own."""
+    """The first process adopts orphans, or a process that asks to. As the first process it runs in a process namespace."""
     if space and subprocess.run([*space, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no process namespace can be made here")
     argv = [*space, sys.executable, "-c", ORPHAN, guard.SCRIPT, name]

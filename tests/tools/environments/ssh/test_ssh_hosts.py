@@ -1,4 +1,4 @@
-"""Who may answer: known_hosts is enforced, whatever any setting says."""
+"""The identity of a host: known_hosts is enforced, whatever other settings contain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_changed_key_is_refused(start_sshd: Callable, open_link, finish) -> No
     assert finish(link.open(["echo", "one"]))[0] == b"one\n"
     for command in ("stop", "newkey", "start"):
         server.control(command)
-    assert finish(link.open(["echo", "two"]))[0] == b"two\n"  # the connection that is there was checked
+    assert finish(link.open(["echo", "two"]))[0] == b"two\n"  # the open connection was verified before
     with pytest.raises(EnvironmentFailed) as refused:
         open_link(server.wish()).open(["true"])
     text = str(refused.value)
@@ -157,7 +157,7 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home:
 
 
 def test_through_jump_hosts_of_the_config(sshd, start_sshd: Callable, open_link, finish, home: Path) -> None:
-    """Two, each with settings of its own."""
+    """There are two, each with its own settings."""
     gate, inner = start_sshd(), start_sshd()
     text = f"Host *\n  UserKnownHostsFile {sshd.folder}/known_hosts {gate.folder}/known_hosts {inner.folder}/known_hosts\n"
     for name, server, jump in (("inner", inner, "ProxyJump middle"), ("middle", sshd, "ProxyJump gate"), ("gate", gate, "")):
@@ -176,7 +176,7 @@ def test_a_jump_host_that_cannot_reach_the_host(sshd, open_link, free_port: int)
         open_link(host="127.0.0.1", port=free_port, jump=jump).open(["true"])
 
 
-# -- who cannot be reached -----------------------------------------------------------------------------------------
+# -- hosts that cannot be reached --------------------------------------------------------------------------------------
 
 
 def test_there_is_no_such_host(open_link) -> None:
@@ -190,7 +190,7 @@ def test_nobody_listens(open_link, free_port: int) -> None:
 
 
 def test_somebody_else_listens(open_link, chatter: Callable[[bytes], int], caplog: pytest.LogCaptureFixture) -> None:
-    """It is said in one sentence: paramiko's traces are for a log of everything."""
+    """The error is one sentence: paramiko's traces belong to a debug log."""
     with pytest.raises(EnvironmentFailed, match="does not answer as an ssh server"):
         open_link(port=chatter(b"220 mail.example.org ESMTP\r\n")).open(["true"])
     assert caplog.text == ""

@@ -1,4 +1,4 @@
-"""We are killed (SIGKILL) in a command over ssh (003-29); test_ssh_faults has the simple case."""
+"""toolcrib is killed (SIGKILL) during a command over ssh (003-29); test_ssh_faults has the simple case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ asyncio.run(main())
 
 
 def test_no_command_goes_on(start_sshd: Callable, eventually: Callable) -> None:
-    """003-29: neither what came after the one that ran, nor what pays no heed to SIGTERM, nor a process beside."""
+    """003-29: later commands of the same line, processes that ignore SIGTERM, and background processes all end."""
     server = start_sshd()
     with subprocess.Popen([sys.executable, "-c", CODE, repr(server.options)], stdout=subprocess.PIPE) as process:
         try:

@@ -1,4 +1,4 @@
-"""A shell for a person, by OpenSSH's own client (003-29)."""
+"""A shell for the user, with OpenSSH's own client (003-29)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.environments.ssh import person_argv
 
 
 def _typed(argv: list[str], text: str) -> str:
-    """What a terminal shows."""
+    """Return the terminal's output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
@@ -34,13 +34,13 @@ def _typed(argv: list[str], text: str) -> str:
 def _read(fd: int) -> bytes:
     try:
         return os.read(fd, 65536)
-    except OSError:  # how a terminal ends on Linux
+    except OSError:  # a terminal ends like this on Linux
         return b""
 
 
 @pytest.fixture
 def odd(sshd, tmp_path: Path) -> Path:
-    """A folder whose name must be quoted, with the key and what is known."""
+    """A folder whose name needs quotes, with the key and known_hosts."""
     folder = tmp_path / "100% it's"
     folder.mkdir()
     for name in ("id", "known_hosts"):

@@ -1,4 +1,4 @@
-"""What a command does to its own shell over there costs that shell, at most: it is reported, and the session goes on."""
+"""A command that harms its own shell on the host costs at most that shell: this is reported, and the session continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _said(outcome: ExecOutcome) -> tuple[bytes, bytes, int, str]:
 
 
 def test_a_shell_that_does_not_know_its_folder_is_not_in_another(sshd, opened) -> None:
-    """Where PWD is readonly, cd fails, and goes there all the same; nobody may say that the folder is gone."""
+    """If PWD is readonly, cd fails but still changes the folder; no error may report that the folder is missing."""
     env = opened(sshd, cwd="/usr")
     _run(env, "readonly PWD; cd /tmp")
     here, moved, named, later = _run(env, "pwd -P", "cd /usr/bin; true", "pwd -P", "cd /; pwd -P")
@@ -63,7 +63,7 @@ HARM = ["rm $f/{0}; mkfifo $f/{0}", "rm $f/{0}; mkdir $f/{0}", "rm $f/{0}; ln -s
 def test_a_file_of_the_shell_that_a_command_replaced_is_reported_at_once(
     start_sshd: Callable, opened, file: str, harm: str
 ) -> None:
-    """The next command neither waits for it nor is lost, and what a link names is not written to."""
+    """The next command neither waits for it nor is lost, and a link's target is not written."""
     server = start_sshd()
     other = server.folder / "home" / "other"
     other.write_text("untouched")
@@ -79,7 +79,7 @@ def test_a_file_of_the_shell_that_a_command_replaced_is_reported_at_once(
 
 
 def test_a_shell_that_waits_for_a_file_which_was_replaced_is_ended_before_the_next_command(start_sshd: Callable, opened) -> None:
-    """That runs once, in another shell, and its time limit is not met."""
+    """The next command runs once, in another shell, and does not reach its time limit."""
     env = opened(start_sshd(), cwd="/usr")
     _run(env, "kept=1; true")
     asyncio.run(env.shell_state())

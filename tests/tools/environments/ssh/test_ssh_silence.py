@@ -1,4 +1,4 @@
-"""When silence means that a connection is lost. How long a cut link takes in truth is in test_ssh_faults."""
+"""The time after which silence means a lost connection. The real duration for a cut link is tested in test_ssh_faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.environments.ssh.silence import LONGEST, LOST, Silence, SocketKnock
 
 
 class Asked:
-    """A host that answers from a moment on; the moment is set by the test."""
+    """A host that answers from a moment on, which the test sets."""
 
     def __init__(self) -> None:
         self.answers = False
@@ -28,7 +28,7 @@ class Asked:
 
 
 def _until_lost(silence: Silence, asked: Asked, answers_at: float = float("inf")) -> float:
-    """Return after how many seconds the connection is lost, of a host that answers from ``answers_at`` on."""
+    """Return the seconds until the connection is lost; the host answers from ``answers_at`` on."""
     tenths = 0
     while not silence.is_loss(tenths / 10):
         tenths += 1
@@ -75,7 +75,7 @@ def test_a_host_that_accepts_or_refuses_is_there(free_port: int, eventually: Cal
 
 
 class _Elsewhere(socket.socket):
-    """A socket that says that its peer is at another port."""
+    """A socket that reports another port of its peer."""
 
     def __init__(self, like: socket.socket, port: int) -> None:
         super().__init__(like.family, like.type, fileno=socket.dup(like.fileno()))

@@ -1,4 +1,4 @@
-"""A sandbox without a route and its guard: real namespaces, real curl, git and pip, servers on this machine's loopback."""
+"""A sandbox without a route, and its guard: real namespaces, real curl, git and pip, servers on this machine's loopback."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def test_ports_of_the_session_are_forwarded_and_said_once(sandbox: Any, monkeypa
     serve = (
         "import socket,sys; s=socket.create_server((sys.argv[1],int(sys.argv[2])))\nwhile 1: s.accept()[0].send(b'from inside')"
     )
-    has_six = socket.has_dualstack_ipv6()  # "localhost" of a service that listens at ::1 alone is not taken from it either
+    # also test that the sandbox does not use "localhost" of a service that listens only at ::1
+    has_six = socket.has_dualstack_ipv6()
     six = socket.create_server(("::1", 0), family=socket.AF_INET6) if has_six else socket.create_server(("127.0.0.1", 0))
     with six, socket.create_server(("127.0.0.1", 0)) as held, socket.create_server(("127.0.0.1", 0)) as other:
         taken, free, named = held.getsockname()[1], other.getsockname()[1], six.getsockname()[1]
@@ -147,7 +148,7 @@ def test_a_port_of_the_session_is_reached_by_the_session(sandbox: Any) -> None:
 
 @needs_curl
 def test_the_next_sandbox_takes_the_place_of_the_one_before(sandbox: Any, website: Any) -> None:
-    """The first then reaches nothing any more, and neither sees anything of the guard's."""
+    """Afterwards the first sandbox reaches no host, and neither sees the guard's processes."""
     box = sandbox(f"localhost:{website.server_port}")
     fetch = f"curl -sS --max-time 60 http://localhost:{website.server_port}/hello"
     with box.start(
@@ -223,7 +224,7 @@ def test_it_works_for_an_ordinary_user(website: Any) -> None:
     program = [sys.executable, "-c", _AS_A_USER, str(website.server_port)]
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to give up root's rights")
+            pytest.skip("needs setpriv to drop root's rights")
         program = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", *program]
     with tempfile.TemporaryDirectory(prefix="toolcrib-net-user-") as home:
         Path(home).chmod(0o777)
@@ -253,7 +254,7 @@ def test_rules_that_are_malformed_are_refused(sandbox: Any) -> None:
 
 @needs_curl
 def test_a_sandbox_may_end_while_a_port_is_being_offered(sandbox: Any, website: Any) -> None:
-    """The sandbox after it is served: the event loop watches no descriptor that was closed and given away."""
+    """The next sandbox is served: the event loop does not watch a descriptor that was closed and reused."""
     box = sandbox()
     process = box.start("read -r line")
     inner = next(pid for pid in _children_of_this_process() if b"network/inner.py" in Path(f"/proc/{pid}/cmdline").read_bytes())

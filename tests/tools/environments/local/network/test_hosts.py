@@ -1,4 +1,4 @@
-"""Which hosts are allowed, asked about and refused, and which addresses a name may lead to."""
+"""Hosts that are allowed, asked about or refused, and the addresses that a name may have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.environments.local.network import hosts
 from tools.environments.local.network.hosts import HostPolicy, HostRefusedError, canonical, parse_rule
 
 PUBLIC = "8.8.4.4"
-"""Never connected to: these tests only decide."""
+"""No test connects to it: these tests only decide."""
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Return a table of names by which the resolver answers. It counts nothing else as a name."""
+    """Return the resolver's table of names. Other names do not exist."""
     table: dict[str, list[str]] = {}
 
     def getaddrinfo(name: str, port: int, **_options: Any) -> list[Any]:
@@ -105,7 +105,7 @@ def test_metadata_addresses_are_refused_unless_named(host: str) -> None:
     [("127.0.0.1", "localhost:5432"), ("10.1.2.3", "10.1.2.3"), ("::1", "localhost:5432"), ("fd00::7", "[fd00::7]")],
 )
 def test_a_name_that_leads_to_a_private_address_is_that_address(names: dict[str, list[str]], address: str, refused: str) -> None:
-    """An allowed name's owner may have it resolve to anything."""
+    """The owner of an allowed name may let it resolve to any address."""
     names["rebound.example"] = [PUBLIC, address]
     assert f"toolcrib: {refused} is not an allowed host" in decided(["rebound.example"], "rebound.example", 5432)
     both = ["rebound.example", f"[{address}]:5432" if ":" in address else f"{address}:5432"]
@@ -113,7 +113,7 @@ def test_a_name_that_leads_to_a_private_address_is_that_address(names: dict[str,
 
 
 def test_a_host_of_the_users_own_configuration_may_have_a_private_address(names: dict[str, list[str]]) -> None:
-    """A mirror in the user's network. Only the addresses that its name has first, and none of this machine or of metadata."""
+    """A mirror in the user's network may use only the first addresses of its name, and no address of this machine."""
     policy = HostPolicy([])
     policy.allow_own("mirror.example")
     names["mirror.example"] = ["10.1.2.3"]
@@ -137,7 +137,7 @@ def test_a_name_that_leads_to_metadata_is_refused(names: dict[str, list[str]]) -
 
 
 def test_an_address_of_this_machine_is_loopback(names: dict[str, list[str]]) -> None:
-    """Whatever its range: a service of this machine listens on it."""
+    """Whatever its range, a service of this machine listens on it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((PUBLIC, 9))  # a datagram socket: nothing is sent
@@ -150,7 +150,7 @@ def test_an_address_of_this_machine_is_loopback(names: dict[str, list[str]]) -> 
 
 
 def test_a_name_is_resolved_only_once_it_is_allowed(names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lookup alone carries data to the name's owner."""
+    """A lookup alone sends data to the name's owner."""
     looked_up: list[str] = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_args, **_options: looked_up.append(name) or [])
     assert "is not an allowed host" in decided([], "secret.evil.example")

@@ -1,4 +1,4 @@
-"""Hosts of package managers: from the person's configuration and the managers, never from the project."""
+"""Hosts of package managers, from the user's configuration and the managers, but never from the project."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_project_adds_no_host(home: Path, project: Path) -> None:
 
 
 def test_pip_is_asked_by_its_own_interpreter(home: Path, project: Path, tmp_path: Path) -> None:
-    """A real one: it names the index that it uses and where its files are, and no host is written in this test."""
+    """The real pip reports its index and the host of its files; this test contains no host name."""
     pytest.importorskip("pip")
     program(tmp_path / "tools", "python3", f'exec {sys.executable} "$@"')
     without = set(learned_hosts({"PATH": ""}, str(home), str(project)))
@@ -130,7 +130,7 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any) 
     box = sandbox(find=slowly)
     process = box.start(f"echo begun; curl -sS http://localhost:{website.server_port}/hello")
     assert process.stdout.readline() == "begun\n"
-    time.sleep(0.1)  # by then it waits, as a rule
+    time.sleep(0.1)  # by then it usually waits
     learned.set()
     assert process.communicate(timeout=120)[0] == "hello from outside\n"
 

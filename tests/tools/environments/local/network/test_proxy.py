@@ -1,4 +1,4 @@
-"""The proxy's two protocols, by the bytes that clients send and hosts get."""
+"""The proxy's two protocols, as the bytes that clients send and hosts receive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _no_own_port(port: int) -> socket.socket | None:
 
 
 class _Place:
-    """A proxy at ``port``, and a host at ``host`` that it may connect to, which hands its connections out."""
+    """A proxy at ``port``, and a host at ``host`` that it may connect to; ``accepted`` has the host's connections."""
 
     def __init__(self, port: int, host: int, accepted: asyncio.Queue[Streams], policy: HostPolicy) -> None:
         self.port, self.host, self.accepted, self.policy = port, host, accepted, policy
@@ -38,7 +38,7 @@ class _Place:
         return reader, writer
 
     async def answer(self, data: bytes) -> bytes:
-        """Return all that a client gets who sends ``data`` and waits."""
+        """Return the complete answer to a client that sends ``data``."""
         reader, writer = await self.client(data)
         try:
             return await reader.read()
@@ -119,7 +119,7 @@ def test_socks_by_name_and_by_both_kinds_of_address() -> None:
 @pytest.mark.parametrize(
     ("sent", "got"),
     [
-        (b"\x05\x01\x02", b"\x05\xff"),  # only with a password
+        (b"\x05\x01\x02", b"\x05\xff"),  # only login with a password
         (b"\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", b"\x05\x00" + b"\x05\x07\x00\x01" + bytes(6)),  # BIND
         (b"\x05\x01\x00\x05\x01\x00\x03\x09other.org\x00\x50", b"\x05\x00" + b"\x05\x02\x00\x01" + bytes(6)),
         (b"\x05\x01\x00\x05\x01\x00\x03\x00\x00\x50", b"\x05\x00" + b"\x05\x07\x00\x01" + bytes(6)),
@@ -182,7 +182,7 @@ def test_a_service_that_is_not_there_is_named() -> None:
 
 
 def test_what_a_host_gets_of_a_request() -> None:
-    """The host of the address, not of the client's header; nothing that is between client and proxy only."""
+    """The host is that of the address, not of the client's header; headers between client and proxy are removed."""
     asked = parse_http(
         b"POST http://me:secret@one.org:81/a?b#c HTTP/1.1\r\nHost: two.org\r\nProxy-Authorization: Basic x\r\nX-Mine: 1\r\n"
         b"Connection: keep-alive, X-Hop\r\nX-Hop: 2\r\nUpgrade: h2c\r\nContent-Length: 4\r\n\r\n",
@@ -280,7 +280,7 @@ def test_connections_beyond_the_bound_wait_for_their_turn(monkeypatch: pytest.Mo
 
 
 def test_a_side_that_reads_nothing_stops_the_other() -> None:
-    """The proxy holds a bounded part of what is on its way; all of it arrives in order once it is read."""
+    """The proxy buffers a limited amount; all of it arrives in order once the other side reads."""
 
     async def scenario(place: _Place) -> None:
         reader, writer = await place.client(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % place.host)
@@ -290,7 +290,7 @@ def test_a_side_that_reads_nothing_stops_the_other() -> None:
         raw = outside.get_extra_info("socket")
         sent = 0
         quiet = 0
-        while quiet < 20:  # until nothing was taken for a while
+        while quiet < 20:  # until the socket has accepted no data for a while
             try:
                 sent += raw._sock.send(block[sent % len(block) :])
                 quiet = 0
