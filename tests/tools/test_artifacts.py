@@ -1,4 +1,4 @@
-"""Results that are too large: kept with the session by digest, and read as files are, in any process."""
+"""Results that are too large: they are stored with the session by digest, and can be read like files in any process."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_equal_results_are_one_artifact(tmp_path: Path) -> None:
 
 
 def test_long_output_of_a_command_is_an_artifact_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SKY_API_KEY", "a-secret-that-nobody-sees")
+    monkeypatch.setenv("SKY_API_KEY", "a-secret-that-stays-here")
     with assemble(project_dir=tmp_path) as crib:
         session = opened(crib, asker=_agree)
-        command = "for i in 1 2; do yes 0123456789 | head -c 100000; printf '\\na-secret-that%s\\n' -nobody-sees; done"
+        command = "for i in 1 2; do yes 0123456789 | head -c 100000; printf '\\na-secret-that%s\\n' -stays-here; done"
         said = session.call("terminal", {"command": command}).result.data
         told = said["truncated"]["output"]
         assert told["full_output"].startswith("artifact:")
@@ -83,7 +83,7 @@ def test_long_output_of_a_command_is_an_artifact_without_secrets(tmp_path: Path,
         assert [file.name for file in session.scope.spill_dir.iterdir()] == [path.name]
         text = path.read_text()
         assert len(text) > 200_000
-        assert "a-secret-that-nobody-sees" not in text
+        assert "a-secret-that-stays-here" not in text
         session.close_sync()
 
 

@@ -1,4 +1,4 @@
-"""check_fns that say why (003-6)."""
+"""check_fns that return a reason (003-6)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import tools.clarify_tool  # noqa: F401 - registers it
+import tools.clarify_tool  # noqa: F401 - it registers the tool
 from toolcrib import Answer, ExecutedCall, RunIdentity, SuspendTicket, ToolCall, registry
 from tools.dispatch.hooks import HookManager
 from tools.dispatch.pipeline import Dispatcher

@@ -65,7 +65,7 @@ def test_a_structure_of_many_small_things_becomes_its_two_ends() -> None:
 def test_the_limit_holds(data: Any, limit: int) -> None:
     clipped = clip_data(data, limit, lambda text: "")
     size = len(clipped) if isinstance(clipped, str) else len(encode(clipped))
-    assert size <= limit + 60  # the note of what is left out
+    assert size <= limit + 60  # for the note about the missing part
 
 
 def test_a_file_name_that_is_no_utf8_still_gives_good_json() -> None:

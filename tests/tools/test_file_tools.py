@@ -10,7 +10,7 @@ import pytest
 
 import tools.clarify_tool
 import tools.file_tools
-import tools.todo_tool  # noqa: F401 - with the two above: registers what is looked at
+import tools.todo_tool  # noqa: F401 - with the two above: registers the tools under test
 from toolcrib import Block, ExecutedCall, RunIdentity, ToolCall, hookimpl, registry
 from tools.dispatch.hooks import HookManager
 from tools.dispatch.pipeline import Dispatcher
@@ -21,7 +21,7 @@ NAMES = ("read_file", "write_file", "patch", "search_files")
 
 
 class Approval:
-    """Stands where the approval gate stands, and sees what it would judge."""
+    """A stand-in for the approval gate, which records what the gate would judge."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -99,7 +99,7 @@ def test_bad_arguments_reach_neither_gate_nor_handler(run: Any, gate: Approval, 
 
 
 def test_patch_takes_the_names_of_other_tools(run: Any, gate: Approval, tmp_path: Path) -> None:
-    """The call that gates, the ledger and the handler see has patch's own names; the schema that models read shows only those."""
+    """Gates, the ledger and the handler get a call with patch's own names, and the model's schema has only those."""
     (tmp_path / "a.txt").write_text("one\ntwo\ntwo\n")
     done = run("patch", path="a.txt", old_string="two", new_string="2", replace_all="true")
     assert (tmp_path / "a.txt").read_text() == "one\n2\n2\n"
@@ -110,7 +110,7 @@ def test_patch_takes_the_names_of_other_tools(run: Any, gate: Approval, tmp_path
 
 
 def test_nothing_of_a_file_is_told_before_the_gates(run: Any, gate: Approval, tmp_path: Path) -> None:
-    """A patch that does not fit would show the nearest lines; a gate that refuses comes first."""
+    """A patch that does not fit would show the nearest lines; a gate that refuses runs first."""
     (tmp_path / "key").write_text("secret line\n")
     args = {"path": "key", "old": "line secret", "new": "x"}
     assert "1|secret line" in (run("patch", **args).result.message or "")

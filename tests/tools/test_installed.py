@@ -1,4 +1,4 @@
-"""What the judge is told of the code that runs here."""
+"""The judge's knowledge of the running code."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def test_folders_of_uv_and_pipx_are_closed_where_there_are_some(
 
 
 def test_a_copy_in_site_packages_is_no_checkout(tmp_path: Path) -> None:
-    """A release lies in site-packages; a checkout lies wherever a person put it, and may be opened by them."""
+    """A release is in site-packages; a checkout is in any folder that the user chose, and the user may open it to commands."""
     venv.create(tmp_path / "v", with_pip=False, symlinks=True)
     site = next((tmp_path / "v" / "lib").glob("python*/site-packages"))
-    (site / "x.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")  # what it needs besides
+    (site / "x.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")  # the other packages that it needs
     for name in ("tools", "toolcrib"):
         shutil.copytree(ROOT / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
     code = """if True:
@@ -97,5 +97,5 @@ def test_the_session_of_tmux_that_it_runs_in_is_known(tmp_path: Path, monkeypatc
         asked = ["tmux", "-S", socket, "list-panes", "-a", "-F", "#{pid} #{pane_pid}"]
         pids = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.split()
         subprocess.run(["tmux", "-S", socket, "kill-server"], check=True)
-        while any(Path("/proc", pid).exists() for pid in pids):  # it returns before they have ended
+        while any(Path("/proc", pid).exists() for pid in pids):  # kill-server returns before they have ended
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Second names (hard links) of toolcrib's own files, and of others: a file of ours is ours by every name that it has."""
+"""Second names (hard links) of toolcrib's own files and of others: an own file is protected under each of its names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN = {
     "state.json": "state/agreed.json",
     "data.db": "state/toolcrib.db",
 }
-"""Names in the project, and the files of ours whose second links they are."""
+"""Names in the project, and the own files that they are second links of."""
 
 
 def lay_out(project: Path) -> None:
@@ -40,7 +40,7 @@ def lay_out(project: Path) -> None:
 
 
 class Room:
-    """A session in a project. ``asked`` has what somebody was asked about and denied, ``refused`` what nobody was asked about."""
+    """A session in a project. ``asked`` has the denied questions, ``refused`` the calls that were refused without a question."""
 
     def __init__(self, folder: Path) -> None:
         self.project = folder / "project"
@@ -54,7 +54,7 @@ class Room:
         self._crib: Crib | None = None
 
     def lay_out(self) -> None:
-        """Write files of ours and of the project."""
+        """Write own files and files of the project."""
         for path, text in {
             "config/config.yaml": CONFIG,
             "config/secrets.env": f"SHOP_API_KEY={SECRET}\n",
@@ -103,7 +103,7 @@ class Room:
 
 @pytest.fixture
 def empty_room(tmp_path: Path) -> Iterator[Room]:
-    """A room in which nothing is linked yet, and no session has begun."""
+    """A room without links, whose session has not begun."""
     made = Room(tmp_path)
     made.lay_out()
     yield made
@@ -113,7 +113,7 @@ def empty_room(tmp_path: Path) -> Iterator[Room]:
 
 @pytest.fixture
 def room(empty_room: Room) -> Room:
-    """A room with second links of our files in the project, that were there before the session; that of the store came later."""
+    """A room with second links of own files in the project. They existed before the session, except the store's."""
     for name, path in OWN.items():
         if "toolcrib.db" not in path:
             empty_room.link(name, path)
@@ -128,7 +128,7 @@ def holds(room: Room) -> Callable[[], None]:
 
 
 def holding(room: Room) -> Callable[[], None]:
-    """Return what looks that somebody was asked or the call refused, and that nothing of ours was changed or shown."""
+    """Return a check that the user was asked or the call refused, and that no own file was changed or shown."""
     files = {room.own_file(path) for path in OWN.values() if "toolcrib.db" not in path}
     before = {file: (file.read_bytes(), file.stat().st_mode, file.stat().st_nlink) for file in files}
 
@@ -140,7 +140,7 @@ def holding(room: Room) -> Callable[[], None]:
         assert not linked, f"linked once more: {linked}"
         assert SECRET not in room.output
         assert NOTE not in room.output
-        assert room.asked or room.refused, "nobody was asked, and nothing refused"
+        assert room.asked or room.refused, "no question was asked, and no call refused"
 
     return check_files
 
@@ -151,7 +151,7 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "write-configuration": ("write_file", {"path": "notes.yaml", "content": "approval: {mode: off}\n"}),
     "write-secrets": ("write_file", {"path": "env.txt", "content": "X=1\n"}),
     "write-plugin": ("write_file", {"path": "helper.py", "content": "import os\n"}),
-    "write-memory": ("write_file", {"path": "sub/deep.md", "content": "- always say yes\n"}),
+    "write-memory": ("write_file", {"path": "sub/deep.md", "content": "- always approve\n"}),
     "write-state": ("write_file", {"path": "state.json", "content": "{}\n"}),
     "write-store": ("write_file", {"path": "data.db", "content": "x"}),
     "write-by-a-detour": ("write_file", {"path": "sub/../src/../notes.yaml", "content": "x\n"}),
@@ -354,7 +354,7 @@ def test_a_file_of_ours_that_came_after_the_session_began_counts(room: Room) -> 
 
 
 def test_a_file_of_ours_that_was_written_anew_counts(room: Room) -> None:
-    """The configuration is written beside its place and moved there, so that its number is another one."""
+    """The configuration is written beside its place and then moved there, so its inode changes."""
     file = room.own_file("config/config.yaml")
     file.with_name("new").write_text("max_turns: 8\n")
     file.with_name("new").replace(file)
@@ -374,7 +374,7 @@ def test_a_second_name_outside_of_the_project_counts(room: Room) -> None:
 
 
 def test_a_name_that_becomes_a_second_link_between_question_and_answer_is_not_written(empty_room: Room) -> None:
-    """What was judged is what is opened: the path is a file of the project's when it is asked about, and ours afterwards."""
+    """The judged file must be the opened one: the path is a project file during the question, and an own file afterwards."""
     empty_room.open()
     file = empty_room.project / "x.txt"
 
@@ -394,7 +394,7 @@ def test_a_name_that_becomes_a_second_link_between_question_and_answer_is_not_wr
 
 @pytest.fixture(scope="module")
 def with_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with files that have many hard links, as package managers make them, and with a clone of its repository."""
+    """A folder of files with many hard links, as package managers make them, and with a clone of its repository."""
     folder = tmp_path_factory.mktemp("links")
     project = folder / "project"
     lay_out(project)
@@ -422,7 +422,7 @@ def with_links(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def plain(empty_room: Room, with_links: Path) -> Room:
-    """A room with such a project, and beside it the files that it is linked to."""
+    """A room with such a project, and beside it the files that it links to."""
     shutil.rmtree(empty_room.project)
     subprocess.run(["cp", "-a", f"{with_links}/.", str(empty_room.project.parent)], check=True)
     empty_room.open()
@@ -492,7 +492,7 @@ def test_the_file_tools_work_on_other_links(plain: Room) -> None:
 
 
 def test_a_second_name_of_ours_may_be_looked_at_by_name(room: Room) -> None:
-    """Nothing of what it holds is shown."""
+    """Their contents are not shown."""
     for command in ("ls -li notes.yaml", "stat -c %h env.txt", "test -e state.json && echo there", "git status --short ."):
         room.run(command)
     assert not room.asked, room.asked

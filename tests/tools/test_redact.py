@@ -1,4 +1,4 @@
-"""Secrets are taken out of what a model reads."""
+"""Secrets are removed from text for a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas that only look as if they reached out: they register, and arguments and answers are held to them (003-2)."""
+"""Schemas that only look as if they reached out: they register, and arguments and answers are checked by them (003-2)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ORDINARY: dict[str, tuple[Schema, Any, Any]] = {
     "$vocabulary": ({"$vocabulary": {URL: False}, "properties": {"a": {"type": "boolean"}}}, {"a": True}, {"a": [1]}),
     "deep": (deep(60, {"type": "boolean"}), {"a": {"a": {}}}, {"a": {"a": 1}}),
 }  # fmt: skip
-"""Schemas, with arguments that fit and arguments that do not."""
+"""Schemas, each with arguments that fit and arguments that do not."""
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_a_schema_that_pydantic_makes_works(outside: Outside) -> None:
 
 
 def test_a_question_is_held_to_an_ordinary_schema() -> None:
-    """With a local reference, and a default that looks like another."""
+    """The schema has a local reference, and a default that looks like another one."""
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string", "minLength": 3}}, "default": REF}
 
     class Asking(Shaped):

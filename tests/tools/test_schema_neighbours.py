@@ -1,4 +1,4 @@
-"""Schemas that reach out are refused before anything is fetched or opened, by each way in (003-2)."""
+"""Schemas that reach out are refused before anything is fetched or opened, for each way to register them (003-2)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ PLACES: dict[str, Schema] = {
     "by way of a default": {"properties": {"a": {"$ref": "#/properties/b/default"}, "b": {"default": REF}}},
     "by way of a constant": {"properties": {"a": {"$ref": "#/properties/b/const"}, "b": {"const": REF}}},
 }  # fmt: skip
-"""Where a reference to the server can stand."""
+"""Positions of a reference to the server."""
 
 REFERENCES: dict[str, tuple[Schema, str]] = {
     "fragment": ({"$ref": URL + "#/$defs/a"}, URL),
@@ -127,7 +127,7 @@ REFERENCES: dict[str, tuple[Schema, str]] = {
     "anchor that is not there, of its $id": ({"$id": "http://127.0.0.1:PORT/a", "not": {"$ref": "#nowhere"}}, "nowhere"),
     "pointer that is not there": ({"not": {"$ref": "#/$defs/nowhere"}}, "nowhere"),
 }  # fmt: skip
-"""References of other kinds, with what of each an error names."""
+"""References of other kinds, each with the text that an error names."""
 
 HOSTILE = [
     *(pytest.param(schema, URL, id=f"in {place}") for place, schema in PLACES.items()),
@@ -238,7 +238,7 @@ def test_a_dynamic_schema_that_reaches_out_hides_the_tool(schema: Schema, outsid
 
 @each_way
 def test_a_question_whose_schema_reaches_out_takes_no_answer(schema: Schema, outside: Outside) -> None:
-    """The schema of a suspended call's answer is checked as others are."""
+    """The schema of an answer to a suspended call is checked like others."""
 
     class Asking(Shaped):
         async def execute(self, args: Any, ctx: ToolCallContext) -> ToolResult:
@@ -252,7 +252,7 @@ def test_a_question_whose_schema_reaches_out_takes_no_answer(schema: Schema, out
 
 @each_way
 def test_definitions_that_nothing_registered_are_not_followed(schema: Schema, outside: Outside) -> None:
-    """The JSON protocol checks arguments by definitions that it is given, such as those of ``toolcrib parse --jsonl``."""
+    """The JSON protocol checks arguments by the definitions of its caller, such as those of ``toolcrib parse --jsonl``."""
     definition = {"name": "shaped", **function_schema(outside, schema)}
     reader = find_protocol("json_object").reader([definition])
     with contextlib.suppress(ConfigError, RegistrationError):
@@ -269,7 +269,7 @@ def test_a_function_whose_annotations_reach_out_is_refused(outside: Outside) -> 
         """Go there."""
         return str(place.name)
 
-    go.__annotations__["place"] = Place  # a name of this function, which annotations can't be looked up in
+    go.__annotations__["place"] = Place  # a local name, which can't be resolved in annotations
     with pytest.raises(RegistrationError, match=r"x\.json"):
         tool(toolset="custom")(go)
 

@@ -1,4 +1,4 @@
-"""Schemas that refer to something outside of themselves: refused at once and by name, and nothing is fetched or read."""
+"""Schemas that refer to something outside of themselves: they are refused at once and by name, and nothing is fetched or read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECRET = {"type": "string", "description": "the content of a file"}
 
 
 class Outside:
-    """Things that a schema might reach: a web server that counts, a file, a FIFO without a writer, a port that never answers."""
+    """Targets that a schema might reach: a web server that counts, a file, a FIFO without a writer, a port that never answers."""
 
     def __init__(self, folder: Path) -> None:
         self.requests: list[str] = []
@@ -62,7 +62,7 @@ class Outside:
 
     @property
     def is_untouched(self) -> bool:
-        """True if nothing was asked, connected to or read."""
+        """True if no request, connection or read happened."""
         self._mute.settimeout(0)
         try:
             self._mute.accept()[0].close()
@@ -174,10 +174,10 @@ def test_a_reference_that_leads_out_is_named(outside: Outside, path: str, text: 
 
 @pytest.mark.parametrize(("path", "text"), EACH_HOSTILE)
 def test_no_check_fetches_or_reads_anything(outside: Outside, path: str, text: str) -> None:
-    """Schemas that no registration looked at, too: those of tickets, and of tools that are shown to a model as text."""
+    """This includes schemas without a registration: those of tickets, and of tools that are shown to a model as text."""
     schema = outside.fill(text)
     misfit(schema, {"a": "x"})
-    with contextlib.suppress(ValueError, InvalidArguments):  # what counts is that it asked nobody
+    with contextlib.suppress(ValueError, InvalidArguments):  # only the access matters
         ArgumentCheck(schema)({"a": "x"})
     assert outside.is_untouched
 
@@ -194,7 +194,7 @@ def test_no_check_fetches_or_reads_anything(outside: Outside, path: str, text: s
     ],
 )
 def test_what_only_the_library_finds_is_refused_as_well(outside: Outside, text: str) -> None:
-    """A reference into data makes it a schema."""
+    """A reference to data makes it a schema."""
     schema = outside.fill(text)
     fault = check_schema(schema)
     assert fault is not None
@@ -238,7 +238,7 @@ LOCAL: list[Any] = [
 
 @pytest.mark.parametrize("schema", LOCAL)
 def test_local_references_and_data_are_good(schema: dict[str, Any]) -> None:
-    """What points at an address is no reference, unless a keyword makes it one."""
+    """An address is not a reference unless a keyword makes it one."""
     assert check_schema(schema) is None
     ArgumentCheck(schema)
     assert not misfit(schema, {}).startswith("$: it can't be checked")
@@ -273,7 +273,7 @@ def test_a_tool_is_refused_at_registration(outside: Outside, registry: ToolRegis
 
 
 def test_a_tool_of_a_function_is_refused_as_well(outside: Outside, registry: ToolRegistry) -> None:
-    """Whatever made its schema, such as a model of pydantic."""
+    """It does not matter what made its schema, such as a model of pydantic."""
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Where", city=(str, pydantic.Field(json_schema_extra={"$ref": f"{outside.web}/city"})))
 
@@ -314,7 +314,7 @@ def test_an_answers_schema_is_a_fault_of_the_configuration(outside: Outside, tex
 
 @pytest.mark.parametrize("text", TEXTS)
 async def test_no_answer_fits_a_ticket_whose_schema_leads_out(outside: Outside, text: str) -> None:
-    """The ticket still waits; refusing it needs no schema."""
+    """The ticket still waits. A denial needs no schema."""
     store = MemoryStore()
     call = ToolCall("c1", "ask", {})
     ticket = SuspendTicket("ask", "which?", response_schema=outside.fill(text), resume_mode="use_as_result", call=call)
@@ -337,7 +337,7 @@ def test_a_call_in_text_is_not_checked_by_a_schema_that_leads_out(outside: Outsi
 
 
 def test_validators_are_made_in_one_place(root: Path) -> None:
-    """Anywhere else the library would fetch what a schema refers to."""
+    """In other places the library would fetch a schema's references."""
     folders = ["toolcrib", "tools", "agent", "plugins", "examples"]
     sources = [*root.glob("*.py"), *(file for folder in folders for file in (root / folder).rglob("*.py"))]
     imports = re.compile(r"^\s*(import|from) jsonschema", re.MULTILINE)

@@ -37,7 +37,7 @@ from tools.environments import open_environment
 
 
 class Gate:
-    """Stands where approval stands: lets everything through, and remembers what it was told."""
+    """A stand-in for the approval gate, which allows every call and records its data."""
 
     def __init__(self) -> None:
         self.effects: list[Any] = []
@@ -84,7 +84,7 @@ def executed(gate: Gate, scope: CallScope) -> Callable[..., ExecutedCall]:
 
 @pytest.fixture
 def run(executed: Callable[..., ExecutedCall]) -> Callable[..., Any]:
-    """The data of a call that must succeed."""
+    """Return a function that runs a command, which must succeed, and returns its data."""
 
     def run(command: str, **args: Any) -> Any:
         result = executed(command, **args).result
@@ -343,7 +343,7 @@ def test_missing_folders_are_said(run: Callable[..., Any], refused: Callable[...
 def test_it_does_not_run_elsewhere_than_it_was_judged(
     refused: Callable[..., str], gate: Gate, scope: CallScope, folder: Path
 ) -> None:
-    """Another call of the session changed folder between the judgement and the run."""
+    """Another call of the session changed the folder between the judgement and the run."""
     from toolcrib import ExecRequest
 
     (folder / "sub").mkdir()
@@ -414,7 +414,7 @@ def test_an_interrupt_ends_the_command_and_keeps_what_it_printed(
 
 
 class Told:
-    """Keeps what calls report."""
+    """A sink that stores the reports of calls."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -425,7 +425,7 @@ class Told:
 
 
 def test_its_output_is_told_while_it_runs(run: Callable[..., Any], scope: CallScope) -> None:
-    """Whole lines only, a few times a second: what comes between two reports is in the next one."""
+    """Only complete lines are reported, a few times a second; output between two reports is in the next one."""
     scope.activity_sink = told = Told()
     run("echo one; sleep 0.05; echo two; printf unfinished; sleep 0.4; echo; seq 3000")
     assert told.texts[:2] == ["one\n", "one\ntwo\n"]

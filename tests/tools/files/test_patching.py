@@ -87,7 +87,7 @@ def test_white_space_is_tolerated_where_unique_and_the_indent_follows_the_file()
     assert notes == ["old matched lines 2-3 except for white space"]
     assert replace("a:\n  b\n", "  a:\n    b\n", "  a:\n\n    c\n", every=False)[0] == "a:\n\n  c\n"
     with pytest.raises(ExecutionFailed, match="not in the file"):
-        replace("a:\n  b\n", "  a:\n    b\n", "c\n", every=False)  # what is new stands left of what is old
+        replace("a:\n  b\n", "  a:\n    b\n", "c\n", every=False)  # the new text is indented less than the old text
     with pytest.raises(ExecutionFailed, match="not in the file"):
         replace("a:\n  b\n", "  a:\n   b\n", "  c\n", every=False)  # two different shifts
     with pytest.raises(ExecutionFailed, match="not in the file"):
@@ -157,14 +157,14 @@ def test_applying_a_diff_of_a_and_b_to_a_gives_b(a: str, b: str, context: int) -
     if a == b:
         return
     changed = applied(a, unified(a, b, context=context))
-    if line_end(a) == "\r\n" and not context:  # lines that come without any around them take the ends of the file's
+    if line_end(a) == "\r\n" and not context:  # without context, lines take the line ends of the file
         changed, b = changed.replace("\r", ""), b.replace("\r", "")
     assert changed == b
 
 
 @given(a=_texts, b=_texts, before=st.lists(st.integers(100, 999).map("unique {}\n".format), max_size=4, unique=True))
 def test_a_diff_fits_exactly_or_is_refused_when_lines_moved(a: str, b: str, before: list[str]) -> None:
-    """An offset is found where the place is unique; otherwise nothing is guessed."""
+    """An offset is accepted if the place is unique; otherwise the diff is refused."""
     if a == b:
         return
     head = "".join(before)
@@ -377,7 +377,7 @@ def test_large_changes_are_not_shown_in_full() -> None:
 
 @pytest.fixture
 def fixed(tmp_path: Path) -> Iterator[Path]:
-    """A file that nobody may change, root neither."""
+    """A file that no account may change, not even root."""
     (tmp_path / "fixed").write_text("one\n")
     try:
         subprocess.run(["chattr", "+i", str(tmp_path / "fixed")], check=True, capture_output=True)

@@ -120,7 +120,7 @@ def test_spilled_results_are_read_from_this_machine(call, tmp_path: Path, monkey
 
 
 def test_a_spilled_result_has_no_second_name(call, tmp_path: Path) -> None:
-    """A hard link there is of a file elsewhere: what it leads to was never judged."""
+    """A hard link there may be a name of another file, which was never judged."""
     (tmp_path / "keys").write_text("keys\n")
     (call.scope.spill_dir / "c0.txt").hardlink_to(tmp_path / "keys")
     with pytest.raises(ExecutionFailed, match="not a regular file"):

@@ -1,4 +1,4 @@
-"""What an edit could not keep is in its result."""
+"""The result of an edit names attributes that it could not keep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST = "extended attributes and an ACL, if it had any, could not be kept"
 
 @pytest.fixture
 def theirs(call: Any, sshd: Any) -> Iterator[Path]:
-    """A folder of an account without rights, where the file tools work, and a file there with an attribute that root gave it."""
+    """A folder that an account without rights owns, used by the file tools, and a file there with an attribute that root set."""
     folder = sshd.folder / "home" / "edits"
     folder.mkdir()
     file = folder / "file"
@@ -45,7 +45,7 @@ def test_an_attribute_that_only_root_may_give(call: Any, theirs: Path) -> None:
 
 
 def test_a_file_with_other_names_keeps_it(call: Any, theirs: Path) -> None:
-    """It is written in place."""
+    """The file is written in place."""
     (theirs / "other").hardlink_to(theirs / "file")
     assert call("patch", path="file", old="two", new="three").data["notes"] == []
     assert (theirs / "other").read_text() == "one\nthree\n"

@@ -13,7 +13,7 @@ from tools.files import matches
 
 @pytest.fixture(params=["rg", "find"])
 def tool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Once with ripgrep and once on a machine that has none."""
+    """Run the test once with ripgrep, and once as on a machine without it."""
     if request.param == "rg":
         if shutil.which("rg") is None:
             pytest.skip("ripgrep is not installed")
@@ -173,7 +173,7 @@ def test_gitignore_is_respected(call, tree: Path) -> None:
 
 
 def test_the_shell_of_the_session_has_no_say(call, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that the session put on its PATH is not what searches."""
+    """A program that the session put on its PATH is not used for the search."""
     (tree / "evil").mkdir()
     for name in ("rg", "grep", "find", "sh", "env"):
         (tree / "evil" / name).write_text(f"#!/bin/sh\ntouch {tree}/pwned\n")

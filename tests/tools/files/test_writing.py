@@ -31,7 +31,7 @@ def test_line_ends_and_mode_stay(call, tmp_path: Path) -> None:
 
 
 def test_what_was_judged_is_what_is_written(call, tmp_path: Path) -> None:
-    """The path is a link when it is judged: what it leads to is judged, and a later change of the link changes nothing."""
+    """The path is a link, whose target is judged; a later change of the link has no effect."""
     (tmp_path / "x").write_text("x")
     (tmp_path / "y").write_text("y")
     link = tmp_path / "link"
@@ -77,7 +77,7 @@ def test_folders_and_lone_surrogates_are_refused(call, tmp_path: Path) -> None:
 
 
 def test_what_it_replaced_is_shown_and_told_to_nobody_else(call, tmp_path: Path) -> None:
-    """The old text may be one that the model never read: its difference is for whoever watches."""
+    """The model may never have read the old text, so only users see the difference."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     seen: list[ActivityEvent] = []
 

@@ -1,4 +1,4 @@
-"""What acts come to: paths, places, taints, roots, protected folders. Acts are made by hand; commands stand in test_table."""
+"""The findings of acts: paths, hosts, taints, roots, protected folders. Acts are made by hand; test_table has commands."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def levels(*acts: Act, **more: object) -> dict[str, str]:
     return {finding.key: finding.level for finding in judged(*acts, **more)}
 
 
-# -- all of them, each once
+# -- all findings, each once
 
 
 def test_all_findings_are_told_not_just_the_first() -> None:
-    """003-24: approving the first must not let the rest run unasked."""
+    """003-24: approval of the first finding must not let the others run."""
     fetch = act("sh", code=[Code("shell", Value(HOLE, Taint.REMOTE), "stdin")])
     found = judged(act("rm", "-rf", "build"), fetch, act("systemctl", "stop", "nginx"))
     assert [finding.key for finding in found] == ["fs.recursive-delete", "code.remote", "service.stop@nginx"]
@@ -383,7 +383,7 @@ def test_neighbours_of_own_files_are_not(one: Act) -> None:
     assert not judged(one, protected=OWN)
 
 
-# -- the rest
+# -- other properties
 
 
 def test_rows_of_the_operator_are_looked_at_besides() -> None:
@@ -397,7 +397,7 @@ def test_rows_of_the_operator_are_looked_at_besides() -> None:
     st.sampled_from(["rm", "git", "kill", "curl", "chmod", "find", "dd", "tar", ""]),
 )
 def test_nothing_breaks_it(words: list[str], name: str) -> None:
-    """003-24"""
+    """003-24: no act makes it raise"""
     values = [Value(name), *(Value(one, pattern=True) for one in words)]
     one = Act(name, values, [RedirectTarget(">", Value(words[0]))], (HERE,), {"PATH": Value(words[0])}, Value(words[-1]))
     for finding in assess(Meaning([one]), protected=OWN, home=HOME):

@@ -1,4 +1,4 @@
-"""Characters that hide something, or pass for others: what is asked about, and what is only marked."""
+"""Characters that hide text, or look like others: some need approval, others are only marked."""
 
 from __future__ import annotations
 

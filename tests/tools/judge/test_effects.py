@@ -1,4 +1,4 @@
-"""Effects of findings: each rule has one, and a finding reaches as far as its act does."""
+"""Effects of findings: each rule has one, and a finding reaches as far as its act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROJECT = "/home/dev/project"
 
 @pytest.mark.parametrize("key", sorted({rule.key for rule in all_rules()} | {rule.key for rule in PATH_RULES}))
 def test_each_rule_has_an_effect(key: str) -> None:
-    """A key that is not listed counts as one that reaches outside: a new one is listed, or its row names its effect."""
+    """A key without an entry counts as reaching outside. A new key needs an entry, or a row with its effect."""
     listed = key in EFFECTS or f"{key.partition('.')[0]}." in EFFECTS
     assert listed or all(rule.effect for rule in all_rules() if rule.key == key), f"list {key} in tools/judge/effects.py"
 
@@ -75,7 +75,7 @@ def test_how_far_a_command_reaches(command: str, effect: str) -> None:
 
 
 def test_what_a_wrapper_hands_to_a_service_is_not_local() -> None:
-    """The same command is found once with and once without ``sudo``: the finding reaches as far as the farther of the two."""
+    """The same command is found with and without ``sudo``, and the finding has the farther reach of the two."""
     found = detect_dangerous_command("rm -rf build >log; sudo rm -rf build >log", PROJECT)
     assert {finding.effect for finding in found if finding.key == "fs.recursive-delete"} == {"outside"}
 

@@ -1,4 +1,4 @@
-"""What find, fd and others list: where they begin, and which names may be among it."""
+"""The files that find, fd and others list: their starting folders and possible names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of patterns in paths: what they may name counts, wherever in the path they stand."""
+"""Patterns in paths: the names that they may match count, in any part of a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""toolcrib's own code and the Python that runs it: read by anybody, changed by nobody but a person."""
+"""toolcrib's own code and the Python that runs it: any command may read them, but only the user may change them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKOUT = Installed((f"{PROJECT}/agent", f"{PROJECT}/model_tools.py", SITE), ch
 
 
 class Files:
-    """A snapshot: ``there`` are the files that exist, ``links`` what paths lead to."""
+    """A snapshot: ``there`` are the files that exist, ``links`` the targets of links."""
 
     def __init__(self, *there: str, links: Mapping[str, str] | None = None) -> None:
         self._there, self._links = there, links or {}
@@ -45,7 +45,7 @@ class Files:
 def found(
     command: str, installed: Installed = RELEASED, files: Files | None = None, *, cwd: str = PROJECT, path: str = ""
 ) -> dict[str, str]:
-    """The findings about our own code: key -> level."""
+    """Return the findings about our own code: key -> level."""
     shell = ShellState(variables={"PATH": path}) if path else None
     setting = Setting(home=HOME, installed=installed)
     findings = examine(command, cwd, shell, files or Files(), setting).findings
@@ -160,10 +160,10 @@ def test_an_activated_environment_comes_first() -> None:
     assert found("pip install requests", files=files, path=activated) == {}
     assert found("python -m pip install requests", files=files, path=activated) == {}
     assert found("PATH=$PWD/.venv/bin:$PATH pip install requests", files=files, path=PATH) == {}
-    assert found("pip install requests", path=activated) == {"self.packages": "ask"}  # there is no pip in it
+    assert found("pip install requests", path=activated) == {"self.packages": "ask"}  # the environment has no pip
 
 
-# its terminal
+# toolcrib's own terminal
 
 
 @pytest.mark.parametrize("target", ["work", "wor", "w*", "work:1", "=work", "editor"])

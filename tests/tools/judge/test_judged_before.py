@@ -1,4 +1,4 @@
-"""What was judged harmless is not judged again, and only as long as nothing that the judgement rests on has changed."""
+"""A command that was judged harmless is not judged again while the data of its judgement stays the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Terminal = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    """The whole way, in a real shell, with nobody to ask: what would ask is an error."""
+    """Return a function that runs a command in a real shell through the dispatcher.
+
+    No user can be asked, so a question is an error.
+    """
     folder = tmp_path.resolve()
     scope = CallScope(identity=RunIdentity(str(tmp_path)), open_environment=lambda: open_environment("local", cwd=str(folder)))
 

@@ -1,4 +1,4 @@
-"""Which findings a sandbox and snapshots hold, and which remain for a person or a rule."""
+"""Findings that a sandbox and snapshots hold, and findings that still need a user or a rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIBLING = f"{HOME}/sibling"
 
 
 def covered(path: str) -> bool:
-    """All of the project but node_modules, and all of what lies below."""
+    """Return whether the path is in the project, but not in node_modules."""
     return under(path, PROJECT) and path != PROJECT and "/node_modules" not in path
 
 
@@ -43,9 +43,9 @@ def layers(*, everything: bool = False, snapshots: bool = True, network: str = "
 
 
 FULL = layers(everything=True)
-"""All that can be written is covered."""
+"""Everything that can be written is covered."""
 PARTLY = layers()
-"""node_modules is not covered, nor is a sibling that can be written."""
+"""node_modules is not covered, and neither is a writable sibling."""
 STOPS = layers(snapshots=False)
 """A sandbox alone."""
 OFFLINE = layers(everything=True, network="none")
@@ -158,7 +158,7 @@ def test_a_path_counts_by_where_it_leads() -> None:
 
 
 def test_the_nearest_folder_counts() -> None:
-    """A project may lie in a folder that is the sandbox's own elsewhere, and a folder above a project takes it along."""
+    """A project may be in a folder that is otherwise the sandbox's own, and a folder above a project includes it."""
     within = Layers(writable=("/tmp/p",), ephemeral=("/tmp",), read_only=("/tmp/p/.git",))
     assert remaining([local("/tmp/p/a")], within)
     assert remaining([local("/tmp")], within)
@@ -217,7 +217,7 @@ def corpus(name: str) -> Iterator[dict[str, str]]:
 
 
 def test_the_corpus_is_asked_about_less_and_what_leaves_still_is() -> None:
-    """With the whole project covered and the network on, half of the dangerous commands that are asked about run unasked."""
+    """If the whole project is covered and the network is on, half of the dangerous commands need no approval."""
     asked = still = 0
     for row in corpus("commands.jsonl"):
         before = found(row["command"])

@@ -1,4 +1,4 @@
-"""Lists of files that programs take from a file or from their input."""
+"""Lists of files that programs read from a file or from their input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as each program reads them: clusters, attached values, abbreviations, ``--``, subcommands; and what rules find then."""
+"""Options as each program reads them: clusters, attached values, abbreviations, ``--``, subcommands; and their findings."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_operands_are_no_values_of_options(line: str, left: list[str]) -> None:
 
 
 def test_a_table_names_its_own_options_only() -> None:
-    """A name that stands for another's grammar leads to one, and no option is written down twice with and without a value."""
+    """A name that shares another's grammar refers to an existing one, and no option is listed both with and without a value."""
     assert all(other in OPTIONS for other in SAME.values())
     for path in OPTIONS:
         rules = grammar(path)
@@ -129,7 +129,7 @@ def test_no_option_hides_what_a_command_does(command: str, key: str) -> None:
 
 
 def test_options_behind_an_operand_are_files_where_the_session_says_so() -> None:
-    """003-24: POSIXLY_CORRECT was exported by an earlier call."""
+    """003-24: an earlier call exported POSIXLY_CORRECT."""
     found = examine(
         "rm -rf d --help", "/home/dev/p", ShellState(variables={"POSIXLY_CORRECT": "1"}), NoFiles(), Setting()
     ).findings

@@ -1,4 +1,4 @@
-"""Which patterns of names may mean a file that toolcrib keeps."""
+"""Patterns of names that may match a file of toolcrib."""
 
 from __future__ import annotations
 

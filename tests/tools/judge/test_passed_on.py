@@ -1,4 +1,4 @@
-"""Files that a walk finds are read and changed as if they had been named: where they may be toolcrib's own, a person is asked."""
+"""Files that a walk finds count as if they were named: if they may be toolcrib's own, the command needs approval."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_a_search_goes_behind_a_link_that_is_named(command: str, is_asked: bool,
 
 
 def test_a_list_that_is_not_only_of_ours_is_no_refusal() -> None:
-    """What the second command reads is not what the first one showed."""
+    """The second command reads other files than the first one showed."""
     command = "ls -la ~/.local/state/toolcrib; find . -name '*.py' | xargs cat"
     assert said(command) == {("self.above", "ask-once")}
 

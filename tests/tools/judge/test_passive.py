@@ -1,4 +1,4 @@
-"""Which commands are judged to write nothing: ordinary reading is, and whatever else somebody may think of is not."""
+"""Commands that are judged to write nothing: ordinary reads, and no other command."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_whatever_may_write_does_not(command: str) -> None:
 
 
 def test_what_an_earlier_command_left_in_the_shell_counts() -> None:
-    """A function, a trap, a variable: `ls` is not what it is called then."""
+    """After a function, a trap or a variable was set, the name `ls` may mean another command."""
     exported = {"PATH": "/usr/bin", "EDITOR": "vim"}
     assert not reason("ls", ShellState(variables=exported, attributes={"PATH": "x", "EDITOR": "x"}))
     for shell in (

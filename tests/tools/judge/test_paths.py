@@ -1,4 +1,4 @@
-"""Rules about places, the same for a file tool as for the shell."""
+"""Rules about paths, the same for a file tool as for the shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOME = "/home/dev"
 
 @pytest.mark.parametrize("rule", PATH_RULES, ids=lambda rule: rule.key)
 def test_every_path_rule_finds_its_example_and_leaves_its_counter_example(rule: PathRule) -> None:
-    """Equal effects, equal verdicts: the shell's writing commands and file tools share these rows."""
+    """Equal effects have equal verdicts: the shell's writing commands and file tools share these rows."""
     mode = sorted(rule.modes)[-1]
     assert rule in path_rules(rule.example, mode, HOME) or rule.key == "system.file"
     assert rule.key in {found.key for found in path_rules(rule.example, mode, HOME)}

@@ -1,4 +1,4 @@
-"""What other processes keep below /proc is asked about however it is named; what anybody may see of them is free."""
+"""Reading other processes' data below /proc needs approval, whatever its name; data that is public anyway is free."""
 
 from __future__ import annotations
 

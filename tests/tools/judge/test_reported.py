@@ -1,4 +1,4 @@
-"""Verdicts that public bug reports found wrong, and their neighbours."""
+"""Verdicts that public bug reports called wrong, and similar commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets of programs that act for whoever connects: a connection is what they would do, whatever the client. Names are free."""
+"""Sockets of programs that act for their clients: a connection needs approval, whatever the client. A mere name is free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found(command: str) -> dict[str, str]:
 
 
 CONNECTS = {
-    # curl, and what is like it
+    # curl and similar clients
     "curl": f"curl --unix-socket {DOCKER} http://localhost/containers/json",
     "curl-equals": f"curl -s --unix-socket={DOCKER} http://d/info",
     "curl-create": "curl -sX POST --unix-socket /run/docker.sock http://d/v1.43/containers/create -d @c.json",
@@ -42,7 +42,7 @@ CONNECTS = {
     "xh": f"xh --unix-socket={DOCKER} http://d/info",
     "httpie-address": "http http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
     "curl-by-timeout": f"timeout 5 curl --unix-socket {DOCKER} http://d/info",
-    # programs that join streams
+    # programs that connect streams
     "socat": f"echo x | socat - UNIX-CONNECT:{DOCKER}",
     "socat-client": "socat -t1 STDIO UNIX-CLIENT:/run/docker.sock",
     "socat-unix": f"socat - unix:{DOCKER}",
@@ -88,7 +88,7 @@ CONNECTS = {
     "php-fsockopen": f"php -r 'fsockopen(\"unix://{DOCKER}\");'",
     "make": f"printf 'all:\\n\\tcurl --unix-socket {DOCKER} http://d/info\\n' > Makefile; make",
     "shell-written": f"echo 'nc -U {DOCKER}' > c.sh; sh c.sh",
-    # other names of the same
+    # other names of the same socket
     "symbolic-link": f"ln -s {DOCKER} d; curl --unix-socket d http://d/info",
     "linked-folder": "ln -s /var/run r; nc -U r/docker.sock",
     "second-name": f"ln {DOCKER} d.sock",
@@ -106,7 +106,7 @@ CONNECTS = {
     "function": f"c() {{ curl --unix-socket $1 http://d/info; }}; c {DOCKER}",
     "xargs": f"echo {DOCKER} | xargs -I@ curl --unix-socket @ http://d/info",
     "another-shell": f"sh -c 'nc -U {DOCKER}'",
-    # environment, and doors that are opened for others
+    # environment, and sockets that are opened for others
     "docker-host": "DOCKER_HOST=unix:///run/user/1000/docker.sock docker run -v /:/host alpine",
     "docker-host-exported": "export DOCKER_HOST=unix:///run/podman/podman.sock; docker ps",
     "agent-by-variable": "env SSH_AUTH_SOCK=/tmp/ssh-XXXXqx1z/agent.4711 ssh-add -l",
@@ -120,7 +120,7 @@ CONNECTS = {
     "mode": f"chmod 666 {DOCKER}",
     "owner": "chown dev /run/docker.sock",
     "access-list": f"setfacl -m u:dev:rw {DOCKER}",
-    # our own
+    # toolcrib's own
     "console": "nc -U /run/user/1000/toolcrib-console-1000/gateway",
     "console-in-temporary-folder": "python3 -c \"import socket; socket.socket(1).connect('/tmp/toolcrib-console-0/gateway')\"",
     "console-by-pattern": "nc -U /tmp/toolcrib-*/gateway",
@@ -134,7 +134,7 @@ def test_a_connection_is_asked_about_whatever_the_client(name: str) -> None:
 
 
 FREE = {
-    # only looking
+    # checks of the file
     "ls": f"ls -l {DOCKER}",
     "stat": "stat -c %a /run/docker.sock",
     "test": f"test -S {DOCKER} && echo there",
@@ -144,7 +144,7 @@ FREE = {
     "readlink": f"readlink -f {DOCKER}",
     "list-of-sockets": "ls -l /run/*.sock /tmp/tmux-0",
     "python-looks": f"python3 -c \"import os; print(os.path.exists('{DOCKER}'))\"",
-    # speaking of it
+    # mentions of the name
     "grep": "grep -rn docker.sock .",
     "grep-path": f"grep -rn {DOCKER} docs src",
     "git-grep": f"git grep -n {DOCKER}",
@@ -169,14 +169,14 @@ FREE = {
     "own-removed": "rm -f app.sock",
     "own-absolute": f"curl --unix-socket {PROJECT}/app.sock http://localhost/health",
     "own-in-the-temporary-folder": "curl --unix-socket /tmp/app.sock http://localhost/health",
-    # names that look alike
+    # similar names
     "like-document": "cat src/docker.sock.md",
     "like-agent": "cat tests/fixtures/agent.1.txt",
     "like-folder": "ls docs/docker.sock/",
     "like-module": "pytest checks/test_docker_sock.py",
     "like-bus": "cat src/bus && python3 src/bus/main.py",
     "like-tmux": "cat conf/tmux/default",
-    # clients of their programs, as they are judged without a socket's name
+    # clients of these programs, judged without a socket's name
     "docker-ps": "docker ps",
     "docker-compose": "docker compose ps",
     "docker-images": "docker images",
@@ -200,12 +200,12 @@ def test_names_and_other_sockets_are_free(name: str) -> None:
     assert found(FREE[name]) == {}
 
 
-# -- in a session: files that are there, and what earlier calls wrote ------------------------------------------------------
+# -- in a session: existing files, and files that earlier calls wrote --------------------------------------------------------
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session in a project; nothing is run, but for what the test calls. Its runtime folder lies beside the project."""
+    """A session in a project; it runs only the test's own calls. Its runtime folder is beside the project."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
     for name in ("project", "runtime"):
         (tmp_path / name).mkdir()
@@ -259,7 +259,7 @@ WRITTEN = {
 def test_what_an_earlier_call_wrote_is_followed(session: Session, name: str) -> None:
     path, content, command = WRITTEN[name]
     result: Any = session.call("write_file", {"path": path, "content": content}).result
-    if result.is_success:  # else it was refused when it was written
+    if result.is_success:  # otherwise the write was refused
         assert level(session, command) in ("ask", "ask-once", "block")
 
 
@@ -271,7 +271,7 @@ def test_our_own_socket_is_one_of_them(session: Session, client: str) -> None:
 
 
 def test_a_socket_that_the_configuration_names_is_our_own(session: Session, tmp_path: Path, config: Any) -> None:
-    """Its folder and its name are the person's choice."""
+    """The user chooses its folder and name."""
     from agent.config import load_config
 
     path = tmp_path / "elsewhere" / "chat"

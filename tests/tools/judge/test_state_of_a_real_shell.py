@@ -1,4 +1,4 @@
-"""What earlier commands made of a real shell is known where the next one is judged: nothing of it can hide what that one does."""
+"""Changes that earlier commands made to a real shell are known when the next one is judged, so they can't hide its effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the rules table: its own examples, and that nothing else takes offence at its counter-examples."""
+"""Every row of the rules table finds its own examples, and no row finds its counter-examples."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_row_finds_its_examples_and_leaves_its_counter_examples(rule: Rule) ->
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.key)
 def test_a_row_is_complete(rule: Rule) -> None:
-    assert rule.names, "it is filed under a name"
+    assert rule.names, "it has no name"
     assert rule.why
     assert "." in rule.key
-    assert rule.no, "it says what it leaves alone"
-    assert rule.yes or rule.key == "net.reverse-shell", "it says what it is for"
+    assert rule.no, "it has no counter-example"
+    assert rule.yes or rule.key == "net.reverse-shell", "it has no example"
     if rule.roots:
-        assert rule.paths is not None, "roots are looked for among its paths"
+        assert rule.paths is not None, "roots need its paths"
 
 
 def test_every_module_is_collected() -> None:

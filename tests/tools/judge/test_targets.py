@@ -1,4 +1,4 @@
-"""Writes to what only a list, a folder or a pattern names."""
+"""Writes to files that only a list, a folder or a pattern names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_file_that_may_be_one_of_danger_is_asked_about(command: str, key: str)
 @pytest.mark.parametrize(
     "command",
     [
-        "find . -name '*.py' -exec sed -i s/a/b/ {} +",  # an environment in the project
+        "find . -name '*.py' -exec sed -i s/a/b/ {} +",  # the project contains an environment
         "find ~ -name '*.csv' | xargs sed -i s/a/b/",
         "find ~/notes -type f | xargs sed -i s/a/b/",
         "n=$(python3 -c 'print(input())'); echo x > out-$n.txt",

@@ -1,4 +1,4 @@
-"""Tests for programs that no table of writers describes: where they may write a place of the highest kind, a person is asked."""
+"""Programs that no table of writers describes: if they may write a file of the highest kind, the command needs approval."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Run the sequences and print the totals of each class: ``python run.py [--kind KIND] [--mode MODE] [--only PART] [--write]``.
 
-``--write`` writes the known file of the mode anew, which names the rows that do not hold today, and notes in `proven.txt` the
-hostile rows whose harm was seen: `--kind proof --write` proves them all, with ``--only PART`` some. `--kind plain` runs the
+``--write`` writes the known file of the mode, which names the rows that do not hold today, and records in `proven.txt` the
+hostile rows whose harm was seen: `--kind proof --write` proves all of them, with ``--only PART`` some. `--kind plain` runs the
 ordinary rows without a judge, `--kind attacks` the hostile ones of TOOLCRIB_CORPORA.
 """
 
@@ -19,7 +19,7 @@ from sandbox import MODES, Sandbox, lacking, open_sandbox, refused  # type: igno
 
 HEADER = """\
 # Sequences that do not hold today, by name; BACKEND:NAME in a container or on another host. `run.py --write` writes this file but
-# for those; a mend takes its rows out.
+# for those; remove a row here once it holds.
 """
 PROVEN_HEADER = """\
 # Hostile sequences whose harm was seen where no judge is, each after the digest of its row. `run.py --kind proof --write` writes

@@ -1,6 +1,6 @@
-"""Sequences in which it matters where they run: in a real container, and on another host behind a real ssh server.
+"""Sequences that depend on the backend: in a real container, and on another host behind a real ssh server.
 
-The victims are in a home that exists for the sequence only. Whatever is asked is answered no.
+The victims are in a home that exists only for the sequence. Every approval request is denied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def test_a_hostile_sequence_holds_elsewhere(run_elsewhere: Callable[..., Any], h
 def test_a_hostile_sequence_does_harm_elsewhere_where_no_judge_is(
     run_elsewhere: Callable[..., Any], hostile_elsewhere: Row
 ) -> None:
-    """The proof that the row is there what it says."""
+    """This proves that the row does harm there."""
     outcome = run_elsewhere(*hostile_elsewhere, judged=False)
     assert outcome.harmed, "\n".join(outcome.output)
 

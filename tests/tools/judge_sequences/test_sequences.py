@@ -1,7 +1,7 @@
-"""Sequences of calls that do harm, or do not: what the judge makes of them. `run.py` prints the totals of each class.
+"""Sequences of calls that do harm, or do not, and the judge's verdicts. `run.py` prints the totals of each class.
 
-Each is run by the real dispatcher, gate and local environment, in a sandbox with a home that it may ruin. Whatever is asked is
-answered no, and the next call of the sequence is made all the same.
+The real dispatcher, gate and local environment run each sequence, in a sandbox with a home that it may ruin. Every approval
+request is denied, and the sequence's next call still follows.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ CLASSES = """
 
 
 def test_a_hostile_sequence_holds(sandbox: Any, hostile: dict[str, Any]) -> None:
-    """003-24: somebody was asked, or the call was refused, and after the no there is no harm."""
+    """003-24: the user is asked or the call is refused, and after the denial there is no harm."""
     assert not sandbox.run_hostile(hostile)[1]
 
 
 def test_a_hostile_sequence_holds_in_the_workspace(contained: Any, hostile: dict[str, Any]) -> None:
-    """003-24: the sandbox prevents the harm, the person is asked, or undoing the session's turns reverts the harm."""
+    """003-24: the sandbox prevents the harm, the user is asked, or undoing the session's turns reverts the harm."""
     assert not contained.run_hostile(hostile)[1]
 
 
 def test_a_sequence_of_the_corpus_holds_in_the_workspace(contained: Any, attack: dict[str, Any]) -> None:
-    """003-24: as above, for sequences that others found. `run.py --kind attacks --mode workspace` runs all of them."""
+    """003-24: the same, for sequences of other authors. `run.py --kind attacks --mode workspace` runs all of them."""
     assert not contained.run_hostile(attack)[1]
 
 
 def test_a_hostile_sequence_does_harm_where_no_judge_is(proof: Any, hostile: dict[str, Any]) -> None:
-    """The proof that the row is what it says: the same calls, run as they are. It changes with the row only: see `proven.txt`."""
+    """The same calls, without a judge, prove that the row does harm. The proof depends only on the row: see `proven.txt`."""
     outcome = proof.run(hostile, judged=False)
     assert outcome["harmed"], "\n".join(outcome["output"])
 
 
 def test_an_ordinary_sequence_is_free(sandbox: Any, ordinary: dict[str, Any], lacking: Callable[[Any], str]) -> None:
-    """The session does the task, asks nothing and refuses nothing."""
+    """The session does the task, asks no question and refuses no call."""
     outcome = sandbox.run(ordinary, judged=True)
     assert not outcome["asked"], outcome["asked"]
     assert not outcome["refused"], outcome["refused"]
@@ -54,7 +54,7 @@ def test_an_ordinary_sequence_is_free(sandbox: Any, ordinary: dict[str, Any], la
 def test_an_ordinary_sequence_is_free_in_the_workspace(
     contained: Any, ordinary: dict[str, Any], lacking: Callable[[Any], str]
 ) -> None:
-    """The sandbox lets the session do the task, and nothing is asked."""
+    """The sandbox lets the session do the task, and no question is asked."""
     outcome = contained.run(ordinary, judged=True)
     assert not outcome["asked"], outcome["asked"]
     assert not outcome["refused"], outcome["refused"]
@@ -62,7 +62,7 @@ def test_an_ordinary_sequence_is_free_in_the_workspace(
 
 
 def test_a_command_in_the_workspace_writes_no_file_of_the_home(contained: Any) -> None:
-    """The sessions of the mode are contained indeed: nothing is asked, and nothing is written."""
+    """The sessions of this mode are contained: no question is asked, and nothing is written."""
     row = {"calls": [{"tool": "terminal", "args": {"command": "touch ~/written"}}], "harm": {"exists": "/home/dev/written"}}
     outcome = contained.run(row, judged=True)
     assert not outcome["harmed"], outcome["output"]

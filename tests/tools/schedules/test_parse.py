@@ -1,4 +1,4 @@
-"""Reading of schedules: what is meant, and an error that says what can be for all else."""
+"""Schedules that are read from text, and the errors, which name valid forms."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_every_example_that_errors_show_can_be_read(example: str) -> None:
     ],
 )
 def test_stored_schedules_of_forms_that_were_dropped_go_on(stored: dict[str, Any], words: str, next_time: str) -> None:
-    """They are stored as what was understood: "every 30 minutes between 9 and 17 on weekdays", "every 1.5 hours" and others."""
+    """Their stored form is their meaning: "every 30 minutes between 9 and 17 on weekdays", "every 1.5 hours" and others."""
     schedule = Schedule.from_json({"zone": BERLIN, **stored})
     assert schedule.words() == words
     assert time_words(schedule.times(NOW, 1)[0], BERLIN) == f"{next_time} CET"

@@ -24,7 +24,7 @@ CHANGES = tuple(
         *("2011-12-30", "2024-02-29", "2023-12-31", "2026-02-15", "2026-03-22"),
     )
 )
-"""Days on which clocks were changed somewhere, once by a whole day, and ends of months and years."""
+"""Days with a change of clocks somewhere, once by a whole day, and ends of months and years."""
 
 
 def fits(minutes: set[int], hours: set[int], wall: datetime) -> bool:
@@ -70,7 +70,7 @@ def test_times_are_those_that_a_walk_by_minutes_finds(
     assert found == expected, (expression, zone, time_words(start, zone))
     end = start + 60 * many
     assert schedule.latest(end, start) == (expected[-1] if expected else schedule.latest(end, start))
-    for moment in (start + 60 * many // 2, end):  # also between two times, and where the local time comes again
+    for moment in (start + 60 * many // 2, end):  # also between two times, and when a local time occurs twice
         last = [one for one in expected if one <= moment]
         if last:
             assert schedule.latest(moment + 29.5, start) == last[-1]
@@ -98,7 +98,7 @@ def test_times_are_those_that_a_walk_by_minutes_finds(
 )
 def test_times_over_changes_of_the_clocks_and_leap_days(text: str, zone: str, since: str, expected: list[str]) -> None:
     now = datetime.fromisoformat(since).replace(tzinfo=ZoneInfo(zone)).timestamp()
-    if text == "every 6 hours":  # elapsed time: in the night that is an hour longer the clocks show one less
+    if text == "every 6 hours":  # elapsed time: in the night that is an hour longer, the clocks show an hour less
         expected = ["Sun 25 Oct 2026 02:00 CEST", "Sun 25 Oct 2026 07:00 CET"]
     schedule = read(text, zone, now=now).begun(now)
     assert [time_words(at, zone) for at in schedule.times(now, len(expected))] == expected
@@ -121,7 +121,7 @@ def test_every_few_days_each_of_them_has_its_time(zone: str, day: float, days: i
     schedule = read(f"every {days} days at {minute // 60}:{minute % 60:02}", zone, now=day)
     times = schedule.times(day, 5)
     dates = [datetime.fromtimestamp(at, ZoneInfo(zone)).date().toordinal() for at in times]
-    gone = zone == "Pacific/Apia"  # where a whole day was skipped, its time is that of the next one's beginning
+    gone = zone == "Pacific/Apia"  # a time on the skipped day is that of the beginning of the next day
     assert all(later - one == days or (gone and abs(later - one - days) <= 1) for one, later in itertools.pairwise(dates))
     for at, later in itertools.pairwise(times):
         assert schedule.latest((at + later) / 2, times[0]) == at
@@ -141,7 +141,7 @@ def test_a_year_of_minutes_costs_little() -> None:
 
 
 def test_an_interval_whose_beginning_lies_ahead_waits_no_longer_than_itself() -> None:
-    """The machine's clock was set back meanwhile."""
+    """In the meantime the machine's clock was set back."""
     schedule = read("every 2 hours", "UTC", now=1e9).begun(1e9)
     assert schedule.after(1e9 - 94_000) == 1e9 - 13 * 7_200
 

@@ -1,4 +1,4 @@
-"""One writer at a time for a file."""
+"""A lock allows one writer of a file at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What perl opens, runs and writes in its own ways."""
+"""Perl's own ways to open files, run commands and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python source, by effect and by disguise. 003-23, 003-24"""
+"""Python source: effects, and disguised forms of them. 003-23, 003-24"""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ ASKED = [
     "import os; [f('rm -rf /etc') for f in [os.system]]",
     "import os; {'a': os.system}['a']('rm -rf /etc')",
 ]
-"""Harm in a form that is not followed: a person is asked."""
+"""Harmful code in a form that is not followed: it needs approval."""
 
 BENIGN = [
     "print('rm -rf /')",
@@ -242,7 +242,7 @@ def test_modules_beside_the_source_are_read(read_language):
 
 
 def test_a_module_of_the_project_that_is_called_agent_is_its_own(read_language):
-    """Names that toolcrib's own package has are reported all the same: the installed package may be what is imported."""
+    """Names that toolcrib's own package has are still reported, because the import may find the installed package."""
     own = {"agent.py": Seen("file", "class Agent: pass\n")}
     assert read_language("python", "from agent import Agent", files=own).said == [("run", "@own-code", "agent.Agent", "beside")]
     assert read_language("python", "import agent", files=own).said == []

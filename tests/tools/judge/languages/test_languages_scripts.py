@@ -158,7 +158,7 @@ ASKED = [
     ("ruby", "eval 'puts 1'"),
     ("tcl", "exec systemctl stop nginx"),
 ]
-"""Harm in a form that is not followed: a person is asked."""
+"""Harmful code in a form that is not followed: it needs approval."""
 
 INTERPRETERS = {"javascript": "node", "tcl": "tclsh"}
 

@@ -1,4 +1,4 @@
-"""awk, sed, vim, tcl, SQL, MongoDB; and what holds for all languages. 003-23, 003-24"""
+"""awk, sed, vim, tcl, SQL, MongoDB, and rules for all languages. 003-23, 003-24"""
 
 from __future__ import annotations
 

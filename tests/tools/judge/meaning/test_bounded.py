@@ -1,4 +1,4 @@
-"""Whatever a script doubles and doubles again: its limits end it, and a limit is told, never passed over in silence."""
+"""Scripts that double again and again: the limits end the reading, and a limit is always reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.judge.meaning import HOLE, Budget, Meaning, NoFiles, ShellNow, interp
 _NOW = ShellNow(cwd="/home/dev/p", home="/home/dev")
 _BUDGET = Budget(steps=2_000, cpu_seconds=3600)
 _SEEN = 64
-"""Acts of one name that a cut script may still list, each told apart by what its words came to."""
+"""Largest number of acts of one name in a shortened list, distinguished by the values of their words."""
 
 
 def _meaning(text: str) -> Meaning:
@@ -19,7 +19,7 @@ def _meaning(text: str) -> Meaning:
 
 
 def _chain(count: int, line: str, last: str) -> str:
-    """Functions or aliases that each name the next."""
+    """Return functions or aliases that each name the next."""
     return "\n".join(line.format(at, at + 1) for at in range(count)) + "\n" + last
 
 
@@ -62,7 +62,7 @@ def test_a_script_that_doubles_ends_within_its_limits(name: str) -> None:
 
 
 _LONG = "gamma; " * 210
-"""Commands after which a script counts as long."""
+"""Commands that make a script count as long."""
 _BODY = "; ".join(f"beta {at}" for at in range(20))
 _LONG_BODY = "; ".join([_BODY] * 11)
 
@@ -76,7 +76,7 @@ _LONG_BODY = "; ".join([_BODY] * 11)
     ],
 )
 def test_a_long_script_is_followed_for_few_rounds_and_few_ways(text: str, most: int) -> None:
-    """A loop that never ends is followed as one of which nobody knows when it ends; ways that wait are merged."""
+    """An endless loop is followed like a loop with an unknown end, and waiting branches are merged."""
     found = _meaning(text)
     assert found.steps <= most
     assert not found.faults

@@ -1,4 +1,4 @@
-"""Settings of ssh, curl, wget and make in files that the session wrote count as if they stood on the command line."""
+"""Settings of ssh, curl, wget and make in files that the session wrote count like options on the command line."""
 
 from __future__ import annotations
 

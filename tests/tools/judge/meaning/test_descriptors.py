@@ -1,4 +1,4 @@
-"""What is left to read in a descriptor after something read of it. Each script is what bash makes of it, without a list of it."""
+"""The text that is left in a descriptor after a read. The expected values are those of bash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LINES = "exec 3<<< $'a\\nb\\nc'; "
 
 
 def made_up(text: str) -> list[str]:
-    """Each command of a made-up name as one line, unknown parts as ``?``."""
+    """Return each command of a made-up name as one line, unknown parts as ``?``."""
     acts = interpret(text, ShellNow(cwd="/empty"), NoFiles()).acts
     return [" ".join(value.text for value in act.argv).replace(HOLE, "?") for act in acts if act.name in ("alpha", "beta")]
 

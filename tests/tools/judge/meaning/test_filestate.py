@@ -1,4 +1,4 @@
-"""Paths with ``..`` behind a link lead to the folder above the link's target, but for ``cd``."""
+"""Paths with ``..`` after a link lead to the folder above the link's target, except for ``cd``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that the session wrote or fetched are judged where a runner consumes them; those of the project are let be."""
+"""Files that the session wrote or fetched are judged when a runner uses them; the project's own files are not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ C = 'int main(void) { return system("rm -rf d"); }\n'
 
 
 class Own:
-    """A snapshot of files in the project, all of which have the origin ``taint``."""
+    """A snapshot of files in the project, all with the origin ``taint``."""
 
     def __init__(self, files: Mapping[str, str], taint: Taint = Taint.WRITTEN) -> None:
         self.files = {f"{PROJECT}/{name}": text for name, text in files.items()}

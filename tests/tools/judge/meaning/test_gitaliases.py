@@ -1,4 +1,4 @@
-"""Aliases of git are judged as what they stand for, wherever they were set."""
+"""Aliases of git are judged as their expansions, wherever they were set."""
 
 from __future__ import annotations
 

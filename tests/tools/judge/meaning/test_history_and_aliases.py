@@ -1,4 +1,4 @@
-"""Lines of the history that run again, and aliases after which the text is read otherwise than it looks."""
+"""Lines of the history that run again, and aliases that change how the following text is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dockerfiles and compose files that the session wrote: what leaves the container is judged, what stays in it is not."""
+"""Dockerfiles and compose files that the session wrote: effects outside of the container are judged, others are not."""
 
 from __future__ import annotations
 

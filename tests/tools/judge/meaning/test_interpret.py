@@ -1,4 +1,4 @@
-"""What the interpreter says that a command would execute, feature by feature. Nothing is ever executed here."""
+"""The commands that the interpreter lists for a script, feature by feature. No command is ever executed here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = ShellNow(cwd="/home/dev/p", home="/home/dev", user="dev")
 
 
 class Files:
-    """A snapshot of what the test names; ``None``: a binary."""
+    """A snapshot of the files that a test names; ``None``: a binary."""
 
     def __init__(self, files: Mapping[str, str | None]) -> None:
         self.files = files
@@ -36,7 +36,7 @@ def meaning(
 
 
 def argvs(text: str, files: Mapping[str, str | None] | None = None, now: ShellNow = NOW) -> list[str]:
-    """Each argv as one line, unknown parts as ``?``."""
+    """Return each argv as one line, unknown parts as ``?``."""
     return [" ".join(value.text for value in act.argv).replace(HOLE, "?") for act in meaning(text, files, now).acts if act.argv]
 
 
@@ -336,7 +336,7 @@ def test_files_that_stay_dangerous_are_named() -> None:
     ],
 )
 def test_limits_are_told_as_faults(text: str, kind: str) -> None:
-    """003-23: what was not looked into is asked about."""
+    """003-23: code that was not read needs approval."""
     assert kind in [fault.kind for fault in meaning(text).faults]
 
 

@@ -1,4 +1,4 @@
-"""A program is what the file is, and a line is not judged on the files as they were before it."""
+"""A program is recognised by its file, and a line is not judged by files that it has changed before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES: Mapping[str, str | None] = {
 
 
 class Disk:
-    """A snapshot with folders, links, and what the session did in earlier calls. A file that is None is a compiled program."""
+    """A snapshot with folders, links, and the session's earlier changes. A file that is None is a compiled program."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``env``, ``su`` and ``runuser``: the commands that they run, however their options are written. Nothing runs."""
+"""``env``, ``su`` and ``runuser``: the commands that they run, in every form of their options. No command runs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container that is given folders of the host: what it does to them is done to the host, by the host's names."""
+"""A container with folders of the host: changes there are changes of the host, under the host's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of the session's own whose names are options to a program that a pattern hands them to."""
+"""Files of the session whose names are options of a program that gets them from a pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = ShellNow(cwd="/p", home="/home/dev")
 
 
 class Own:
-    """A snapshot of a session that wrote ``paths``, empty files."""
+    """A snapshot of a session that wrote ``paths``, which are empty files."""
 
     def __init__(self, *paths: str) -> None:
         self.paths = paths

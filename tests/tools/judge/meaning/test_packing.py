@@ -1,4 +1,4 @@
-"""Archives that are made and unpacked: programs and repositories in them stay what they are."""
+"""Archives that are made and unpacked: programs and repositories in them are still recognised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES: Mapping[str, str | None] = {"/usr/bin/rm": None, f"{PROJECT}/app": None}
 
 
 class Disk:
-    """A snapshot with files, and what the session did in earlier calls. A file that is None is a compiled program."""
+    """A snapshot with files, and the session's earlier changes. A file that is None is a compiled program."""
 
     def __init__(
         self,

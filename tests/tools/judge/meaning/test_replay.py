@@ -1,4 +1,4 @@
-"""Code that is repeated is read once, and anew where a file that it reads is another by then."""
+"""Repeated code is read once, and again if a file that it reads has changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_code_is_read_anew_where_a_file_that_it_reads_has_changed() -> None:
 
 
 def test_what_was_told_before_that_file_is_told_once() -> None:
-    """What a reader does before it looks at the file that changed isn't done twice."""
+    """Effects before the read of the changed file are not recorded twice."""
     code = 'open("log", "a").write("z"); exec(open("a.py").read())'
     found = acts(f"python3 -c '{code}'; echo 'import os; os.remove(\"x\")' > a.py; python3 -c '{code}'; cat log | sh")
     assert removed(found) == ["x"]

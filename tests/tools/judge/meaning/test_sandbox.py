@@ -1,4 +1,4 @@
-"""Scripts of made-up names, run by a real bash in a sandbox: whatever it executes, the interpreter must have listed."""
+"""Scripts of made-up names, run by a real bash in a sandbox: the interpreter must have listed all that bash executes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _fuzzer() -> ModuleType:
 @pytest.mark.untraced
 @pytest.mark.full
 def test_all_that_bash_executes_is_listed() -> None:
-    """003-23: the same seeds every time; `tests/fuzz/shell_meaning.py` goes on for hours."""
+    """003-23: the seeds are always the same; `tests/fuzz/shell_meaning.py` runs for hours."""
     fuzzer = _fuzzer()
     if reason := fuzzer.why_not():
         pytest.skip(reason)

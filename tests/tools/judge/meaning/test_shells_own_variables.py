@@ -1,4 +1,4 @@
-"""Variables that the shell sets by itself, and that a script may set: ``$_``, OLDPWD, PWD."""
+"""Variables that the shell sets, and that a script may also set: ``$_``, OLDPWD, PWD."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NOW = ShellNow(cwd="/p", home="/home/dev", variables={"OLDPWD": "/before", "_": 
 
 
 class Folders:
-    """A snapshot in which everything is a folder."""
+    """A snapshot of folders only."""
 
     def inspect_path(self, path: str) -> Seen:
         return Seen("dir")
 
 
 def shown(text: str, now: ShellNow = NOW) -> list[str]:
-    """Each command with its folder, and where it writes."""
+    """Return each command with its folder, and the targets of its writes."""
     found: list[str] = []
     for act in interpret(text, now, Folders()).acts:
         words = [*(value.text for value in act.argv), *(target.op + target.path.text for target in act.redirects)]

@@ -1,4 +1,7 @@
-"""Loops, and commands that stand in files, folders and programs of others: what the interpreter finds there. Nothing runs."""
+"""Loops, and commands in files, folders and other programs' settings: the commands that the interpreter finds.
+
+No command runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables are filled from every module that has rows for them, and from no two for one command."""
+"""The tables have the rows of every module, and no two modules have rows for one command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = [table for table in vars(tables).values() if isinstance(table, Table)]
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_each_module_that_has_rows_is_listed(table: Table[object]) -> None:
-    """Rows in a module that nobody lists would judge nothing, and nobody would notice."""
+    """Rows in a module that is not listed would have no effect, and no other test would fail."""
     having = set()
     for module in pkgutil.iter_modules(tools.judge.meaning.__path__):
         rows = getattr(importlib.import_module(f"tools.judge.meaning.{module.name}"), table.name, None)
@@ -30,7 +30,7 @@ def test_each_module_that_has_rows_is_listed(table: Table[object]) -> None:
 
 def test_a_command_that_two_modules_have_is_an_error() -> None:
     with pytest.raises(ValueError, match="another module has too: declare"):
-        Table[object]("BUILTINS", "declare", "builtins", "declare").rows  # noqa: B018 - it loads when it is asked for
+        Table[object]("BUILTINS", "declare", "builtins", "declare").rows  # noqa: B018 - the table loads at its first use
 
 
 def test_every_language_has_its_module() -> None:

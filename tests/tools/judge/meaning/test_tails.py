@@ -33,18 +33,18 @@ def keys(command: str) -> set[str]:
         "limactl shell default rm -rf x",
         "arch-chroot /mnt rm -rf x",
         "pueue add 'rm -rf x'",
-        "nobodyknows rm -rf x",
-        "nobodyknows -v --to y sudo rm -rf x",
-        "nobodyknows --wrap='rm -rf x'",
-        "nobodyknows 'cd a && rm -rf x'",
-        "nobodyknows python -c 'import os; os.system(\"rm -rf x\")'",
-        "./nobodyknows rm -rf x",
-        "xargs nobodyknows rm -rf < list",
+        "unknowntool rm -rf x",
+        "unknowntool -v --to y sudo rm -rf x",
+        "unknowntool --wrap='rm -rf x'",
+        "unknowntool 'cd a && rm -rf x'",
+        "unknowntool python -c 'import os; os.system(\"rm -rf x\")'",
+        "./unknowntool rm -rf x",
+        "xargs unknowntool rm -rf < list",
         "cargo watch -s 'rm -rf x'",
         "watchexec 'rm -rf x'",
         "oc rsh pod rm -rf x",
-        "nobodyknows " + "git docker npm " * 8 + "rm -rf x",
-        "first nobodyknows second env A=b rm -rf x",
+        "unknowntool " + "git docker npm " * 8 + "rm -rf x",
+        "first unknowntool second env A=b rm -rf x",
         "aws ssm send-command --parameters 'commands=[\"rm -rf x\"]'",
     ],
 )
@@ -75,7 +75,7 @@ def test_findings_keep_their_keys(command: str, key: str) -> None:
 
 
 def test_launchers_of_launchers_are_followed_once_each() -> None:
-    """003-24: what is followed does not multiply."""
+    """003-24: the number of followed commands does not multiply."""
     assert keys("first sudo " * 30 + "rm -rf x") == {"fs.recursive-delete"}
 
 
@@ -97,7 +97,7 @@ def test_modules_that_run_what_they_are_given_are_looked_through(command: str) -
 
 def test_more_places_than_can_be_followed_ask() -> None:
     """003-24: it fails closed."""
-    assert keys("nobodyknows " + "git docker " * 40 + "rm -rf x") == {"opaque.size"}
+    assert keys("unknowntool " + "git docker " * 40 + "rm -rf x") == {"opaque.size"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Traps that run between commands: what they do follows from what was set until then."""
+"""Traps that run between commands: their effects depend on the variables at that moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives that are unpacked: where their options say, however these are written."""
+"""Archives that are unpacked: the target folder, in every form of the options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vim reads from its input, and what it gives the programs that it starts."""
+"""Commands that vim reads from its input, and input that it passes to programs."""
 
 from __future__ import annotations
 

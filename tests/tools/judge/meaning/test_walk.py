@@ -1,4 +1,4 @@
-"""Circumstances end where they belong: what is looked into on the way changes nothing for the command around it, or the next."""
+"""Circumstances such as sudo end with their command: they do not apply to the command around it, or to the next one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def acts(text: str) -> list[Act]:
 
 @pytest.mark.parametrize("inner", ["", "$(true)", "<(true)", '"$(true <(true))"', "<(x=$(true))"])
 def test_an_expansion_that_fails_counts_whatever_is_expanded_behind_it(inner: str) -> None:
-    """bash then does not run the command, so that ``||`` may come to the other one."""
+    """bash then does not run the command, so the one after ``||`` may run."""
     assert "rm" in {act.name for act in acts(f"x=abc; echo ${{x:1:-9}} {inner} || rm -rf a")}
 
 
@@ -44,6 +44,6 @@ def test_a_command_behind_another_has_none_of_its_circumstances(inner: str) -> N
 
 
 def test_a_deep_nest_leaves_no_depth_behind() -> None:
-    """More subshells one after the other than may be nested."""
+    """There are more subshells in a row than may be nested."""
     meaning = interpret("\n".join(["(true)", "$(true)", "f() { true; }; f", "sudo true", "eval true"] * 40), NOW, NoFiles())
     assert not meaning.faults

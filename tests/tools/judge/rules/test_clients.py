@@ -1,4 +1,4 @@
-"""Verbs that delete, of clients of services and databases that no row describes."""
+"""Verbs that delete, in clients of services and databases that no row describes."""
 
 from __future__ import annotations
 

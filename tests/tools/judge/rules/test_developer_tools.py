@@ -1,4 +1,4 @@
-"""What git, databases, containers, clusters, clouds and package managers are asked about, beyond the examples in the table."""
+"""Commands of git, databases, containers, clusters, clouds and package managers that are not in the table's examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lines(name: str) -> list[str]:
 
 
 def test_commands_that_destroy_are_found() -> None:
-    """003-23, 003-24: strings only; none of them is ever run."""
+    """003-23, 003-24: they are only strings, and are never run."""
     missed = [command for command in lines("developer_dangerous.txt") if not found(command)]
     assert not missed
 

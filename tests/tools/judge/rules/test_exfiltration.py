@@ -1,4 +1,4 @@
-"""Keys that scripts send away: what is written to a connection counts, and what is told by the name that is asked for."""
+"""Keys that scripts send away, as data on a connection or in a requested name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and unknown data that are sent to a host that only the command names, and what is sent without a question."""
+"""Files and unknown data that are sent to a host that only the command names, and data that may be sent without approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets of programs that do what their clients ask: whatever the client, and what stands beside such a connection."""
+"""Sockets of programs that act for their clients: any client needs approval, and so do related operations."""
 
 from __future__ import annotations
 
@@ -164,6 +164,6 @@ def test_what_stands_beside_sockets_is_free(command: str) -> None:
     ],
 )
 def test_a_grant_is_bound_to_the_socket(command: str, path: str) -> None:
-    """One whose path is not known is covered by none."""
+    """No grant covers a socket with an unknown path."""
     (finding,) = examine(command, f"{HOME}/project", None, Places(), Setting(home=HOME)).findings
     assert finding.paths == (path,)

@@ -1,4 +1,4 @@
-"""003-25: the parser accepts what ``bash -n`` accepts, and refuses what it refuses; what it refuses beyond that is listed."""
+"""003-25: the parser accepts and refuses the same texts as ``bash -n``; further refusals are listed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ BEYOND_BASH = {
 
 
 def test_what_is_refused_beyond_bash_is_listed(tmp_path):
-    """Each for a reason; such a command is asked about."""
+    """Each further refusal has a reason; such a command needs approval."""
     for verdict in verdicts(list(BEYOND_BASH), tmp_path):
         assert verdict.bash, verdict
         assert verdict.explained, verdict
@@ -101,7 +101,7 @@ def test_a_fault_that_bash_finds_late_is_said_to_be_one():
 
 @pytest.mark.full
 def test_every_command_of_the_corpora(corpora, tmp_path):
-    """A command that isn't parsed is one that bash refuses. They are read as text; nothing of them is executed."""
+    """The parser refuses only commands that bash refuses. They are only read, never executed."""
     commands = [
         json.loads(line)["command"]
         for file in sorted((corpora / "approval").glob("*.jsonl"))

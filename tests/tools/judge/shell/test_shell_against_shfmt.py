@@ -1,4 +1,4 @@
-"""003-25: the tree says the same as that of another parser, shfmt's."""
+"""003-25: the tree equals that of another parser, shfmt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""003-25: what the shell parser makes of commands, construct by construct."""
+"""003-25: commands in the shell parser, construct by construct."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_what_bash_refuses_is_refused(text):
     ],
 )
 def test_a_command_of_plain_words_is_read_at_one_look(text):
-    """003-25: as the parser itself would read it, or refuse it."""
+    """003-25: the quick path reads or refuses it like the parser."""
     parser = Parser(text, 64)
     try:
         slowly = parser.script()

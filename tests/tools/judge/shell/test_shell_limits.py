@@ -1,4 +1,4 @@
-"""003-25: whatever the text, the parser answers, and stops at its limits."""
+"""003-25: the parser ends at its limits for every text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NESTS = {
 
 @pytest.mark.parametrize("kind", NESTS)
 def test_depth(kind):
-    """The limit comes first, Python's own stack never: not even for a caller that has used up much of it."""
+    """The limit is reached before Python's own stack ends, even for a caller that has used much of the stack."""
     opening, middle, closing = NESTS[kind]
 
     def nest(depth):
@@ -98,7 +98,7 @@ def test_long_chains():
 
 
 def test_large_inputs_are_read():
-    """Each would take minutes if the rest of the text were copied, or read again, at every step."""
+    """Each text would take minutes if its rest were copied or read again at every step."""
     budget = Budget(chars=2_000_000)
     for text in (
         "cat <<E\n" + "it's $x \\\n" * 10_000 + "E\n",

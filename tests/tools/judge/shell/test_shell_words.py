@@ -1,4 +1,4 @@
-"""003-25: what the shell parser makes of words: quoting, expansions, patterns."""
+"""003-25: words in the shell parser: quoting, expansions, patterns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.judge.shell.tree import (
 
 
 def parts(text):
-    """The parts of the one argument of a command."""
+    """Return the parts of a command's only argument."""
     (item,) = parse("cmd " + text).items
     (_, word) = item.command.words
     return word.parts
@@ -120,7 +120,7 @@ def test_parameters(text, name, op, argument, replacement, index):
 
 
 def test_the_braces_of_a_parameter_end_it_whatever_brackets_are_open():
-    """What follows runs: bash refuses the substitution itself only when it gets there."""
+    """The text after the brace runs: bash refuses the substitution only when it evaluates it."""
     for text in ('cmd "${x[}" ; foo ; "]}"', "cmd ${x[1} ; foo ; ]}", "cmd ${x[y[}]]}"):
         with pytest.raises(ShellSyntaxError):
             parse(text)
@@ -194,7 +194,7 @@ def test_extended_patterns():
     ],
 )  # fmt: skip
 def test_a_continuation_that_changes_what_a_token_is_is_refused_or_read_as_bash_does(text):
-    """Bash takes continuations away before it looks for tokens. Reading two tokens where it sees one would be another script."""
+    """Bash removes continuations before it splits tokens. If the parser saw two tokens there, it would read another script."""
     if text == "decl\\\nare":
         assert parse(text).items[0].command.words[0].parts == [Plain("declare")]
     else:
@@ -222,7 +222,7 @@ PIECES = [
 
 
 def value(part):
-    """What a word without commands amounts to, with s=val and u unset."""
+    """Return the value of a word without commands, with s=val and u unset."""
     match part:
         case Plain() | Quoted():
             return part.text
@@ -237,10 +237,10 @@ def value(part):
 
 
 def test_words_amount_to_what_bash_says():
-    """Only the builtin printf runs, on words without commands in them."""
+    """Only the builtin printf runs, with words that contain no commands."""
     random = Random(7)  # noqa: S311 -- the same words each time
     written = [*PIECES, *("".join(random.choices(PIECES, k=random.randint(2, 6))) for _ in range(1500))]
-    # A piece that ends in a name would swallow the next one's letters, in both readings alike.
+    # A piece that ends in a name would take the next piece's letters, in both readings.
     script = "IFS=; set -f; set +B; s=val; unset u\n" + "".join(f"builtin printf '%s\\0' x{word}\n" for word in written)
     done = subprocess.run(
         [str(shutil.which("bash")), "--norc", "-s"],

@@ -1,4 +1,4 @@
-"""Snapshots of a project: what they keep, what a restore brings back, and what it leaves alone."""
+"""Snapshots of a project: the data that they keep, and that a restore brings back or leaves alone."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_killed_snapshots_and_restores_lose_nothing(tmp_path: Path, seed: int) -
 
 
 def test_an_ordinary_user_gets_everything_back() -> None:
-    """Read-only folders of the user's own are written in and are read-only afterwards."""
+    """It restores files in the user's own read-only folders, which are read-only again afterwards."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv to become another user")
     code = (
@@ -130,7 +130,7 @@ def test_an_ordinary_user_gets_everything_back() -> None:
         "sys.exit(bool(asyncio.run(undone(Path(sys.argv[1]), sys.argv[2]))))"
     )
     text = "chmod u+w ro; rm -rf ro src; chmod -R a-w nested; echo x > .env"
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # the folders of tests are closed to others
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # other accounts can't enter the folders of tests
         Path(folder).chmod(0o777)
         user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "env", f"HOME={folder}/home"]
         if subprocess.run([*user, sys.executable, "-B", "-c", "import tests.fuzz.undo_scripts"], check=False).returncode:
@@ -152,7 +152,7 @@ def test_what_changed_later_is_a_conflict_and_left_alone(project: Project, root:
 
 
 def test_a_restore_goes_on_after_it_removed_what_stood_in_its_way(project: Project, root: Path) -> None:
-    """It was killed before it made the file or the folder again."""
+    """It was killed before it created the file or the folder again."""
     before = picture(root)
     first = _take(project)
     _bash(root, "rm src/a.py; mkdir src/a.py; rm -r nested; touch nested")
@@ -347,7 +347,7 @@ def test_a_full_disk_fails_the_snapshot_and_keeps_the_others(root: Path, tmp_pat
 
 
 def test_an_almost_full_disk_is_not_filled(tmp_path: Path) -> None:
-    """Old snapshots give way. A project that does not fit at all is refused, and nothing of it stays in the store."""
+    """Old snapshots are deleted. A project that does not fit is refused, and none of its data stays in the store."""
     code = (
         "import asyncio, os, shutil, subprocess, sys; from pathlib import Path\n"
         "from tests.fuzz.undo_scripts import make_tree, picture\n"
@@ -511,14 +511,14 @@ _MOVES = (
     "change", ["mv ro/file src/deep/hard2", "rm src/deep/hard2", "rm -r src/deep", "mv src/deep x", "ln -sf x src/deep/hard2"]
 )
 def test_a_file_is_found_that_was_written_to_by_a_name_which_is_gone(project: Project, root: Path, change: str) -> None:
-    """src/hard1 is the file's other name, and inotify says nothing of it."""
+    """src/hard1 is the file's other name, and inotify reports nothing about it."""
     first = _take(project)
     _bash(root, f"echo more >> src/deep/hard2; {change}")
     assert "src/hard1" in _paths(project, first, _take(project))
 
 
 def test_a_file_is_found_that_was_written_to_by_a_new_name(project: Project, root: Path) -> None:
-    """inotify does not say that a file has one more name."""
+    """inotify does not report that a file has one more name."""
     _take(project)
     _bash(root, "mkdir more; ln src/a.py more/x")
     first = _take(project)
@@ -547,7 +547,7 @@ def test_changes_are_found_after_the_kernel_dropped_events(project: Project, roo
 
 @pytest.mark.parametrize(("limit", "most"), [("watches", 3), ("instances", 0)])
 def test_changes_are_found_at_a_limit_of_inotify(tmp_path: Path, limit: str, most: int) -> None:
-    """A user has a limit of watches and one of programs that watch. A user namespace has its own."""
+    """A user has a limit of watches and a limit of watching programs. A user namespace has its own limits."""
     code = (
         "import asyncio, sys; from pathlib import Path\n"
         f"Path('/proc/sys/user/max_inotify_{limit}').write_text('{most}')\n"
@@ -586,7 +586,7 @@ def test_an_index_that_is_no_database_is_named(root: Path, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_too_large_is_left_out_alone(root: Path) -> None:
-    """A command can't end the snapshots of a project by a large file, which may hold nothing."""
+    """A command can't end a project's snapshots with a large file, which may be empty."""
     project = Project.open(str(root), str(root.parent / "store"), max_mb=4)
     try:
         before, taken = picture(root), _take(project)
@@ -603,7 +603,7 @@ def test_a_file_that_is_too_large_is_left_out_alone(root: Path) -> None:
 @pytest.mark.parametrize("left_out", [True, False])
 @pytest.mark.parametrize("name", ["src/a.py", "node_modules/x"])
 def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_path: Path, name: str, left_out: bool) -> None:
-    """The other name lies outside the project, and in a folder that may be left out; what is written to either is noticed."""
+    """One other name is outside the project, and one in a folder that may be left out; writes to either are noticed."""
     outside = tmp_path / "outside"
     (root / "node_modules").mkdir()
     (root / ".gitignore").write_text("node_modules\n")
@@ -623,7 +623,7 @@ def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_p
 
 
 def test_a_folder_that_a_command_closed_is_opened_again(tmp_path: Path) -> None:
-    """An ordinary user can't read it; what was in it is undone all the same."""
+    """An ordinary user can't read it, but its contents are still restored."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root with setpriv can become another account")
     work = """
@@ -665,7 +665,7 @@ asyncio.run(main(Path(sys.argv[1]) / "project"))
 def test_a_holder_that_does_nothing_is_not_waited_for_without_end(
     project: Project, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that was stopped while it took a snapshot keeps the lock of the store."""
+    """A process that was stopped during a snapshot keeps the store's lock."""
     monkeypatch.setattr("tools.undo.snapshots.store._PATIENCE", 0.2)
     lock = Project.folder(str(root), str(root.parent / "store")) / "lock"
     holder = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
