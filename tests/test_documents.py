@@ -1,4 +1,4 @@
-"""The Python of the documents runs as it stands, but for the server's address."""
+"""The Python code of the documents runs as written, except for the server's address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _blocks(document: str) -> list[str]:
 
 
 def _run(code: str, folder: Path, *replies: object) -> str:
-    """Run a block in a folder of its own, against a server that gives these replies."""
+    """Run a block in its own folder, against a server that gives these replies."""
     with ChatServer(*replies) as server:  # type: ignore[arg-type]  # what ChatServer makes
         done = subprocess.run(
             [sys.executable, "-c", code.replace(_ADDRESS, server.base_url)],
@@ -68,7 +68,7 @@ def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Pat
 def test_the_agent_of_the_readme_runs(tmp_path: Path) -> None:
     (block,) = [block for block in _blocks("README.md") if "import Agent" in block]
     said = _run(
-        block.replace("~/project", str(tmp_path)), tmp_path, ChatServer.text("None fails."), ChatServer.text("Nothing to mend.")
+        block.replace("~/project", str(tmp_path)), tmp_path, ChatServer.text("None fails."), ChatServer.text("Nothing to fix.")
     )
     assert "None fails." in said
-    assert "Nothing to mend." in said
+    assert "Nothing to fix." in said

@@ -86,7 +86,7 @@ Write = Callable[..., Config]
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> Iterator[Write]:
-    """``plugins("sky", "extra")``: a configuration that enables these."""
+    """``plugins("sky", "extra")``: a configuration that enables these plugins."""
     folder = tmp_path / "settings" / "plugins"
     folder.mkdir(parents=True)
     for name, text in {"sky": SKY, "extra": EXTRA, "takes": TAKES, "opens": OPENS, "broken": BROKEN}.items():
@@ -117,7 +117,7 @@ def call(name: str, args: Any = None, **options: Any) -> Any:
 
 
 def test_their_tools_are_shown_and_run_beside_the_built_in_ones(plugins: Write) -> None:
-    """003-5: after the core tools. 003-17: one entry, whoever calls."""
+    """003-5: plugins' tools come after the core tools. 003-17: every caller uses the same entry."""
     core = shown()
     assert [info.error for info in load_plugins(plugins("sky", "extra"))] == ["", ""]
     assert shown() == [*core, "forecast", "launch", "imported"]
@@ -158,7 +158,7 @@ def test_their_hooks_and_the_approval_gate_are_asked_about_every_call(plugins: W
 
 
 def test_a_crib_sees_nothing_of_it_and_may_have_the_same_plugin(plugins: Write, tmp_path: Path) -> None:
-    """What a Crib loads is its own, and what is loaded for the process is not a Crib's."""
+    """A Crib's plugins belong to the Crib, and the process's plugins are not visible in a Crib."""
     options = {"project_dir": tmp_path}
     with assemble(config=plugins(), store=MemoryStore(), **options) as early:
         load_plugins(plugins("sky", "takes", allow_override={"clarify": "takes"}))
@@ -191,7 +191,7 @@ def test_a_second_load_adds_what_is_new_and_leaves_the_rest(plugins: Write) -> N
 
 
 def test_one_that_fails_is_taken_back_whole(plugins: Write) -> None:
-    """003-4: also one that would end the process."""
+    """003-4: its tools are removed, even if it tried to end the process."""
     infos = {info.name: info for info in load_plugins(plugins("broken", "extra"))}
     assert "it called sys.exit(3)" in infos["broken"].error
     assert (registry.get("half"), infos["extra"].loaded) == (None, True)
@@ -223,7 +223,7 @@ def test_no_tool_may_change_what_plugins_are_loaded_from(plugins: Write) -> None
 
 
 def test_what_was_downloaded_before_is_asked_about_after(plugins: Write, tmp_path: Path) -> None:
-    """The gate judges by more files of ours from then on, and keeps what it knows."""
+    """After the load, the gate also protects plugin files, and it keeps what it knows about earlier downloads."""
     (tmp_path / "x.sh").write_text("echo hello\n")
     model_tools.set_task_environment("downloads", cwd=str(tmp_path))
     call("terminal", {"command": "curl -so x.sh file:///nowhere"}, task_id="downloads")

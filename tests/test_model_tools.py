@@ -1,4 +1,4 @@
-"""Discovery, definitions and the synchronous faces."""
+"""Discovery, definitions and the synchronous interfaces."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_module_that_ends_the_process_ends_nothing(tmp_path: Path, monkeypatch
 
 
 def test_schemas_of_built_in_tools_are_good() -> None:
-    """They are not checked when toolcrib starts, but here."""
+    """They are checked by this test, not when toolcrib starts."""
     built_in = [entry for entry in registry.entries() if entry.module in model_tools.BUILT_IN]
     assert {entry.module for entry in built_in} == set(model_tools.BUILT_IN)
     assert [(entry.name, fault) for entry in built_in if (fault := check_schema(entry.schema["parameters"]))] == []
@@ -104,7 +104,7 @@ def test_a_tool_registered_before_is_checked(tmp_path: Path) -> None:
 
 
 def test_the_dispatcher_is_made_once(tmp_path: Path) -> None:
-    """By whoever calls first, from any thread; until then nothing of it is imported."""
+    """The first caller makes it, from any thread; until then none of its modules is imported."""
     code = """
 import sys, threading, model_tools
 assert "tools.dispatch.pipeline" not in sys.modules
@@ -124,7 +124,7 @@ assert not hasattr(model_tools, "dispatchers")
 
 
 def test_tasks_end_before_the_loop_that_they_need(tmp_path: Path) -> None:
-    """At the process's end, in whatever order modules were imported: one loop was made, and it is closed."""
+    """At the process's end one event loop exists, and it is closed, whatever the order of imports."""
     code = """
 import asyncio, atexit
 made, new = [], asyncio.new_event_loop
@@ -192,7 +192,7 @@ def test_what_is_shown_is_said_unless_quiet(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_the_default_schemas_are_small() -> None:
-    """Every character of them is sent with every request."""
+    """Every request contains all of their text."""
     assert len(json.dumps(get_tool_definitions(["toolcrib-cli"]))) <= 16_000
 
 
@@ -233,7 +233,7 @@ def test_agent_loop_tools_answer_a_stub_error() -> None:
 
 
 def test_what_the_caller_says_of_a_call_reaches_its_handler() -> None:
-    """003-17, 003-20: by the specification's names, as keywords too; a handler that names them always gets them."""
+    """003-17, 003-20: by the specification's names, also as keywords. A handler with these parameters always gets them."""
     registry.register("heard", "t", {"description": "d"}, lambda args, *, task_id, user_task: [args, task_id, user_task])
     answers = [
         handle_function_call("heard", {"a": 1}, "one", "Tidy up."),
@@ -267,7 +267,7 @@ def test_the_second_guard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_task_that_runs_something_is_not_closed_for_others(tmp_path: Path) -> None:
-    """However many come meanwhile."""
+    """A task that runs is kept, however many new tasks arrive."""
     said: list[str] = []
     command = f"cd {tmp_path}; >begun; until [ -e go ]; do sleep 0.01; done; echo well"
     busy = threading.Thread(
@@ -285,7 +285,7 @@ def test_a_task_that_runs_something_is_not_closed_for_others(tmp_path: Path) -> 
 
 
 def test_a_fork_leaves_the_shells_to_its_parent() -> None:
-    """Workers that are forked from a process which made calls, and end."""
+    """Workers are forked from a process that made calls, and end."""
     code = """
 import json, os, sys
 from model_tools import handle_function_call

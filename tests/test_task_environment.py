@@ -1,4 +1,4 @@
-"""The place and folder of a task of the synchronous faces (003-30)."""
+"""The environment and folder of a task of the synchronous interfaces (003-30)."""
 
 from __future__ import annotations
 

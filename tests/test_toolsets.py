@@ -1,4 +1,4 @@
-"""Toolsets: bundles of tools, and what they resolve to."""
+"""Toolsets: bundles of tools, and the tools that they resolve to."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_bad_bundles_are_refused(name: str, definition: Any, said: str) -> None:
 
 
 def test_selection() -> None:
-    """003-13: enabled only those; disabled all minus those; else all. Given both, both count."""
+    """003-13: ``enabled`` means only these, ``disabled`` all others, neither means all. If both are given, both apply."""
     bundles = catalog(("a", "one"), ("b", "two"), ("c", "two"))
     assert bundles.select() == ["a", "b", "c"]
     assert bundles.select(["two"]) == ["b", "c"]
@@ -134,7 +134,7 @@ def test_selection() -> None:
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6))
 def test_any_graph_of_bundles_ends(graph: dict[str, list[str]]) -> None:
-    """003-11: resolves, or is refused by name"""
+    """003-11: a graph resolves, or is refused with the name of the bundle."""
     bundles = catalog()
     for name, includes in graph.items():
         bundles.add(name, {"tools": [f"tool-{name}"], "includes": includes})

@@ -62,7 +62,7 @@ def _colour(name: str) -> str | None:
 
 def _rows(person: Person) -> list[Text]:
     found = []
-    screen: Any = person._screen  # the screen as a user sees it, with its colours
+    screen: Any = person._screen  # the screen with its colours
     for number in range(screen.lines):
         row, line = screen.buffer[number], Text()
         for column in range(screen.columns):

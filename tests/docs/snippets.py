@@ -128,7 +128,7 @@ class Reader:
             "PIP_TARGET": str(folder / "site"),
             "PIP_NO_INDEX": "1",
             "PIP_NO_DEPS": "1",
-            "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say that there is none
+            "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to report that no package was found
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
 

@@ -1,4 +1,4 @@
-"""The pictures of the manual show the program as it is. After an intended change run ``python -m tests.docs.pictures``."""
+"""The pictures of the manual show the present program. After an intended change run ``python -m tests.docs.pictures``."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_each_sentence_is_listed_with_its_tests(page: str) -> None:
         assert isinstance(sentence, str), f"no sentence begins with {begins!r}"
         assert sentence.startswith(begins), f"{sentence!r} is not the one that begins with {begins!r}"
         if page == LIMITS and isinstance(proof, str):
-            assert proof in WITHOUT_TEST, f"{begins!r}: {proof!r} is none of {sorted(WITHOUT_TEST)}"
+            assert proof in WITHOUT_TEST, f"{begins!r}: {proof!r} is not one of {sorted(WITHOUT_TEST)}"
             continue
         assert isinstance(proof, list), f"{begins!r} has no test"
         assert proof, f"{begins!r} has no test"

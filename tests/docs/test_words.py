@@ -22,15 +22,15 @@ INSTEAD: Mapping[str, str] = {
     r"web[ -]hooks?": "webhook",
     r"sub-commands?": "subcommand",
     r"config files?": "configuration file",
-    r"can't be had": "unavailable, or can't be installed",
+    r"can['\u2019]t be had": "unavailable, or can't be installed",
     r"human[- ]in[- ]the[- ]loop": "a person is asked",
     r"LLMs?": "model",
     r"chat ?bots?": "bot",
     r"time-outs?": "time limit",
     r"(?:please|simply|just click|obviously)": "(nothing)",
-    r"seamless(?:ly)?|powerful|blazing(?:ly)?|robust": "(nothing: say what it does)",
+    r"seamless(?:ly)?|powerful|blazing(?:ly)?|robust": "(nothing: describe the effect)",
 }
-"""Wordings that readers would have to guess at, and this project's own."""
+"""Wordings that readers would have to guess at, and wordings of this project alone."""
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 LAYERS = ("toolcrib.contract", "tools", "toolsets", "model_tools", "agent", "toolcrib", "plugins")
-"""Layers, the lowest first. ``toolcrib`` is the roof: what authors import, above all layers but the plugins."""
+"""Layers, the lowest first. ``toolcrib`` is the roof: the API for plugin authors, above all layers but the plugins."""
 
 
 def layer_of(module: str) -> int | None:
-    """Return the number of a module's layer, or None for a module of others."""
+    """Return the number of a module's layer, or None for foreign modules."""
     parts = module.split(".")
     return next((LAYERS.index(name) for end in (2, 1) if (name := ".".join(parts[:end])) in LAYERS), None)
 

@@ -176,7 +176,7 @@ def test_a_start_makes_what_it_uses_and_no_more(tmp_path: Path, what: str, most:
 
 
 def test_no_pattern_is_compiled_where_a_module_is_imported(sources: Sequence[Any]) -> None:
-    """``re.compile`` stands in functions only; at module level it is ``Regex``."""
+    """Functions may call ``re.compile``; module-level patterns use ``Regex``."""
     wrong = [
         f"{source.path}:{call.lineno}"
         for source in sources

@@ -95,7 +95,7 @@ class Engine:
         import docker
 
         if self._dockerd is not None and self._dockerd.poll() is not None:
-            with contextlib.suppress(Exception):  # it is stopped all the same
+            with contextlib.suppress(Exception):  # stop it even if this fails
                 self.start()
         with (
             contextlib.suppress(Exception),

@@ -116,7 +116,7 @@ def missing() -> str:
 
 class MailServers(Server):
     def __init__(self) -> None:
-        super().__init__("mail", "/tmp")  # not below a folder that only root can enter
+        super().__init__("mail", "/tmp")  # a folder below TMPDIR may be closed to other accounts
         self._ports = {name: free_port() for name in ("imap", "smtp", "lmtp", "imaps", "smtps", "starttls")}
 
     def ready_values(self) -> tuple[object, ...]:
@@ -126,7 +126,7 @@ class MailServers(Server):
         self.folder.chmod(0o755)
         for name, mode in {"run": 0o755, "state": 0o755, "mail": 0o755, "spool": 0o711, "vrun": 0o755}.items():
             (self.folder / name).mkdir()
-            (self.folder / name).chmod(mode)  # whatever the umask is
+            (self.folder / name).chmod(mode)  # regardless of the umask
         shutil.chown(self.folder / "mail", "mail", "mail")
         os.umask(0o022)
         certify(self.folder, _HOST)

@@ -128,7 +128,7 @@ class Server:
             )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT ends it with all connections; after SIGKILL its children end by themselves."""
+        """SIGINT ends the server with all connections; after SIGKILL its children exit."""
         process, self._process = self._process, None
         if process is None:
             return

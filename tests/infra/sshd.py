@@ -90,7 +90,7 @@ class Network:
             _do(*inside, "-A", "INPUT", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
 
     def remove(self) -> None:
-        _do("ip", "netns", "del", self.name)  # which removes the pair too
+        _do("ip", "netns", "del", self.name)  # this removes the pair too
 
 
 class Server:

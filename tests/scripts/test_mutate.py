@@ -52,7 +52,7 @@ why: it is an example
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project of one module, whose tests do not look at the limit of 18, and say so of one mutant."""
+    """A project of one module. Its tests do not check the limit of 18, and the list of survivors has one such mutant."""
     folder = tmp_path / "project"
     (folder / "tests").mkdir(parents=True)
     (folder / "scripts" / "mutants").mkdir(parents=True)
@@ -80,10 +80,10 @@ def test_what_no_test_notices_is_reported_unless_it_is_listed(mutate: Callable[.
     assert done.returncode == 1, done.stdout + done.stderr
     reported = re.findall(r"^\+ (.*)\nwhy: $", done.stdout, re.MULTILINE)
     assert "return age is not None and age > 18" in reported
-    assert {"return 6", "return 8"} & set(reported)  # no test runs that line
+    assert {"return 6", "return 8"} & set(reported)  # no test runs this line
     assert "return age is not None and age < 18" not in reported
     assert not [line for line in reported if line.endswith(("17", "19"))]  # listed
-    assert "int & None" not in done.stdout  # an annotation does nothing
+    assert "int & None" not in done.stdout  # an annotation has no effect
     total = re.search(r"^\. +(\d+) +(\d+) +0 +1 +(\d+) +(\d+) ", done.stdout, re.MULTILINE)
     assert total is not None, done.stdout
     mutants, killed, survived, untested = map(int, total.groups())
@@ -124,7 +124,7 @@ def test_an_entry_without_a_reason_is_refused(mutate: Callable[..., subprocess.C
 
 
 def test_listed_survivors_are_still_in_the_code(root: Path) -> None:
-    """An entry whose line has gone is to be taken out."""
+    """An entry whose line has vanished must be deleted."""
     listed = (root / "scripts" / "mutants" / "survivors.txt").read_text(encoding="utf-8")
     entries = re.findall(r"^(\S+) \S+\n- (.*)\n\+ .*\nwhy: \S", listed, re.MULTILINE)
     assert len(entries) == listed.count("\n- ")

@@ -36,7 +36,7 @@ SESSIONS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
     "gemini": (GeminiSession, {"thinking": "low"}),
 }
 PNG = Image.of(b"\x89PNG\r\n\x1a\n ...")
-# What another model said is converted from the neutral fields.
+# Replies of another model are converted from the neutral fields.
 RECORDS: list[dict[str, Any]] = [
     {"role": "user", "text": "before", "images": [PNG.to_json()]},
     {
@@ -97,7 +97,7 @@ def misspelt(body: Any) -> Any:
 
 @pytest.fixture(scope="module", params=sorted(SESSIONS))
 def judged(request: pytest.FixtureRequest, replies: ModuleType, with_sdk: Any) -> Any:
-    """(what we read, how many requests we sent, what the SDK says)."""
+    """Return (our own reading, the number of our requests, the SDK's output)."""
     wire = request.param
     streamed, whole = getattr(replies, wire)()
     with ChatServer(streamed, whole, streamed, streamed, whole) as server:
@@ -108,7 +108,7 @@ def judged(request: pytest.FixtureRequest, replies: ModuleType, with_sdk: Any) -
 
 
 def test_the_sdk_s_types_take_our_requests(judged: Any) -> None:
-    """Fields that they do not know are refused, so that a misspelt one is seen."""
+    """The SDK refuses fields that it does not know, so a misspelt field is noticed."""
     _, bodies, said = judged
     assert len(bodies) == 3
     *ours, wrong = said["refused"]
@@ -117,7 +117,7 @@ def test_the_sdk_s_types_take_our_requests(judged: Any) -> None:
 
 
 def test_the_sdk_reads_what_we_read(judged: Any, replies: ModuleType) -> None:
-    """X-2, X-4: the text and the calls, of streams that are cut anywhere and of whole replies."""
+    """X-2, X-4: text and calls are the same, for streams that are cut anywhere and for complete replies."""
     turns, _, said = judged
     expected = {"text": replies.TEXT, "calls": [[name, args] for name, args in replies.CALLS]}
     assert said["replies"] == [expected, expected]

@@ -1,7 +1,8 @@
-"""Lists what other people's programs rely on, one promise per line. As a program it rewrites the lists.
+"""Lists the interfaces that other programs rely on, one promise per line. As a program it rewrites the lists.
 
-``python.txt``: public modules, names, parameters and attributes. ``hooks.txt``: hooks and their arguments. ``configuration.txt``:
-keys and defaults. ``commands.txt``: commands and options. ``columns.txt``: tables of the store and their columns.
+``python.txt``: public modules, names, parameters and attributes. ``hooks.txt``: hooks and their arguments.
+``configuration.txt``: keys and defaults. ``commands.txt``: commands and options. ``columns.txt``: tables of the store and their
+columns.
 """
 
 from __future__ import annotations

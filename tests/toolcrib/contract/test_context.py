@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def environment(self) -> Environment:
-        raise AssertionError("opened only where it is used")
+        raise AssertionError("opened only if it is used")
 
 
 def context(scope: Scope) -> ToolCallContext:

@@ -338,7 +338,7 @@ def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> Non
 
 
 def _declared(one: dataclasses.Field[Any]) -> tuple[str, Any, Any]:
-    fresh: Any = field(  # type: ignore[call-overload]  # a default and a factory, of which one is MISSING
+    fresh: Any = field(  # type: ignore[call-overload]  # one of default and factory is MISSING
         default=one.default, default_factory=one.default_factory, init=one.init, compare=one.compare, kw_only=one.kw_only
     )
     return one.name, one.type, fresh

@@ -12,7 +12,7 @@ from toolcrib.contract.deprecated import old_name
 
 class Base:
     def fetch(self, name: str, *, again: bool = False) -> str:
-        """Return what was asked for."""
+        """Return the requested value."""
         return f"{name} {again}"
 
     get = old_name(fetch, "get")

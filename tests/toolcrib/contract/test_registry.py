@@ -52,7 +52,7 @@ def test_the_two_names_are_one_registry() -> None:
 
 
 def test_register_keeps_what_it_is_told(reg: ToolRegistry) -> None:
-    """003-1, by position as the specification writes it"""
+    """003-1: by position, as in the specification."""
     check = Checks()
     reg.register("echo", "demo", SCHEMA, echo, check, ["ECHO_KEY"], False, "For people.", "E")
     entry = reg.get("echo")
@@ -81,7 +81,7 @@ def test_the_schema_is_openai_s_function_format(reg: ToolRegistry) -> None:
 
 
 def test_the_whole_wrapped_form_is_taken_too(reg: ToolRegistry) -> None:
-    """003-2"""
+    """003-2: the wrapped form is accepted too."""
     reg.register("echo", "demo", {"type": "function", "function": {"name": "echo", "strict": True, **SCHEMA}}, echo)
     assert reg.get_definitions()[0]["function"] == {"name": "echo", "strict": True, **SCHEMA}
 
@@ -180,7 +180,7 @@ def yields(args: Any) -> Any:
     ],
 )
 def test_bad_options_are_refused(reg: ToolRegistry, options: dict[str, Any], says: str) -> None:
-    """A mistyped kind would pass the gates as harmless, and a coroutine that no caller awaits would agree to everything."""
+    """A mistyped kind would pass the gates as harmless, and a coroutine that no caller awaits would be true."""
     with pytest.raises(RegistrationError, match=says):
         reg.register("broken", **{"toolset": "demo", "schema": SCHEMA, "handler": echo, **options})
     assert reg.get("broken") is None
@@ -195,7 +195,7 @@ def test_a_check_that_cannot_be_shared_is_refused(reg: ToolRegistry) -> None:
 
 
 def test_tools_from_before_the_checker_are_checked_when_it_comes(bare: ToolRegistry, attach: Any) -> None:
-    """003-4: a bad one is taken out and shown, the others stay"""
+    """003-4: an invalid one is removed and reported, and the others stay."""
     bare.register("good", "demo", SCHEMA, echo)
     bare.register("bad", "demo", {"parameters": {"type": "object", "properties": 3}}, echo)
     attach(bare)
@@ -240,7 +240,7 @@ def test_a_tool_object_is_added(reg: ToolRegistry) -> None:
 
 
 def test_a_tool_may_leave_its_handler_to_the_loop(reg: ToolRegistry) -> None:
-    """003-18: advertised all the same"""
+    """003-18: it is still advertised."""
     entry = reg.register("todo", "planning", SCHEMA, None)
     assert entry.handler is None
     assert entry.invoke is None
