@@ -78,7 +78,7 @@ class Backends:
     def _add(self, backend: Backend) -> None:
         before = self._table.setdefault(backend.name, backend)
         if before is not backend:
-            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have one name; rename one of them")
+            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have the same name; rename one of them")
 
     # -- finding backends ----------------------------------------------------------------------------------------
 
@@ -120,21 +120,23 @@ class Backends:
         meant = f"; did you mean {alike[0]!r}?" if alike else ""
         origin = self._config.origins.get("terminal.backend", str(self._config.path))
         where = "" if name else f"{origin}: terminal.backend: "
-        raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")
+        raise ConfigError(
+            f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; list backends: toolcrib env)"
+        )
 
     def again(self, kept: Mapping[str, str], session_id: str) -> Backend:
         """Return the backend of a resumed session. Raises ToolcribError if it is not the same one as before."""
         name, was = kept["name"], kept["target"]
         begin = f"the session {session_id[:12]} ran in {name}"
-        how = "name the backend to resume it in (--backend NAME)"
+        how = "choose the backend to resume it in (--backend NAME)"
         known = {backend.name: backend for backend in self.all()}
         if name not in known:
-            raise ToolcribError(f"{begin} ({was}), which is not configured any more: configure it again, or {how}")
+            raise ToolcribError(f"{begin} ({was}), which is no longer configured: configure it again, or {how}")
         backend = known[name]
         if backend.target != was:
-            raise ToolcribError(f"{begin}, which was {was} and is {backend.target} now: change it back, or {how}")
+            raise ToolcribError(f"{begin}, which was {was} and is now {backend.target}: change it back, or {how}")
         if name != self.default and "chosen" not in kept:
-            raise ToolcribError(f"{begin}, and terminal.backend is {self.default} now: {how}")
+            raise ToolcribError(f"{begin}, but terminal.backend is now {self.default}: {how}")
         return backend
 
     # -- opening -------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ class Backend:
         ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given. Raises
         EnvironmentFailed.
         """
-        raise EnvironmentFailed(f"the backend {self.name!r} offers no shell for a person; choose another with NAME")
+        raise EnvironmentFailed(f"the backend {self.name!r} has no shell for users; choose another with NAME")
 
     # -- containers of the kind, on any engine ---------------------------------------------------------------------
 

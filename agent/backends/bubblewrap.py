@@ -67,7 +67,7 @@ class SandboxBackend(Backend):
             for own in map(os.path.realpath, opening.protected):
                 if is_within(real, own) or is_within(own, real):
                     raise EnvironmentFailed(
-                        f"{real} can't be written in a sandbox: toolcrib's own {own} would be in reach. "
+                        f"{real} cannot be writable in a sandbox: commands could reach toolcrib's own {own}. "
                         "Start in a folder of the project"
                     )
         options = {**self.options, "masked": [*MASKED, *self.options["masked"], *opening.protected]}

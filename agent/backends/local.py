@@ -121,7 +121,7 @@ class LocalBackend(Backend):
         for reach in reached:
             for own in map(os.path.realpath, opening.protected):
                 if is_within(reach, own) or (is_within(own, reach) and not Path(own).parent.exists()):
-                    raise EnvironmentFailed(f"{reach} can't be written in a sandbox: toolcrib's own {own} would be in reach")
+                    raise EnvironmentFailed(f"{reach} cannot be writable in a sandbox: commands could reach toolcrib's own {own}")
         keys = [key for key in keys_elsewhere(MASKED) if not any(is_within(key, folder) for folder in reached)]
         return {**closed, **limits, "masked": [*MASKED, *keys, *masked], "writable": writable, "caches": settings.caches}
 

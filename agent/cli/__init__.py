@@ -6,7 +6,7 @@ the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``).
 ``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, it also uses ``interactive``,
 ``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``, ``piped`` and ``jsonl`` run one task. ``view``,
 ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` puts
-approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Every other module serves one command.
+approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Each other module serves one command.
 """
 
 from __future__ import annotations

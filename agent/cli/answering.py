@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import TicketRecord
     from toolcrib.contract.types import SuspendTicket
 
-_LEAVES_OPEN = "nothing was answered; the ticket still waits"
+_LEAVES_OPEN = "not answered; the ticket is still pending"
 _MOST_TRIES = 5
 
 
@@ -51,12 +51,12 @@ class RequestedAnswer:
         """Read the answer from parsed options. Raises ToolcribError if they contradict each other or lack the ticket."""
         wanted = cls(args.id, args.scope, args.deny, args.uses, args.minutes, args.go_on)
         if not wanted.prefix:
-            raise ToolcribError("say which: toolcrib approvals answer TICKET; `toolcrib approvals` lists what waits")
+            raise ToolcribError("give the ticket: toolcrib approvals answer TICKET; list tickets: toolcrib approvals")
         if wanted.scope and wanted.deny is not None:
-            raise ToolcribError("--scope is a yes and --deny a no: give one of them")
+            raise ToolcribError("--scope approves and --deny denies: give only one of them")
         for number, scope in (("uses", "uses"), ("minutes", "until")):
             if getattr(wanted, number) is not None and wanted.scope not in (scope, number):
-                raise ToolcribError(f"--{number} goes with --scope {number}")
+                raise ToolcribError(f"--{number} needs --scope {number}")
         return wanted
 
 
@@ -119,7 +119,7 @@ def _said(ticket: SuspendTicket, wanted: RequestedAnswer) -> Any:
     if not wanted.scope:
         return None
     if ticket.resume_mode != "replay":
-        raise ToolcribError("this ticket asks a question; answer it without --scope")
+        raise ToolcribError("this ticket asks a question; omit --scope")
     scopes = offered(ticket)
     number = wanted.uses if wanted.uses is not None else wanted.minutes
     payload = chosen(wanted.scope, "" if number is None else str(number), scopes)
@@ -135,16 +135,16 @@ def _meaning(ticket: SuspendTicket, payload: Any) -> list[str]:
 
 
 def _refused(record: TicketRecord) -> int:
-    """Print why the ticket takes no answer any more: who settled it, and when. Return the exit code."""
+    """Print why the ticket takes no more answers: who answered it, and when. Return the exit code."""
     name, answer = record.ticket.id[:12], record.answer
     if record.state == "expired" and (answer is None or answer.by == "nobody"):
         when = f" on {_when(record.expires_at)}" if record.expires_at is not None and answer is None else ""
         why = f": {one_line(answer.reason, 200)}" if answer is not None and answer.reason else ""
-        text = f"the ticket {name} expired{when}{why}; its call was not run, and an answer does not count any more"
+        text = f"the ticket {name} expired{when}{why}, so its call was not run; it takes no more answers"
     else:
         by = f" by {exact(answer.by)}" if answer is not None and answer.by else ""
         at = f" on {_when(answer.at)}" if answer is not None and answer.at else ""
-        text = f"the ticket {name} was settled before: {record.state}{by}{at}; another answer does not count"
+        text = f"the ticket {name} was already answered: {record.state}{by}{at}; a second answer does not count"
     print(f"toolcrib: {text}", file=sys.stderr)
     return FAILED
 
@@ -160,7 +160,7 @@ def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: boo
     """Continue the call, and its run if ``go_on``. Return the exit code."""
     session_id = runner.run(persons_session(crib.store, record.session_id))
     if runner.run(hosted(crib.store, session_id)):
-        print(f"answered; the process that has the session {session_id[:12]} was woken and continues", file=sys.stderr)
+        print(f"answered; the process that runs the session {session_id[:12]} continues", file=sys.stderr)
         return OK
     if runner.run(crib.store.runs.current(session_id)) is None:
         print(f"answered; {_nobody_waits(record, session_id)}", file=sys.stderr)
@@ -170,15 +170,15 @@ def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: boo
     try:
         return _run_call(crib, runner, session_id)
     except ToolcribError as error:
-        print(f"toolcrib: answered, but the call can't be run here: {error}", file=sys.stderr)
-        print(f"toolcrib: `toolcrib run --resume {session_id[:12]}` continues the run", file=sys.stderr)
+        print(f"toolcrib: answered, but the call cannot run here: {error}", file=sys.stderr)
+        print(f"toolcrib: to continue the run: toolcrib run --resume {session_id[:12]}", file=sys.stderr)
         return OK
 
 
 def _nobody_waits(record: TicketRecord, session_id: str) -> str:
     if session_id == record.session_id and not record.ticket.relays:
         return "no run of the session waits for it"
-    return f"the delegate goes on with its session: toolcrib run --resume {session_id[:12]}"
+    return f"the delegate continues with its session: toolcrib run --resume {session_id[:12]}"
 
 
 async def _open(crib: Crib, session_id: str) -> Session:

@@ -42,27 +42,27 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 """Error numbers that reach us unchanged only from our own output: files of tools and of the store have their own errors."""
 _EPILOG = """\
 examples:
-  toolcrib setup                                           a model, a backend, toolsets: looked for, asked, tried
-  toolcrib chat                                            talk to a model; without one, type tool calls by hand
-  toolcrib run "what does this project do?"                one task, for scripts too
-  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     the model that both ask
-  toolcrib plugins new mine                                a first tool of your own
-  toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
-  toolcrib tools                                           which tools there are, and why one is missing
-  toolcrib toolsets --platform telegram                    what a platform gets
-  toolcrib explain 'rm -rf build'                          how a command would be judged, and who would decide
-  toolcrib usage --by model                                tokens and cost; also by day, session and tool
-  toolcrib undo                                            take back what file tools changed
-  toolcrib gateway --help                                  how people chat with it on other platforms
-  toolcrib cron add "every day at 9" "what changed here?"  a task that is done by a schedule
-  toolcrib doctor                                          what is wrong here, and what to do
+  toolcrib setup                                           set up a model, a backend and toolsets
+  toolcrib chat                                            chat with a model; without one, call tools by hand
+  toolcrib run "what does this project do?"                run one task, also in scripts
+  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     set the model of both
+  toolcrib plugins new mine                                create your own plugin with a first tool
+  toolcrib call terminal '{"command": "uname -a"}'         run one call and print its JSON
+  toolcrib tools                                           list tools, and why one is missing
+  toolcrib toolsets --platform telegram                    list the tools of a platform
+  toolcrib explain 'rm -rf build'                          show how a command would be judged, and who must approve
+  toolcrib usage --by model                                show tokens and cost; also by day, session and tool
+  toolcrib undo                                            revert changes that file tools made
+  toolcrib gateway --help                                  how to chat with toolcrib on other platforms
+  toolcrib cron add "every day at 9" "what changed here?"  run a task on a schedule
+  toolcrib doctor                                          find problems and their fixes
 
-`toolcrib COMMAND --help` tells more. `toolcrib docs` is the manual, `toolcrib docs settings` the configuration.
+`toolcrib COMMAND --help` shows details. `toolcrib docs` is the manual, `toolcrib docs settings` the configuration.
 """
 
 
 _CODES = """\
-exit codes: 0 done, 1 it failed, 2 a wrong command line, name or configuration (nothing was done), 130 interrupted.
+exit codes: 0 done, 1 failed, 2 wrong command line, name or configuration (nothing was done), 130 interrupted.
 """
 
 
@@ -86,7 +86,7 @@ def run(argv: Sequence[str]) -> int:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in TOPS:
             raise
-        _say(f"this installation is damaged: {error}\n`toolcrib doctor` names what differs from the release")
+        _say(f"this installation is damaged: {error}\n`toolcrib doctor` lists files that differ from the release")
         return USAGE
     except Ended as end:
         return 128 + end.number
@@ -95,7 +95,7 @@ def run(argv: Sequence[str]) -> int:
         return INTERRUPTED
     except OSError as error:
         if error.errno == errno.ENOENT and _is_nowhere():
-            _say("the folder that you are in no longer exists: go to another one, such as by cd ~")
+            _say("the current folder no longer exists; change to another one, for example: cd ~")
             return USAGE
         return _without_output(error)
 
@@ -121,7 +121,7 @@ def _without_output(error: OSError) -> int:
     If the reader of a pipe has left, the command ends silently, like a program that SIGPIPE ended.
     """
     if error.errno in _UNWRITABLE:
-        _say(f"the output can not be written: {error.strerror}")
+        _say(f"the output cannot be written: {error.strerror}")
     elif error.errno not in _GONE:
         raise error
     if sys.stdout is not None:  # else Python prints another error when it flushes at exit
@@ -195,7 +195,7 @@ def _isolated(name: str, command: Any, run: Callable[[], int]) -> int:
             raise
         _log.debug("the command %r failed", name, exc_info=True)
         where = getattr(command, "__module__", "") or getattr(command, "__name__", "")
-        _say(f"the command {name!r} of a plugin ({where}) failed: {type(error).__name__}: {error}\n--verbose shows where")
+        _say(f"the command {name!r} of a plugin ({where}) failed: {type(error).__name__}: {error}\n--verbose shows the traceback")
         return FAILED
 
 
@@ -221,16 +221,16 @@ def _common(parser: argparse.ArgumentParser, default: Any) -> None:
     """Add the options that may stand before or after the subcommand."""
     group = parser.add_argument_group("everywhere")
     group.add_argument(
-        "--config", metavar="FILE", default=default, help="another configuration file than $XDG_CONFIG_HOME/toolcrib/config.yaml"
+        "--config", metavar="FILE", default=default, help="configuration file (default: $XDG_CONFIG_HOME/toolcrib/config.yaml)"
     )
     group.add_argument(
-        "--profile", metavar="NAME", default=default, help="a profile of the configuration; as TOOLCRIB_PROFILE does ('': none)"
+        "--profile", metavar="NAME", default=default, help="profile of the configuration, like TOOLCRIB_PROFILE ('': none)"
     )
     group.add_argument(
-        "-v", "--verbose", action="store_true", default=default or False, help="log to stderr, as TOOLCRIB_LOG=debug does"
+        "-v", "--verbose", action="store_true", default=default or False, help="log to stderr, like TOOLCRIB_LOG=debug"
     )
     group.add_argument(
-        OPTION, action="store_true", default=default or False, help="let a debugger attach, and other processes read this one"
+        OPTION, action="store_true", default=default or False, help="let a debugger attach and other processes read this one"
     )
 
 
@@ -240,13 +240,13 @@ def _asks_for_more(words: Sequence[str]) -> bool:
 
 def _help(options: argparse.Namespace, stack: ExitStack, *, full: bool) -> str:
     found = [(name, str(import_module(module).HELP)) for name, module in sorted(built_in().items())]
-    lines = ["toolcrib - the guarded counter where agents get their tools", "", "usage: toolcrib [OPTIONS] COMMAND ...", ""]
+    lines = ["toolcrib - a guarded platform that gives tools to agents", "", "usage: toolcrib [OPTIONS] COMMAND ...", ""]
     lines += ["commands:", *(f"  {name:<12} {text}" for name, text in found)]
     added = _plugin_help(options, stack)
     if added:
-        lines += ["", "of plugins:", *(f"  {name:<12} {text}" for name, text in added)]
+        lines += ["", "commands of plugins:", *(f"  {name:<12} {text}" for name, text in added)]
     lines += ["", "options: --help  --version  --verbose  --debuggable  --config FILE  --profile NAME"]
-    lines += ["", _EPILOG] if full else ["", "`toolcrib --help` shows examples; `toolcrib chat` starts.", ""]
+    lines += ["", _EPILOG] if full else ["", "`toolcrib --help` shows examples; `toolcrib chat` starts a chat.", ""]
     return "\n".join(lines)
 
 
@@ -275,7 +275,7 @@ def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], st
         added = dict(stack.enter_context(open_crib(options)).commands)
     if name in added:
         return added[name]
-    raise ToolcribError(f"there is no command {name!r}; {meant_by(name, [*known, *added])}")
+    raise ToolcribError(f"unknown command {name!r}; {meant_by(name, [*known, *added])}")
 
 
 def _early_options() -> argparse.ArgumentParser:
@@ -302,10 +302,10 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     cwd = getattr(options, "cwd", None)
     folder = Path("." if cwd and _is_far(options) else cwd or ".").expanduser().resolve()
     if not folder.is_dir():
-        raise ToolcribError(f"--cwd: {folder} is no folder")
+        raise ToolcribError(f"--cwd: {folder} is not a folder")
     file = Path(options.config) if options.config else None
     if file is not None and not file.exists():
-        raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
+        raise ToolcribError(f"--config: {file} does not exist; to create it: toolcrib config set KEY VALUE --config {file}")
     config = load_config(file, profile=options.profile, project_dir=folder)
     if as_confirmed:
         config = looking_config(config, options.profile, folder)
@@ -353,7 +353,7 @@ def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
     for key, names in lists.items():
         for name in names:
             if registry.get(name) is None and (near := registry.closest(name)) is not None:
-                yield f"{config.path}: {key}: there is no tool {name!r}; did you mean {near!r}?"
+                yield f"{config.path}: {key}: unknown tool {name!r}; did you mean {near!r}?"
 
 
 def _is_far(options: argparse.Namespace) -> bool:

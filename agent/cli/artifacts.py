@@ -30,9 +30,9 @@ async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
     from agent.artifacts import artifacts_of
 
     if not args.id:
-        raise ToolcribError("say which: toolcrib sessions artifacts ID, or toolcrib sessions artifacts ID artifact:NAME")
+        raise ToolcribError("give the session: toolcrib sessions artifacts ID, or toolcrib sessions artifacts ID artifact:NAME")
     if len(args.words) > 1:
-        raise ToolcribError(f"one at a time: toolcrib sessions artifacts {args.id} {args.words[0]}")
+        raise ToolcribError(f"give one name: toolcrib sessions artifacts {args.id} {args.words[0]}")
     info = await crib.find_session(args.id)
     if args.words:
         return await show(crib, args, args.words[0], info.id)
@@ -42,10 +42,10 @@ async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
     elif found:
         _table(found)
         print(
-            f"\n`toolcrib sessions artifacts {info.id[:12]} {found[-1].kept.name}` shows one; -o FILE writes it", file=sys.stderr
+            f"\nto show one: toolcrib sessions artifacts {info.id[:12]} {found[-1].kept.name}; -o FILE writes it", file=sys.stderr
         )
     else:
-        print("this session keeps no artifacts: results that are too long for a model")
+        print("this session has no artifacts (results that are too long for a model)")
     return OK
 
 
@@ -58,12 +58,12 @@ async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str 
 
     if not name.removeprefix(PREFIX).isalnum():
         raise ToolcribError(
-            f"{name!r} is no name of an artifact: it is {PREFIX} and digits, as `toolcrib sessions artifacts ID` lists them"
+            f"{name!r} is not the name of an artifact: {PREFIX} and digits, as `toolcrib sessions artifacts ID` lists them"
         )
     kept, data = await find_artifact(crib.store, name, SearchFilter(session_id=session_id))
     if args.json:
         raise ToolcribError(
-            f"an artifact is shown as it is; `toolcrib sessions artifacts {kept.session_id[:12]} --json` lists them as JSON"
+            f"an artifact is printed unchanged; for a list as JSON: toolcrib sessions artifacts {kept.session_id[:12]} --json"
         )
     if args.output is None:
         _print(data)
@@ -99,7 +99,7 @@ def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
 
 def unread_words(count: int) -> str:
     """Return a message with the number of artifacts that a search skipped."""
-    return f"{count} artifact{' was' if count == 1 else 's were'} not looked into: too old, or too large"
+    return f"{count} artifact{' was' if count == 1 else 's were'} not searched: too old or too large"
 
 
 def _marked(hit: ArtifactHit) -> str:
@@ -139,4 +139,4 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
     from agent.exporting import write
 
     write(path, data, force=force)
-    print(f"{path}: written", file=sys.stderr)
+    print(f"wrote {path}", file=sys.stderr)

@@ -149,13 +149,13 @@ class TerminalAsker:
                 self._begun += 1
                 return answer_of(ticket, await self.put(ticket, partial(self._place, ticket, self._begun)))
         except EOFError:
-            return answer_of(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
+            return answer_of(ticket, {"approved": False, "reason": "the user closed the input instead of answering"})
         except Ended:
             raise
         except KeyboardInterrupt:
             if self._interrupt is not None:
                 self._interrupt()
-            return answer_of(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
+            return answer_of(ticket, {"approved": False, "reason": "the user pressed Ctrl-C instead of answering"})
         finally:
             self._open -= 1
 
@@ -227,8 +227,8 @@ class _Approval:
 
         rows = self._pages.first()
         if self._keys is None:
-            more = [PromptLine(f"  {self._count()} that wait for you")] if self._count() else []
-            more.append(PromptLine("  d alone denies at once; a reason goes on the same line: d because ..."))
+            more = [PromptLine(f"  {self._count()} waiting for you")] if self._count() else []
+            more.append(PromptLine("  d denies at once; put a reason on the same line: d because ..."))
             rows += physical(more, self._terminal.size[0])
         self._show(rows)
         while True:
@@ -236,7 +236,7 @@ class _Approval:
             if said is None:
                 continue
             if said["approved"] and self._pages.unseen:
-                self._say([f"  not run: a yes covers {self._pages.missing}; then answer again"])
+                self._say([f"  not run: an approval also covers {self._pages.missing}; then answer again"])
                 continue
             if self._keys is not None:
                 self._say([f"  {said_in_words(said, self._covers)}"])
@@ -253,7 +253,7 @@ class _Approval:
         elif (answer := chosen(word, rest, self._scopes) or denied(word, rest)) is not None:
             return answer
         elif said:
-            self._say([f"  {exact(one_line(said, 40))!r} is none of these; ? explains them"])
+            self._say([f"  {exact(one_line(said, 40))!r} is not an answer; ? lists the answers"])
         return None
 
     async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
@@ -268,12 +268,12 @@ class _Approval:
                 at = moved(at, "right", len(self._offers))
             elif key == "pasted":
                 at = None  # the keys were not meant for the highlighted choice
-                self._say(["  not taken: several keys came at once; press one"])
+                self._say(["  ignored: several keys arrived at once; press one"])
             elif key == "enter" and at is not None:
                 return await self._take(keys, self._offers[at])
             elif key == "enter" and not told:
                 told = True
-                self._say(["  Enter confirms what the arrows reached, and nothing is yet; a letter answers at once"])
+                self._say(["  nothing is selected: use the arrows, then Enter; or press a letter"])
             elif key == "V" and self._pages.is_long:
                 self._view(whole=True)
                 return None
@@ -295,7 +295,7 @@ class _Approval:
             if self._pages.unseen:
                 return {"approved": True}
             what = NUMBERS[one.scope]
-            number = number_of((await self._terminal.read_line(f"  how many {what} (1 to 1000; nothing goes back) > ")).strip())
+            number = number_of((await self._terminal.read_line(f"  how many {what} (1 to 1000; Enter goes back) > ")).strip())
             return None if number is None else {"approved": True, "scope": one.scope, what: number}
         if one.scope:
             return {"approved": True, "scope": one.scope}

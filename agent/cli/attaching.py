@@ -84,7 +84,7 @@ async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable
     done, seen = Attached(), set[str]()
     for paths in mentions(text):
         if len(seen) == _MOST:
-            done.faults.append(f"only the first {_MOST} files were attached; name the folder, or say the rest in another message")
+            done.faults.append(f"only the first {_MOST} files were attached; attach the folder, or send another message")
             break
         try:
             await _attach(session, paths, confirm, done, seen)
@@ -92,7 +92,7 @@ async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable
             raise
         except (ToolcribError, EnvironmentFailed, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            done.faults.append(f"@{one_line(paths[0])} is not attached: {one_line(why, 400)}")
+            done.faults.append(f"@{one_line(paths[0])} was not attached: {one_line(why, 400)}")
     return done
 
 
@@ -110,9 +110,9 @@ async def _attach(
     else:
         if (image := _dropped(paths)) is not None:
             done.images.append(image)
-            done.notes.append(f"attached {one_line(paths[0])}, of this machine: {image}")
+            done.notes.append(f"attached {one_line(paths[0])}, from this machine: {image}")
         elif "/" in paths[-1] or _SUFFIX.search(paths[-1]):
-            done.notes.append(f"@{one_line(paths[-1])} stays words: no such file is there")
+            done.notes.append(f"@{one_line(paths[-1])} stays text: no such file")
         return
     if path in seen:
         return
@@ -122,7 +122,7 @@ async def _attach(
     if info.kind == "dir":
         _take_folder(done, named, await environment.list_dir(path))
     elif info.kind != "file":
-        done.faults.append(f"@{one_line(named)} is not attached: it is no regular file")
+        done.faults.append(f"@{one_line(named)} was not attached: it is not a regular file")
     else:
         await _take_file(session, environment, done, named, path, info)
 
@@ -167,12 +167,12 @@ async def _may(
     why = ""
     if isinstance(decision, Block):
         why = _why(heard, "block") or decision.reason
-        done.faults.append(f"@{shown} is not attached: {one_line(why, 400)}")
+        done.faults.append(f"@{shown} was not attached: {one_line(why, 400)}")
         return False
     if isinstance(decision, Suspend):
-        why = _why(heard, "ask", "ask-once") or "it must be agreed to"
+        why = _why(heard, "ask", "ask-once") or "it needs approval"
     elif _SECRET.search(f"/{named}") or _SECRET.search(path):
-        why = "it looks like a file that keeps secrets"
+        why = "the file looks like it contains secrets"
     if not why:
         return True
     agreed = False if confirm is None else await confirm(f"@{shown}: {exact(one_line(why))}. Show it to the model?")
@@ -180,7 +180,7 @@ async def _may(
         raise BrokenOffMessage("not sent")
     if agreed:
         return True
-    done.faults.append(f"@{shown} is not attached: {one_line(why)}")
+    done.faults.append(f"@{shown} was not attached: {one_line(why)}")
     return False
 
 
@@ -194,7 +194,7 @@ def _take_folder(done: Attached, named: str, entries: Sequence[FileInfo]) -> Non
     more = f"\n... and {len(names) - _ENTRIES} more" if len(names) > _ENTRIES else ""
     text = "\n".join(names[:_ENTRIES]) + more
     _add(done, Beside("attached-folder", f"lists the folder {named}, which the person attached", text))
-    done.notes.append(f"attached {one_line(named)}: a folder of {len(names)}")
+    done.notes.append(f"attached {one_line(named)}: a folder with {len(names)} entries")
 
 
 async def _take_file(session: Session, environment: Environment, done: Attached, named: str, path: str, info: FileInfo) -> None:
@@ -208,12 +208,12 @@ async def _take_file(session: Session, environment: Environment, done: Attached,
         return
     room = min(FILE_BYTES, ALL_BYTES - done.size)
     if room <= 0:
-        raise ToolcribError(f"the files of this message have {ALL_BYTES >> 10} KiB already; the model can read it itself")
+        raise ToolcribError(f"the files of this message already have {ALL_BYTES >> 10} KiB; the model can read this one itself")
     data = await environment.read_file(path, limit=room + 1)
     cut = len(data) > room
     decoded = decode(data[:room], cut=cut)
     if decoded is None:
-        raise ToolcribError(f"it is no text ({describe(path, data)})")
+        raise ToolcribError(f"it is not text ({describe(path, data)})")
     text = session.scope.redactor.text(decoded.text.replace("\r\n", "\n"))
     if cut and "\n" in text:
         text = text[: text.rindex("\n") + 1]

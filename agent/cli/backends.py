@@ -112,7 +112,7 @@ def tried_line(tried: Tried) -> str:
     times = " · ".join(f"{what} {_short(seconds)}" for what, seconds in tried.seconds.items())
     if not tried.problem:
         return f"✓ {tried.name}  {tried.where}  {times}" + (f"\n    note: {tried.note}" if tried.note else "")
-    return f"✗ {tried.name}  {tried.problem}" + (f"\n    went well before: {times}" if len(tried.seconds) > 1 else "")
+    return f"✗ {tried.name}  {tried.problem}" + (f"\n    before that: {times}" if len(tried.seconds) > 1 else "")
 
 
 def _short(seconds: float) -> str:

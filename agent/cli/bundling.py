@@ -30,9 +30,9 @@ _LINES = 200
 """Number of last lines that the bundle takes of each log."""
 _LOG_BYTES = 256 * 1024
 _README = """\
-A support bundle of toolcrib. Secrets were taken out ("[redacted]"), people, chats, hosts and addresses have other names
-("person-1"), and texts of the configuration that may be anybody's words are left out ("[text]"). Nothing that was said in
-sessions was read. Look through it before you send it.
+A support bundle of toolcrib. Secrets are removed ("[redacted]"), people, chats, hosts and addresses have other names
+("person-1"), and free texts of the configuration are left out ("[text]"). Conversations of sessions were not read. Read the
+bundle before you send it.
 """
 
 
@@ -43,9 +43,9 @@ class Bundle:
         self.path = path
         self._logs = logs
         if os.path.lexists(path):
-            raise ToolcribError(f"{path} is there already: name another file, or remove it")
+            raise ToolcribError(f"{path} already exists: choose another file, or remove it")
         if not path.absolute().parent.is_dir():
-            raise ToolcribError(f"{path.absolute().parent} is no folder")
+            raise ToolcribError(f"{path.absolute().parent} is not a folder")
         self._records: list[str] = []
 
     @contextmanager
@@ -64,11 +64,11 @@ class Bundle:
     def write(self, config_file: Path | None, project_dir: Path, findings: Sequence[CheckFinding]) -> Iterator[str]:
         """Yield lines that list the bundle's content, and write it. Raises ToolcribError."""
         files = dict(self._files(config_file, project_dir, findings))
-        yield f"{self.path} will have in it:"
+        yield f"{self.path} will contain:"
         for name, (data, words) in files.items():
             yield f"  {name:<14} {len(data):>8,} bytes  {words}"
         self._packed({name: data for name, (data, _) in files.items()})
-        yield f"written: {self.path} (only you may read it). Look through it before you send it: tar -xzOf {self.path} | less"
+        yield f"wrote {self.path} (readable by you alone). Read it before you send it: tar -xzOf {self.path} | less"
 
     def _files(
         self, config_file: Path | None, project_dir: Path, findings: Sequence[CheckFinding]
@@ -87,19 +87,19 @@ class Bundle:
         def as_json(make: Callable[[], Any]) -> bytes:
             return made(json.dumps(_or_fault(make, scrub), ensure_ascii=False, indent=2) + "\n")
 
-        yield "README.txt", (_README.encode(), "what was left out")
-        yield "about.json", (as_json(lambda: scrub.data(_about())), "versions, and the platform")
+        yield "README.txt", (_README.encode(), "about this bundle")
+        yield "about.json", (as_json(lambda: scrub.data(_about())), "versions and platform")
         told = [_finding(finding, scrub) for finding in findings]
         yield "findings.json", (as_json(lambda: told), f"{len(told)} findings of doctor")
         if config is not None:
             shown = scrub.config(config)
-            yield "config.json", (as_json(lambda: shown), f"{len(shown)} settings that are not at their default")
+            yield "config.json", (as_json(lambda: shown), f"{len(shown)} settings that differ from their default")
             yield (
                 "plugins.json",
-                (as_json(lambda: scrub.data(_plugins(config, project_dir))), "names of plugins, and their versions"),
+                (as_json(lambda: scrub.data(_plugins(config, project_dir))), "names and versions of plugins"),
             )
             yield "store.json", (as_json(lambda: _numbers(config)), "numbers of rows and bytes, no texts")
-        yield "doctor.log", (made(scrub.text("\n".join(self._records[-_LINES:])) + "\n"), "what was logged meanwhile")
+        yield "doctor.log", (made(scrub.text("\n".join(self._records[-_LINES:])) + "\n"), "log of this run")
         for number, log in enumerate(self._logs, 1):
             yield f"log-{number}.txt", (made(scrub.text(_last_lines(log))), f"the last lines of {log}")
 
@@ -237,5 +237,5 @@ def _last_lines(log: Path) -> str:
     if begin:  # half a line may hold half a secret, which the redactor can't recognise
         del lines[:1]
     if lines and not lines[-1].endswith("\n"):
-        lines[-1] = "(a line that is not ended)\n"
+        lines[-1] = "(an incomplete line)\n"
     return "".join(lines[-_LINES:])

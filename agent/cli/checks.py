@@ -33,14 +33,14 @@ def examine(config_file: Path | None, project_dir: Path, *, offline: bool = Fals
     told = list[str]()
     for one in _examined(config_file, project_dir, offline=offline):
         if one.id == "check.failed" and one.text.startswith(tuple(told)):
-            yield _unchecked("mend the fault above first")  # the fault was reported already
+            yield _unchecked("fix the problem above first")  # the fault was reported already
             continue
         told += [one.text] if one.level == "wrong" else []
         yield one
 
 
 def _unchecked(fix: str) -> CheckFinding:
-    return CheckFinding("config.unchecked", "note", "plugins, toolsets and approvals are not checked", fix)
+    return CheckFinding("config.unchecked", "note", "plugins, toolsets and approvals were not checked", fix)
 
 
 def _examined(config_file: Path | None, project_dir: Path, *, offline: bool) -> Iterator[CheckFinding]:
@@ -62,11 +62,11 @@ def _examined(config_file: Path | None, project_dir: Path, *, offline: bool) -> 
     yield from guarded("the installation", check_installation, 120.0)
     yield from guarded("the tools", check_tools)
     if config is None:
-        yield _unchecked("mend the configuration first")
+        yield _unchecked("fix the configuration first")
         return
-    yield from isolated("what is configured", check_assembled(config, project_dir, offline=offline))
+    yield from isolated("the configured parts", check_assembled(config, project_dir, offline=offline))
     # last: a check that opens a backend also removes the leftovers that a session's start would remove
-    yield from guarded("what dead processes left", lambda: check_leftovers(config), 60.0)
+    yield from guarded("remains of ended processes", lambda: check_leftovers(config), 60.0)
 
 
 def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFinding]]:
@@ -74,16 +74,16 @@ def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFind
     try:
         config = load_config(config_file)
     except BrokenConfig as error:
-        fix = "mend that line; `toolcrib docs KEY` explains a key, and `toolcrib docs settings` lists them all"
+        fix = "fix that line; `toolcrib docs KEY` explains a key, `toolcrib docs settings` lists all keys"
         return None, [CheckFinding("config.broken", "wrong", str(fault), fix) for fault in error.faults]
     except ConfigError as error:
-        return None, [CheckFinding("config.broken", "wrong", str(error), "do what the message says")]
+        return None, [CheckFinding("config.broken", "wrong", str(error), "follow the message")]
     if config_file is not None and not config.path.exists():
         return config, [
-            CheckFinding("config.missing", "wrong", f"--config: {config.path} does not exist", "name the file that you mean")
+            CheckFinding("config.missing", "wrong", f"--config: {config.path} does not exist", "give an existing file")
         ]
     if not config.path.exists():
-        return config, [CheckFinding("config.none", "ok", f"no configuration at {config.path}: everything is at its default")]
+        return config, [CheckFinding("config.none", "ok", f"no configuration at {config.path}: every key has its default")]
     return config, [CheckFinding("config.sound", "ok", f"configuration {config.path}")]
 
 
@@ -92,13 +92,13 @@ def check_state() -> Iterator[CheckFinding]:
     nearest = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be made below {nearest}"
-        yield CheckFinding("state.unwritable", "wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
+        yield CheckFinding("state.unwritable", "wrong", what, "make it writable by you, or set TOOLCRIB_STATE to another folder")
     elif why := _unwritable(nearest):
         yield CheckFinding(
             "state.full",
             "wrong",
             f"nothing can be written to the state folder {folder}: {why}",
-            "make room there; until then no tool runs",
+            "free some space; until then no tool runs",
         )
     else:
         yield CheckFinding("state.folder", "ok", f"state folder {folder}")
@@ -130,7 +130,7 @@ def check_tools() -> Iterator[CheckFinding]:
             "tools.broken",
             "wrong",
             f"{problem.subject}: {problem.reason}",
-            "reinstall toolcrib, or mend or disable what registers it",
+            "reinstall toolcrib, or fix or disable the plugin that registers it",
         )
     reasons = registry.availability()
     for name, reason in reasons.items():
@@ -142,7 +142,7 @@ def check_tools() -> Iterator[CheckFinding]:
     yield CheckFinding(
         "tools.count",
         level,
-        f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules can work here",
+        f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules are available",
         fix,
     )
 
@@ -168,7 +168,7 @@ def check_assembled(config: Config, project_dir: Path, *, offline: bool = False)
             made.append(stack.enter_context(assemble(config=config, project_dir=project_dir, store=store)))
             yield from ()
 
-        yield from guarded("what is configured", start, 60.0)
+        yield from guarded("the configured parts", start, 60.0)
         for crib in made:
             yield from _in_use(crib, project_dir, before, is_broken=any(one.level == "wrong" for one in damage), offline=offline)
 
@@ -201,8 +201,8 @@ def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offl
     # after the backends, whose kinds remove their own leftovers on their engines
     yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
     if offline:
-        what = "model servers, keys, the clock and chat platforms are not checked, nor backends on other hosts"
-        yield CheckFinding("offline", "note", what, "run it without --offline")
+        what = "model servers, keys, the clock, chat platforms and backends on other hosts were not checked"
+        yield CheckFinding("offline", "note", what, "run doctor without --offline")
         return
     yield from guarded("the model", lambda: _model(crib))
     yield from guarded("the keys and the clock", lambda: check_servers(crib), 60.0)
@@ -230,9 +230,7 @@ def _store(crib: Crib) -> Iterator[CheckFinding]:
     try:
         run_async(_first(crib))
     except StoreFailed as error:
-        yield CheckFinding(
-            "store.unreadable", "wrong", str(error), "do what the message says; until then no session can be opened"
-        )
+        yield CheckFinding("store.unreadable", "wrong", str(error), "follow the message; until then no session can be opened")
 
 
 async def _first(crib: Crib) -> None:
@@ -248,13 +246,13 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
         own = SLASH_COMMANDS.get(f"/{name}")
         if own is not None and set(own.surfaces).intersection(command.surfaces):
             fix = "rename the plugin's command"
-            yield CheckFinding("plugin.slash", "wrong", f"a plugin adds /{name}, which the chat has itself", fix)
+            yield CheckFinding("plugin.slash", "wrong", f"a plugin adds /{name}, which is a command of the chat", fix)
     for name in crib.commands:
         if name in built_in():
             yield CheckFinding(
                 "plugin.command",
                 "wrong",
-                f"a plugin adds a command {name!r}, which toolcrib has itself",
+                f"a plugin adds a command {name!r}, which is a command of toolcrib",
                 "rename the plugin's command",
             )
 
@@ -271,7 +269,7 @@ def check_granted(crib: Crib) -> Iterator[CheckFinding]:
                     "platform.closed",
                     "wrong",
                     f"{who}: {error}",
-                    f"mend {crib.config.path}; until then no session can be opened there",
+                    f"fix {crib.config.path}; until then no session can be opened there",
                 )
                 break
 
@@ -279,18 +277,18 @@ def check_granted(crib: Crib) -> Iterator[CheckFinding]:
 def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
     if crib.grants.problem is not None:
         yield CheckFinding(
-            "allowlist.broken", "wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened"
+            "allowlist.broken", "wrong", str(crib.grants.problem), "follow the message; until then no session can be opened"
         )
     for fault in crib.grants.faults:
         yield CheckFinding(
-            "allowlist.entry", "wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out"
+            "allowlist.entry", "wrong", f"command_allowlist: {fault.entry.shown!r} does not apply: {fault.reason}", "remove it"
         )
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield CheckFinding(
             "allowlist.unconfirmed",
             "note",
-            f"{len(waiting)} of command_allowlist await your confirmation",
+            f"{len(waiting)} of command_allowlist {'needs' if len(waiting) == 1 else 'need'} your confirmation",
             "start `toolcrib chat`, which asks",
         )
 
@@ -303,12 +301,12 @@ def check_smart(crib: Crib) -> Iterator[CheckFinding]:
     try:
         auxiliary = Auxiliary.of(crib.config, crib.providers)
     except ConfigError as error:
-        yield CheckFinding("smart.broken", "wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
+        yield CheckFinding("smart.broken", "wrong", str(error), f"fix {crib.config.path}; until then no session can be opened")
         return
     endpoint = auxiliary.target.endpoint
     where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
     yield CheckFinding(
-        "smart.asked", "ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)"
+        "smart.asked", "ok", f"{auxiliary.name or 'the only model'}{where} is asked before a user is (approval.smart)"
     )
 
 
@@ -321,7 +319,7 @@ def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[Check
     for tried in try_backends(crib.backends, wanted, str(Path(start).expanduser()), briefly=True):
         what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.backends.default else "")
         if tried.problem:
-            fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
+            fix = f"follow the message, then run `toolcrib env test {tried.name}`; until then no command runs there"
             yield CheckFinding("backend.broken", "wrong", f"{what}: {tried.problem}", fix)
         else:
             yield CheckFinding("backend.works", "ok", f"{what}: {tried.where}")
@@ -346,12 +344,12 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
     if endpoint is None:
         if crib.config.model.provider != MANUAL:
             fix = "toolcrib config set model '{base_url: \"http://127.0.0.1:11434/v1\", name: qwen3}'"
-            yield CheckFinding("model.none", "note", "no model is configured, so that `toolcrib run` has none to ask", fix)
+            yield CheckFinding("model.none", "note", "no model is configured, so `toolcrib run` cannot work", fix)
         return
     if not endpoint.base_url or is_hosted(endpoint):
         return
     if why := _unreached(endpoint.base_url):
-        fix = "start the server, or name another: toolcrib config set model.base_url URL"
+        fix = "start the server, or set another: toolcrib config set model.base_url URL"
         yield CheckFinding("model.unreached", "wrong", f"the model server {endpoint.server} does not answer: {why}", fix)
         return
     if endpoint.model:

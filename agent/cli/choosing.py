@@ -28,13 +28,13 @@ _WORDS: Mapping[str, str] = {"until": "minutes", "path": "this path"}
 _DENIES = ("d", "deny", "n", "no")
 _REASONS = ("r", "reason")
 _LEGEND = {
-    "view": "shows the next page of it; v all, the rest",
-    "deny": "do not run it; what you write after it, on the same line, is the reason",
+    "view": "show the next page; v all: the rest",
+    "deny": "do not run it; text after it on the same line is the reason",
     "?": "this list",
 }
 
-_OF_SESSION = "in this session, also when it is resumed, until you revoke it"
-_OF_DELEGATE = "for this delegate alone, until it ends"
+_OF_SESSION = "in this session, also after it is resumed, until you revoke it"
+_OF_DELEGATE = "for this delegate only, until it ends"
 
 _DEFAULT = Regex(r"for \d+ (calls|minutes) \(or as many as you say\)")
 
@@ -181,10 +181,8 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
         number = " N" if one.scope in NUMBERS and not by_key else ""
         does = exact(covers.get(one.scope, "this call only")) if one.scope else _LEGEND.get(one.word, _LEGEND["?"])
         if by_key:
-            does = does.replace("v all,", "V,").replace(
-                "what you write after it, on the same line, is the reason", "then say why"
-            )
-            does = _DEFAULT.sub(r"for as many \1 as you say then", does)
+            does = does.replace("v all:", "V:").replace("text after it on the same line is the reason", "then type a reason")
+            does = _DEFAULT.sub(r"for as many \1 as you then type", does)
         lines.append(f"  {one.letter}{number:<2}  {does}")
     return lines
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
 
 _PATIENCE = 3.0
-_ELSE = "drop the picture's file into the terminal, or name it as @path"
+_ELSE = "drop the image file into the terminal, or attach it as @path"
 
 
 async def paste_image(chat: Conversation) -> None:
@@ -23,13 +23,13 @@ async def paste_image(chat: Conversation) -> None:
 
     try:
         if not chat.model:
-            raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+            raise ToolcribError("no model is connected to show it to; to connect one: /model")
         image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
     except ToolcribError as error:
         chat.screen.fault(f"✗ {one_line(str(error))}")
         return
     chat.images.append(image)
-    chat.screen.print_note(f"{image} will go with your next message; /image alone removes it")
+    chat.screen.print_note(f"{image} is attached to your next message; /image removes it")
     chat.screen.draw(image)
 
 
@@ -47,9 +47,9 @@ def clipboard_image(environ: Mapping[str, str] = os.environ) -> Image:
     except OSError as error:
         raise ToolcribError(f"{command[0]} cannot be started: {error.strerror or error}; {_ELSE}") from None
     if done.returncode or not done.stdout:
-        raise ToolcribError("the clipboard holds no picture (text is pasted by the terminal's own key)")
+        raise ToolcribError("the clipboard has no image (to paste text, use the terminal's own key)")
     if len(done.stdout) > IMAGE_BYTES:
-        raise ToolcribError(f"the clipboard's picture is larger than {IMAGE_BYTES >> 20} MiB")
+        raise ToolcribError(f"the clipboard's image is larger than {IMAGE_BYTES >> 20} MiB")
     return Image.of(done.stdout)
 
 
@@ -72,9 +72,9 @@ def _missing(environ: Mapping[str, str]) -> str:
     import sys
 
     if sys.platform == "darwin":
-        return f"pngpaste is not installed, which reads the clipboard's pictures (brew install pngpaste); or {_ELSE}"
+        return f"pngpaste, which reads images from the clipboard, is not installed (brew install pngpaste); or {_ELSE}"
     if environ.get("WAYLAND_DISPLAY"):
-        return f"wl-paste is not installed, which reads the clipboard's pictures (the package wl-clipboard); or {_ELSE}"
+        return f"wl-paste, which reads images from the clipboard, is not installed (the package wl-clipboard); or {_ELSE}"
     if environ.get("DISPLAY"):
-        return f"xclip is not installed, which reads the clipboard's pictures; or {_ELSE}"
-    return f"there is no desktop here whose clipboard could be read, as over ssh; {_ELSE}"
+        return f"xclip, which reads images from the clipboard, is not installed; or {_ELSE}"
+    return f"there is no desktop clipboard here, for example over ssh; {_ELSE}"

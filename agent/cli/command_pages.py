@@ -10,7 +10,7 @@ from agent.cli.app import built_in, parser_of
 from agent.reference.page import Page, block, code, index, plain, rows
 
 _WORDS = """\
-The commands of `toolcrib`. `toolcrib COMMAND --help` says the same at a terminal."""
+The commands of `toolcrib`. `toolcrib COMMAND --help` prints the same at a terminal."""
 _EVERYWHERE = {"help", "config", "profile", "verbose", "debuggable"}
 
 

@@ -10,7 +10,7 @@ from toolcrib.contract.errors import ToolcribError
 
 _MARK = "toolcrib completion"
 """Text that is part of each completion file of toolcrib, also of one that a user wrote from printed output."""
-_ABOUT = "# Written by `toolcrib completion --install`. What there is to complete is asked when the shell first needs it."
+_ABOUT = "# Written by `toolcrib completion --install`. The shell loads the completions when it first needs them."
 _FILES: Mapping[str, str] = {
     "bash": f"""\
 {_ABOUT}
@@ -34,7 +34,7 @@ def shell_of_person() -> str:
     """Return the shell that $SHELL names. Raises ToolcribError if completion does not support it."""
     name = Path(os.environ.get("SHELL", "")).name
     if name not in _FILES:
-        raise ToolcribError(f"$SHELL is {name!r}; name the shell: toolcrib completion --install bash, zsh or fish")
+        raise ToolcribError(f"$SHELL is {name!r}; give the shell: toolcrib completion --install bash, zsh or fish")
     return name
 
 
@@ -43,7 +43,7 @@ def install(shell: str) -> list[str]:
     path = _path(shell)
     before = _read(path)
     if before == _FILES[shell]:
-        return [f"{path} is there already", *_needs(shell, path)]
+        return [f"{path} already exists", *_needs(shell, path)]
     _refuse_anothers(path, before)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,13 +58,13 @@ def uninstall(shell: str) -> list[str]:
     path = _path(shell)
     before = _read(path)
     if before is None:
-        return [f"nothing to take away: there is no {path}"]
+        return [f"nothing to remove: {path} does not exist"]
     _refuse_anothers(path, before)
     try:
         path.unlink()
     except OSError as error:
-        raise ToolcribError(f"{path} cannot be taken away: {error.strerror or error}") from error
-    return [f"took {path} away; a shell that is open keeps what it has read"]
+        raise ToolcribError(f"{path} cannot be removed: {error.strerror or error}") from error
+    return [f"removed {path}; open shells keep the completions"]
 
 
 def _path(shell: str) -> Path:
@@ -87,20 +87,20 @@ def _read(path: Path) -> str | None:
 
 def _refuse_anothers(path: Path, text: str | None) -> None:
     if text is not None and _MARK not in text:
-        raise ToolcribError(f"{path} is not toolcrib's; move it away first")
+        raise ToolcribError(f"{path} was not written by toolcrib; move it away first")
 
 
 def _needs(shell: str, path: Path) -> list[str]:
     """Return further steps that the shell needs to read the file."""
-    again = "a new shell completes by it"
+    again = "new shells use it"
     if shell == "bash":
-        return [f"{again}, where the package bash-completion is loaded; else add to ~/.bashrc: source {path}"]
+        return [f"{again} if the package bash-completion is loaded; else add to ~/.bashrc: source {path}"]
     if shell == "fish":
         return [again]
     rc = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
     if str(path.parent) in (_read(rc) or "") or str(path.parent) in os.environ.get("FPATH", "").split(":"):
         return [again]
     return [
-        f"add to {rc}, before compinit if it is called there:",
+        f"add to {rc}, before compinit if {rc} calls it:",
         f"  fpath=({path.parent} $fpath); autoload -U compinit; compinit",
     ]

@@ -1,4 +1,4 @@
-"""Find all faults of the configuration at once: of its form, of the names in it, and faults that only a session would meet."""
+"""Find all errors of the configuration at once: of its form, of the names in it, and errors that only a session would meet."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> tuple[Config | None, list[str]]:
-    """Return the sound part of the configuration, and each fault with its file, line and key.
+    """Return the valid part of the configuration, and each error with its file, line and key.
 
-    If the file has faults, its other parts are checked too. Enabled plugins are loaded if the user confirmed the file as it is.
+    If the file has errors, its other parts are checked too. Enabled plugins are loaded if the user confirmed the file as it is.
     """
     config, wrong = sound_part(file, profile=profile, project_dir=project_dir)
     faults = [str(fault) for fault in wrong]
@@ -54,7 +54,7 @@ def refuse_bad_rules(file: Path | None, parts: Sequence[str], value: object) -> 
     known = {text for _key, _index, text in _rule_faults(old)}
     for _key, _index, text in _rule_faults(new):
         if text not in known:
-            raise ConfigError(f"{text}; {new.path} is as it was")
+            raise ConfigError(f"{text}; {new.path} is unchanged")
 
 
 def faults_at(file: Path | None, parts: Sequence[str], project_dir: Path) -> list[str]:
@@ -65,7 +65,7 @@ def faults_at(file: Path | None, parts: Sequence[str], project_dir: Path) -> lis
 
 
 def _line(fault: str, path: Path) -> float:
-    """Return the line of the file that a fault is about; infinity if it is about no line, so that it sorts last."""
+    """Return the line of the file that an error is about; infinity if it is about no line, so that it sorts last."""
     number = fault.partition(f"{path}:")[2].partition(":")[0]
     return float(number) if number.isdecimal() and not fault.startswith(f"{path} ") else float("inf")
 
@@ -81,7 +81,7 @@ def _unconfirmed(config: Config) -> Iterator[str]:
 
 
 def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator[str]:
-    """Yield faults of well-formed settings. ``gone`` are list items that were left out as faulty: ``approval.rules[3``."""
+    """Yield errors of well-formed settings. ``gone`` are list items that were left out as wrong: ``approval.rules[3``."""
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), contextlib.redirect_stdout(sys.stderr):  # a plugin may print when it is loaded
@@ -96,7 +96,7 @@ def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator
 
 
 def _rules(config: Config, gone: Collection[str]) -> tuple[Config, list[str]]:
-    """Return the configuration with its sound rules, and the faults of the others."""
+    """Return the configuration with its valid rules, and the errors of the others."""
     approval = config.approval
     found = _rule_faults(config)
     bad = {(key, index) for key, index, _text in found}
@@ -114,7 +114,7 @@ def _rule_faults(config: Config) -> list[tuple[str, int, str]]:
 
 
 def _of_item(config: Config, key: str, index: int, text: str, gone: Collection[str]) -> str:
-    """Return the fault of a list's item with its line and its index in the file; items before it may have been left out."""
+    """Return the error of a list's item with its line and its index in the file; items before it may have been left out."""
     number = index
     for at in range(index + len(gone)):
         number += at <= number and f"{key}[{at}" in gone
@@ -133,7 +133,7 @@ def _names_of_backends(config: Config) -> tuple[Config, list[str]]:
 
 
 def _toolsets(config: Config) -> tuple[Config, list[str]]:
-    """Return the configuration with those of its own toolsets that are valid, and the faults of the others."""
+    """Return the configuration with its own valid toolsets, and the errors of the others."""
     from toolcrib.contract.errors import ToolsetError
     from toolcrib.contract.registry import ToolRegistry
     from toolsets import ToolsetCatalog
@@ -149,13 +149,13 @@ def _toolsets(config: Config) -> tuple[Config, list[str]]:
 
 
 def _plain(config: Config, project_dir: Path) -> Iterator[str]:
-    """Yield faults that can be found without tools and plugins."""
+    """Yield errors that can be found without tools and plugins."""
     from agent.api import open_store
     from agent.policy.allowlist import entry_faults
 
     cwd = config.terminal.cwd
     if cwd is not None and not Path(cwd).expanduser().is_dir():
-        yield f"{config.origin('terminal.cwd')}: terminal.cwd: expected a folder that is there; {cwd} is none"
+        yield f"{config.origin('terminal.cwd')}: terminal.cwd: expected an existing folder, got {cwd}"
     if config.model.protocol:
         from agent.protocols import find_protocol
 
@@ -166,7 +166,7 @@ def _plain(config: Config, project_dir: Path) -> Iterator[str]:
     for fault in entry_faults(config, str(project_dir)):
         at = config.command_allowlist.index(fault.entry)
         where = config.origins.get(f"command_allowlist[{at}]", config.origin("command_allowlist"))
-        yield f"{where}: command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}"
+        yield f"{where}: command_allowlist: {fault.entry.shown!r} does not apply: {fault.reason}"
     try:
         open_store(config, late=True)
     except ToolcribError as error:
@@ -190,7 +190,7 @@ def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator
         if config.plugins.enabled and not loads:
             missing = (info for info in discover(config, project_dir) if info.source == "missing")
             yield from (f"{_plugins_key(config)}: {info.name!r}: {info.error}" for info in missing)
-            yield "plugins are not loaded before that is mended or confirmed, and what they bring counts as unknown"
+            yield "plugins are not loaded before that is fixed or confirmed, so names that they define are unknown"
     except ToolcribError as error:
         yield str(error)
 
@@ -200,7 +200,7 @@ def _plugins_key(config: Config) -> str:
 
 
 def _in_use(crib: Crib) -> Iterator[str]:
-    """Yield faults that a session would meet."""
+    """Yield errors that a session would meet."""
     from agent.cli.checks import check_added, check_granted, check_smart
     from agent.cli.cron_checks import check_cron_settings
     from agent.cli.gateway_checks import wrong_settings
@@ -226,7 +226,7 @@ def _in_use(crib: Crib) -> Iterator[str]:
 
 
 def _unset_backends(crib: Crib) -> Iterator[str]:
-    """Yield faults for configured backends that lack a required setting."""
+    """Yield errors for configured backends that lack a required setting."""
     for backend in crib.backends.configured():
         if backend.missing:
             key = backend.key if backend.name != crib.config.terminal.backend else "terminal.backend"
@@ -234,7 +234,7 @@ def _unset_backends(crib: Crib) -> Iterator[str]:
 
 
 def _unknown_backends(crib: Crib) -> Iterator[str]:
-    """Yield faults for platforms whose backend is unknown."""
+    """Yield errors for platforms whose backend is unknown."""
     for name, platform in crib.config.platforms.items():
         try:
             crib.backends.get(platform.backend) if platform.backend else None

@@ -35,8 +35,8 @@ def looking_config(config: Config, profile: str | None, project_dir: Path) -> Co
     counts = last_confirmed(config, profile=profile, project_dir=project_dir)
     if counts is not config:
         print(
-            f"toolcrib: {config.path} was changed, and nobody confirmed it; this goes by what was confirmed last."
-            " To confirm it, at a terminal: toolcrib config confirm",
+            f"toolcrib: {config.path} has unconfirmed changes; using the last confirmed version."
+            " To confirm them at a terminal: toolcrib config confirm",
             file=sys.stderr,
         )
     return counts
@@ -61,10 +61,10 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
     from agent.policy.confirmation import confirm
     from tools.approval.prompt import PromptLine, physical
 
-    terminal.show(f"{config.path} was changed. What loosens or redirects counts once you agree:")
+    terminal.show(f"{config.path} has changes that loosen or redirect. They apply after you confirm them:")
     lines = [PromptLine(f"  {exact(line)}") for change in changes for line in change.lines()]
     terminal.show("\n".join(physical(lines, terminal.size[0])))
-    if not confirmed(terminal, "Did you, or somebody you trust, change this, and shall it count?"):
+    if not confirmed(terminal, "Did you or a person you trust make these changes? Accept them?"):
         return False
     confirm(config)
     return True
@@ -121,7 +121,7 @@ def _agreed(path: Path | None, *keys: Sequence[str]) -> bool:
     if not unconfirmed(config, keep=False):
         return True
     print(
-        "toolcrib: it is set, but nothing runs until a person confirms it, at a terminal: toolcrib config confirm",
+        "toolcrib: the setting was written, but nothing starts until a user confirms it at a terminal: toolcrib config confirm",
         file=sys.stderr,
     )
     return False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.session import ExecutedCall
 
 Written = TypeVar("Written")
-KEPT = "The session is kept: type on, or /help."
+KEPT = "The session continues; /help lists the commands."
 
 
 class Conversation:
@@ -366,7 +366,7 @@ class Conversation:
             self.screen.fault(f"✗ {tame(str(error))}")
             if not self._told_full:  # compression, if enabled, was tried already
                 may = not self.session.config.compression.enabled
-                self.screen.print_note(offer("the model can read no more of this session", compress=may))
+                self.screen.print_note(offer("the session is too long for the model", compress=may))
             return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.print_note(KEPT)
@@ -375,9 +375,9 @@ class Conversation:
         words = {
             "empty": "the model's answer is empty",
             "interrupted": f"interrupted; the session is kept{went_on(self.session)}",
-            "max_turns": "that was the last turn of max_turns; say `go on` if it should",
+            "max_turns": "the run used all its turns (max_turns); to continue, type `go on`",
             "ended": "a gate ended the run; the session is kept",
-            "parked": "a call waits for an answer; `toolcrib approvals` lists it, and what you say waits until then",
+            "parked": "a call waits for an answer (`toolcrib approvals`); your messages wait until then",
         }
         if stopped in words:
             self.screen.print_note(words[stopped])

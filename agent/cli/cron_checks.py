@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_cron(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield faults that keep jobs from running; nothing if there are no jobs and their settings are sound."""
+    """Yield problems that keep jobs from running; nothing if there are no jobs and their settings are valid."""
     yield from check_cron_settings(crib)
     if not crib.config.store.enabled:
         return
@@ -28,17 +28,17 @@ def check_cron(crib: Crib) -> Iterator[CheckFinding]:
         return
     many = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}"
     if runner := run_async(whether_run(crib.store)):
-        yield CheckFinding("cron.runner", "ok", f"{many}, which process {runner.partition(':')[0]} runs")
+        yield CheckFinding("cron.runner", "ok", f"{many}, run by process {runner.partition(':')[0]}")
     else:
         yield CheckFinding(
-            "cron.nobody-runs", "wrong", f"{many}, and nobody runs them", "toolcrib cron serve, or toolcrib gateway run"
+            "cron.nobody-runs", "wrong", f"{many}, but no scheduler is running", "toolcrib cron serve, or toolcrib gateway run"
         )
     for job in jobs:
         yield from _job(crib, job)
 
 
 def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield faults in the settings of jobs."""
+    """Yield errors in the settings of jobs."""
     from agent.workspaces import rules_with
 
     config = crib.config
@@ -48,29 +48,29 @@ def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
         except ScheduleError as error:
             what = str(error).partition("zone: ")[2]
             text = f"{config.origin('cron.zone')}: cron.zone: {what}"
-            yield CheckFinding("cron.zone", "wrong", text, "name a zone of the IANA database, such as Europe/Berlin, or null")
+            yield CheckFinding("cron.zone", "wrong", text, "use a zone of the IANA database, such as Europe/Berlin, or null")
     ways = ("deny", "park", *config.cron.rule_sets)
     if config.cron.unattended not in ways:
         text = (
             f"{config.origin('cron.unattended')}: cron.unattended: expected one of {', '.join(ways)} (cron.rule_sets adds others)"
         )
-        yield CheckFinding("cron.unattended", "wrong", text, f"mend {config.path}; until then jobs that go by it fail")
+        yield CheckFinding("cron.unattended", "wrong", text, f"fix {config.path}; until then jobs that use it fail")
     for name in sorted(config.cron.rule_sets):
         try:
             rules_with(config, name)
         except ConfigError as error:
-            yield CheckFinding("cron.rules", "wrong", str(error), f"mend {config.path}; until then jobs that go by it fail")
+            yield CheckFinding("cron.rules", "wrong", str(error), f"fix {config.path}; until then jobs that use it fail")
 
 
 def _job(crib: Crib, job: CronJob) -> Iterator[CheckFinding]:
-    """Yield faults that would keep one job from running now."""
+    """Yield problems that would keep one job from running now."""
     try:
         plan = JobPlan.of(job)
         run_async(standing_of(crib, plan))
         if plan.to is not None and (why := run_async(why_untold(crib.store, crib.config, plan))):
-            fix = f"toolcrib cron remove {job.id}, and add it anew"
-            yield CheckFinding("cron.untold", "note", f"what comes of the job {job.id} would be told to nobody now: {why}", fix)
+            fix = f"toolcrib cron remove {job.id}, then add it again"
+            yield CheckFinding("cron.untold", "note", f"results of the job {job.id} cannot be delivered: {why}", fix)
     except ToolcribError as error:
         yield CheckFinding(
-            "cron.job", "note", f"the job {job.id} would not run now: {error}", f"toolcrib cron remove {job.id}, or mend that"
+            "cron.job", "note", f"the job {job.id} would not run now: {error}", f"fix that, or: toolcrib cron remove {job.id}"
         )

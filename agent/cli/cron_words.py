@@ -27,7 +27,7 @@ def job_lines(job: CronJob) -> list[str]:
         return [f"{job.id}  {one_line(plan.name, 70)}  removed; its history: toolcrib cron history {job.id}"]
     whose = f"  of {one_line(job.owner)}" if job.owner else ""
     due = f"next {time_words(job.next_at, plan.schedule.zone)}" if job.next_at is not None else job.state
-    to = f", told in {one_line(plan.to.label)}" if plan.to is not None else ""
+    to = f", sent to {one_line(plan.to.label)}" if plan.to is not None else ""
     return [
         f"{job.id}  {one_line(plan.title, 70)}{whose}",
         f"          {one_line(plan.said)} ({plan.schedule.zone}): {due}; {one_line(plan.unattended)}{to}",

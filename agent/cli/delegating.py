@@ -22,28 +22,28 @@ async def obey_delegates(chat: Conversation, rest: str) -> None:
     if rest:
         word, _, named = rest.partition(" ")
         if word != "stop" or not (named := named.strip()):
-            raise ToolcribError("write /delegates, or /delegates stop ID; `all` in the place of the id stops each of them")
+            raise ToolcribError("use /delegates, or /delegates stop ID; `all` instead of the id stops all of them")
         for one in _named(found, named):
             one.stop()
-            chat.screen.print_note(f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; its changes remain")
+            chat.screen.print_note(f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; its changes stay")
         return
     if not found:
-        chat.screen.print_note("no delegate works in the background")
+        chat.screen.print_note("no delegate is running in the background")
         return
     now = time.time()
     rows = [(one.session_id[:ID_CHARS], one_line(one.name, 40), ago(one.since, now), one_line(one.task, 200)) for one in found]
     table([("ID", "NAME", "BEGAN", "TASK"), *rows], width=chat.screen.width)
-    chat.screen.print_note("/delegates stop ID stops one; `toolcrib sessions show ID` shows its work so far")
+    chat.screen.print_note("/delegates stop ID stops one; `toolcrib sessions show ID` shows its work")
 
 
 def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[BackgroundDelegate]:
     """Return the delegates with this id or name. Raises ToolcribError if there are none, or several."""
     meant = list(found) if named == "all" else [one for one in found if named == one.name or one.session_id.startswith(named)]
     if not meant:
-        raise ToolcribError(f"no delegate at work has the id or name {tame(named)!r}; /delegates lists them")
+        raise ToolcribError(f"no running delegate has the id or name {tame(named)!r}; list delegates: /delegates")
     if len(meant) > 1 and named != "all":
         ids = ", ".join(one.session_id[:ID_CHARS] for one in meant)
-        raise ToolcribError(f"{tame(named)!r} stands for several of them: {ids}; say one of these ids")
+        raise ToolcribError(f"{tame(named)!r} matches several delegates: {ids}; use one of these ids")
     return meant
 
 
@@ -55,8 +55,8 @@ async def may_end(chat: Conversation, doing: str) -> bool:
     if not found:
         return True
     names = ", ".join(f"{one_line(one.name, 40)} ({one.session_id[:ID_CHARS]})" for one in found)
-    chat.screen.print_note(f"{doing} ends the delegate{'' if len(found) == 1 else 's'} at work: {names}")
-    if chat.opening.confirm is None or await chat.opening.confirm("Go ahead?"):
+    chat.screen.print_note(f"{doing} ends the running delegate{'' if len(found) == 1 else 's'}: {names}")
+    if chat.opening.confirm is None or await chat.opening.confirm("Continue?"):
         return True
-    chat.screen.print_note("stayed; /delegates tells what they do")
+    chat.screen.print_note("cancelled; /delegates shows the tasks of the delegates")
     return False

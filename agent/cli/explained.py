@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tools.judge.findings import Finding
 
 _MEANS = {
-    "allow": "allow: it runs unasked",
-    "ask": "ask: a person must agree, and the yes may last",
-    "ask-once": "ask-once: a person must agree, every time",
-    "block": "block: refused, whatever was granted",
+    "allow": "allow: it runs without asking",
+    "ask": "ask: a user must approve it, and the approval may last",
+    "ask-once": "ask-once: a user must approve it every time",
+    "block": "block: denied, despite any grant",
 }
 
 
@@ -40,10 +40,10 @@ def explanation_lines(explained: Explanation, person: str, config: Config) -> It
     if explained.mode not in ("", "default"):
         yield f"by the session's mode: {explained.mode}"
     if explained.commands:
-        yield "it comes to:"
+        yield "it runs:"
         yield from (f"  {exact(' '.join(words))}" for words in explained.commands)
     for path in explained.looked_at:
-        yield f"looked into: {exact(path)}"
+        yield f"read: {exact(path)}"
     for finding in explained.findings:
         yield f"  ! {exact(finding.why)} ({exact(finding.key)}, {finding.level})"
         yield f"      {exact(finding.text)}"
@@ -54,4 +54,4 @@ def explanation_lines(explained: Explanation, person: str, config: Config) -> It
         decider, roles = deciding(explained, finding, person, config)
         yield f"      decided by: {exact(decider)}"
         if config.platforms and roles:
-            yield f"      in chats of the gateway: {exact(' or '.join(roles))} may agree"
+            yield f"      in chats of the gateway: {exact(' or '.join(roles))} may approve"

@@ -24,18 +24,18 @@ from toolcrib.contract.errors import (
 
 _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (ConnectionFailed, "Is the server running, and is the address right?"),
-    (RateLimited, "Wait a little, then say it again."),
-    (Overloaded, "Say it again in a little while; the server's status page may say more."),
+    (RateLimited, "Wait a little, then send the message again."),
+    (Overloaded, "Send the message again later; the server's status page may say more."),
     (AuthFailed, "Put the right key into the variable that --api-key-env names."),
     (
         ContextTooLong,
-        "Give it less, or take a model that reads more. `toolcrib sessions fork ID` begins a session with another one's end.",
+        "Shorten it, or use a model with a larger context. `toolcrib sessions fork ID` starts a session with the end of another.",
     ),
-    (BadRequest, "Does the server have this model, and does the model take tools? /model in the chat shows what it has."),
-    (StreamBroken, "Say it again, or `go on`: the model knows what had come of its reply."),
-    (NoProgress, "Say it in other words, or take another model."),
+    (BadRequest, "Does the server have this model, and does the model support tools? List its models: /model in the chat."),
+    (StreamBroken, "Send the message again, or type `go on`: the model has the part of its reply that arrived."),
+    (NoProgress, "Use other words, or another model."),
 )
-_SILENT = "The server took the request, so it runs and the address is right. Its log may say what it is busy with."
+_SILENT = "The server accepted the request, so it is running and the address is right. Check its log."
 """The advice if no part of a reply arrived in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
@@ -57,7 +57,7 @@ def explained(error: ToolcribError) -> str:
     if isinstance(error, RateLimited) and not error.retryable:
         return text  # waiting does not help
     if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:
-        return f"{text}\n  Wait {_span(error.retry_after)}, as it asks; then say it again."
+        return f"{text}\n  Wait {_span(error.retry_after)}, as the server asks, then send the message again."
     if isinstance(error, ConnectionFailed) and not error.retryable:
         return f"{text}\n  {_SILENT}"
     fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "")

@@ -1,4 +1,4 @@
-"""A finding of `toolcrib doctor`, and the repair of a fault that the program can fix itself."""
+"""A finding of `toolcrib doctor`, and the repair of a problem that the program can fix itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Level = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The repair of a fault. ``does`` describes exactly what ``act`` does, as a shell command if one exists. ``act`` returns
-    lines about what it did, and raises ToolcribError or OSError. ``again`` repeats the check that found the fault.
+    """The repair of a problem. ``does`` describes exactly what ``act`` does, as a shell command if one exists. ``act`` returns
+    lines about what it did, and raises ToolcribError or OSError. ``again`` repeats the check that found the problem.
 
     ``loses`` names what the repair removes, overwrites or ends, "" for nothing; a user must agree to that at a terminal.
     ``is_outside``: the repair changes more than the folders of this configuration and its state.
@@ -41,5 +41,5 @@ class CheckFinding:
         return {"id": self.id, "level": self.level, "text": self.text, "fix": self.fix or None, "repair": repair}
 
     def is_among(self, others: Iterable[CheckFinding]) -> bool:
-        """Return whether ``others``, found by the same check, include this fault."""
+        """Return whether ``others``, found by the same check, include this problem."""
         return any(one.id == self.id for one in others)

@@ -23,7 +23,7 @@ def footer(conversation: Conversation, tokens: int, keys: str) -> str:
         parts.append(f"{conversation.cost:.4f} spent")
     parts.append(tame(session.backend.name))
     if at_work := len(session.delegates.at_work):
-        parts.append(f"{at_work} delegate{'' if at_work == 1 else 's'} at work")
+        parts.append(f"{at_work} running delegate{'' if at_work == 1 else 's'}")
     if waiting := len(conversation.beside) + len(conversation.images):
-        parts.append(f"{waiting} with the next message")
+        parts.append(f"{waiting} for the next message")
     return " · ".join([*parts, keys])

@@ -20,6 +20,6 @@ def ended_words(event: DelegateEnded, *, idle: bool) -> str:
     how = _HOW.get(event.ended, "failed")
     if event.problem and how not in ("done", "out of time", "stopped"):
         how = f"{how}: {one_line(event.problem, 300)}"
-    reads = "reads its answer with your next message" if idle else "reads its answer next"
-    name = f"the delegate {one_line(event.name, 60)} ({event.session_id[:ID_CHARS]})"
+    reads = "gets its answer with your next message" if idle else "gets its answer next"
+    name = f"delegate {one_line(event.name, 60)} ({event.session_id[:ID_CHARS]})"
     return f"{name} has ended: {how}; {used_words(event.turns, event.tokens)}; the model {reads}"

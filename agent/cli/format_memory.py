@@ -31,9 +31,9 @@ def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> li
     """Return lines about each document: its notes with their origin, how full it is, and what models don't see."""
     lines = [line for file in files for line in _document(file, config.memory.max_chars, redactor)]
     if not lines:
-        lines = ["nothing is remembered yet: the model notes what it will need again, or `toolcrib memory edit` does"]
+        lines = ["no notes yet: the model adds notes, and you can with `toolcrib memory edit`"]
     if not config.remembers:
-        lines.append("It is switched off: no model is told it or adds to it (memory.enabled, store.enabled)")
+        lines.append("Memory is disabled: models neither receive nor add notes (memory.enabled, store.enabled)")
     return lines
 
 
@@ -58,7 +58,7 @@ def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]
         elif part.raw.strip() and not part.raw.startswith("# "):
             yield f"    {_visible(redactor.text(part.raw.strip()))}"
     for left in told_of(document, limit, redactor.text)[1]:
-        yield f"  ✗ models are not told '{one_line(_visible(redactor.text(left.text)), 60)}': {left.why}"
+        yield f"  ✗ models do not receive '{one_line(_visible(redactor.text(left.text)), 60)}': {left.why}"
 
 
 def _visible(text: str) -> str:

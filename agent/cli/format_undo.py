@@ -52,7 +52,7 @@ def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
     yield from _acted(plan.items, _WILL)
     yield from _rest(plan.items, plan.others)
     if any(item.forceable for item in plan.items):
-        yield f"  {force} overwrites what has changed since, and keeps it for a redo"
+        yield f"  {force} also reverts files that have changed since, and keeps their content for a redo"
 
 
 def done(plan: UndoPlan, found: Done) -> Iterator[str]:
@@ -68,13 +68,13 @@ def _acted(items: Sequence[UndoItem], words: Mapping[Action, str]) -> Iterator[s
     acting = [item for item in items if not item.why_not]
     yield from (f"  {_line(item, words)}" for item in acting[:_FILES])
     if len(acting) > _FILES:
-        yield f"  and {len(acting) - _FILES} more; `toolcrib undo --list` names them"
+        yield f"  and {len(acting) - _FILES} more; to list them: toolcrib undo --list"
 
 
 def _since(plan: UndoPlan) -> Iterator[str]:
     """Yield lines about calls of later turns: the user may mean to undo these."""
     for call in plan.since[-_CALLS:]:
-        yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran, which can't be undone"
+        yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran; its effects cannot be undone"
     if len(plan.since) > _CALLS:
         yield f"{len(plan.since) - _CALLS} more calls ran after turn {plan.steps[-1].turn}; their effects are not undone"
 
@@ -92,11 +92,11 @@ def _rest(items: Sequence[UndoItem], others: Sequence[str]) -> Iterator[str]:
 def _line(item: UndoItem, words: Mapping[Action, str]) -> str:
     text = f"{words[item.action]:<9} {exact(item.path)}"
     if item.action == "nothing":
-        return f"{text}  (it is as it was before)"
+        return f"{text}  (unchanged)"
     size = item.found if item.target.to is None else item.target.to
     facts = [_lines(item)] if item.added is not None else [size_of(size.size)] if size is not None else []
     facts += [f"by force: {item.by_force}"] if item.by_force else []
-    facts += ["an edit that was cut off left it half written"] if item.torn is not None else []
+    facts += ["an interrupted edit left it incomplete"] if item.torn is not None else []
     return f"{text}  ({exact('; '.join(facts))})" if facts else text
 
 
@@ -204,7 +204,7 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
     kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
     if what not in kinds or len(names) > (what != "redo"):
         raise ToolcribError(
-            "write /undo, /undo turn [N], /undo N, /undo call [ID] or /undo redo; `force` after it, also for changed files"
+            "use /undo, /undo turn [N], /undo N, /undo call [ID] or /undo redo; add `force` to include changed files"
         )
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
@@ -212,9 +212,9 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
         chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES))
     chat.screen.print_note("\n".join(planned(plan, time.time(), "/undo force")))
     if not plan.acting:
-        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
+        raise ToolcribError("none of it can be undone; for earlier changes: /undo turn N or /undo call ID")
     if chat.opening.confirm is None:
-        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
+        raise ToolcribError("nothing was done: no user can be asked here; without asking: toolcrib undo --yes")
     if not await chat.opening.confirm("Apply these changes?"):
         chat.screen.print_note("nothing was done")
         return

@@ -36,7 +36,7 @@ def session_rows(found: Sequence[SessionUsage], titles: Mapping[str, str]) -> li
 
 def _part(one: SessionUsage) -> str:
     count = len(one.delegates)
-    return f"of which {count} delegate{'' if count == 1 else 's'}"
+    return f"including {count} delegate{'' if count == 1 else 's'}"
 
 
 def _rows(found: Sequence[tuple[str, UsageTotal, str]], by: By) -> list[tuple[str, ...]]:
@@ -63,7 +63,7 @@ def format_total(one: UsageTotal) -> str:
     cached = f" ({one.cached:,} cached)" if one.cached else ""
     thought = f" ({one.reasoning:,} reasoning)" if one.reasoning else ""
     turns, calls = f"{one.turns} turn{'' if one.turns == 1 else 's'}", f"{one.calls} call{'' if one.calls == 1 else 's'}"
-    cost = "no prices are set (model.prices)" if one.cost is None else f"cost {_cost(one)}"
+    cost = "no prices set (model.prices)" if one.cost is None else f"cost {_cost(one)}"
     return f"{turns}, {calls}; {one.input:,} tokens in{cached}, {one.output:,} out{thought}; {cost}"
 
 

@@ -42,7 +42,7 @@ class _Seen:
 
 
 def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
-    """Yield faults of the enabled platforms. Platforms that no gateway runs now are connected, as a test."""
+    """Yield problems of the enabled platforms. Platforms that no gateway runs now are connected, as a test."""
     found = [run_async(_look(crib, name)) for name in sorted(crib.platforms)]
     for seen in found:
         yield from _reach(crib, seen)
@@ -103,7 +103,7 @@ def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
 
 
 def wrong_settings(crib: Crib) -> Iterator[str]:
-    """Yield faults in settings of platforms that can be found without a connection."""
+    """Yield errors in settings of platforms that can be found without a connection."""
     for name in sorted(crib.platforms):
         try:
             _made(crib, name, crib.config.platforms.get(name, PlatformConfig()))
@@ -120,25 +120,25 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
         is_local = not crib.backends.get(config.backend).row.is_contained
     except ConfigError as error:
         origin = crib.config.origin(f"{where}.backend")
-        yield CheckFinding("gateway.backend", "wrong", f"{origin}: {where}.backend: {error}", "name one that there is")
+        yield CheckFinding("gateway.backend", "wrong", f"{origin}: {where}.backend: {error}", "use an existing backend")
         return
-    fix = f"set {where}.backend to a sandbox, a container or another host, or name the people"
+    fix = f"set {where}.backend to a sandbox, a container or another host, or list the users"
     if is_local and _ANYBODY in config.roles.get("owner", ()):
         yield CheckFinding(
-            "gateway.anybody", "wrong", f"{where}.roles: anybody who writes is the owner, and runs commands on this machine", fix
+            "gateway.anybody", "wrong", f"{where}.roles: anyone who writes is the owner, and runs commands on this machine", fix
         )
     elif is_local and config.allow_local and _ANYBODY in (*config.allowed_users, *sum(config.roles.values(), ())):
         yield CheckFinding(
-            "gateway.anybody", "wrong", f"{where}: anybody who writes runs commands on this machine, with your rights", fix
+            "gateway.anybody", "wrong", f"{where}: anyone who writes can run commands on this machine, with your rights", fix
         )
     elif is_local and config.allow_local:
-        words = f"{where}.allow_local: others than the owner run commands on this machine, with your rights"
+        words = f"{where}.allow_local: users other than the owner can run commands on this machine, with your rights"
         yield CheckFinding(
             "gateway.local", "note", words, f"set {where}.backend to a sandbox, a container or another host instead"
         )
     if not seen.people:
         fix = f"toolcrib gateway pair {name} --role owner"
-        yield CheckFinding("gateway.nobody", "note", f"{name}: nobody may chat there yet", fix)
+        yield CheckFinding("gateway.nobody", "note", f"{name}: no user may chat there yet", fix)
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
@@ -147,29 +147,29 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
         problem = str(told["problem"]).removeprefix("ConfigError: ")
-        fix = "do what it says; a gateway that runs tries again by itself"
-        yield CheckFinding("gateway.down", "wrong", f"{name} is not up: {problem}", fix)
+        fix = "follow the message; a running gateway retries"
+        yield CheckFinding("gateway.down", "wrong", f"{name} is down: {problem}", fix)
     elif told["is_fresh"]:
-        yield CheckFinding("gateway.runs", "ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
+        yield CheckFinding("gateway.runs", "ok", f"{name}: the gateway is process {told.get('pid')}, {told.get('state')}")
     elif seen.problem:
-        fix = "do what it says, then start the gateway"
-        yield CheckFinding("gateway.unconnected", "wrong", f"{name} can't be connected to: {seen.problem}", fix)
+        fix = "follow the message, then start the gateway"
+        yield CheckFinding("gateway.unconnected", "wrong", f"cannot connect to {name}: {seen.problem}", fix)
     elif seen.holder:
         words = (
-            f"{name}: process {seen.holder.partition(':')[0]} holds the account {seen.account}, and has told nothing for {since}"
+            f"{name}: process {seen.holder.partition(':')[0]} holds the account {seen.account}, but has not reported for {since}"
         )
-        yield CheckFinding("gateway.silent", "wrong", words, "end that process; the account is free half a minute later")
+        yield CheckFinding("gateway.silent", "wrong", words, "end that process; the account becomes free half a minute later")
     elif told.get("state") not in (None, "stopped"):
         words = f"{name}: the gateway's process {told.get('pid')} died {since} ago"
-        yield CheckFinding("gateway.died", "note", words, "toolcrib gateway run; what was under way goes on, and nothing is lost")
+        yield CheckFinding("gateway.died", "note", words, "toolcrib gateway run; unfinished runs resume, and nothing is lost")
     else:
-        yield CheckFinding("gateway.ready", "ok", f"{name} can be connected to, as {seen.account}")
+        yield CheckFinding("gateway.ready", "ok", f"{name} accepts connections as {seen.account}")
     if not told["is_fresh"] and not seen.holder and (why := _taken(seen.account)):
         yield CheckFinding(
             "gateway.address",
             "wrong",
-            f"{name} can't listen at {seen.account}: {why}",
-            "end what listens there, or set another port",
+            f"{name} cannot listen at {seen.account}: {why}",
+            "end the process that listens there, or set another port",
         )
 
 
@@ -182,9 +182,9 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
         if not without:
             continue
         asked = " or ".join(roles)
-        words = f"nobody on {', '.join(without)} may agree to {key}: that takes the role {asked}"
+        words = f"no user on {', '.join(without)} may approve {key}: it needs the role {asked}"
         role, first = (*roles, "ROLE")[0], without[0]
-        fix = f"give it to somebody by platforms.{first}.roles, or: toolcrib gateway pair {first} --role {role}"
+        fix = f"give the role to a user in platforms.{first}.roles, or: toolcrib gateway pair {first} --role {role}"
         yield CheckFinding("gateway.approvers", "wrong" if key != _EVERYTHING else "note", words, fix)
 
 
@@ -196,12 +196,12 @@ def _misnamed(config: Config) -> Iterator[CheckFinding]:
     known = {".".join(words[:length]) for words in (key.split(".") for key in keys) for length in range(1, len(words) + 1)}
     for key in config.gateway.approvers:
         if key not in known and (meant := near(key, sorted(known), cutoff=0.8)):
-            text = f"gateway.approvers: no rule finds {key}, so that this line counts for nothing; did you mean {meant[0]}?"
-            yield CheckFinding("gateway.approvers-name", "note", text, "mend that line; `toolcrib docs rules` has the names")
+            text = f"gateway.approvers: no rule finds {key}, so this line has no effect; did you mean {meant[0]}?"
+            yield CheckFinding("gateway.approvers-name", "note", text, "fix that line; list of names: toolcrib docs rules")
 
 
 def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
-    """Yield faults that keep the gateway's figures from being served."""
+    """Yield problems that keep the gateway's metrics from being served."""
     gateway = crib.config.gateway
     if not gateway.port:
         return
@@ -214,7 +214,7 @@ def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
             "gateway.port",
             "wrong",
             f"gateway.port: {gateway.host}:{gateway.port}: {why}",
-            "end what listens there, or set another",
+            "end the process that listens there, or set another port",
         )
 
 

@@ -27,7 +27,7 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
         one["running"] = bool(one["is_fresh"]) and one.get("state") in ("running", "draining")
         if not one["is_fresh"] and one.get("state") not in (None, "stopped"):
             before = str(one.get("problem") or "") if one["state"] == "failed" else ""
-            one["state"], one["problem"] = "died", before or "its process ended without a word; start it again"
+            one["state"], one["problem"] = "died", before or "its process ended without an error message; start it again"
     waiting, idle = await parked(crib.store, names), await told_idle(crib.store)
     if as_json:
         questions = [
@@ -37,9 +37,9 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
         print(json.dumps({"platforms": told, "parked": questions, "without_platforms": idle or None}))
         return
     if idle:
-        print(f"a gateway runs without any platform (process {idle}): enable one, then `toolcrib gateway reload`")
+        print(f"a gateway is running without a platform (process {idle}): enable one, then run `toolcrib gateway reload`")
     if not told:
-        print("" if idle else "no platform is enabled; `toolcrib gateway --help` shows how\n", end="")
+        print("" if idle else "no platform is enabled; to see how: toolcrib gateway --help\n", end="")
         return
     head = ["PLATFORM", "STATE", "ACCOUNT", "OPEN", "RUNS", "QUESTIONS", "TO READ", "TO SHOW", "PID"]
     table([head, *map(_row, told)], spare=(6, 7, 8))
@@ -47,7 +47,7 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
         for words in _words(one):
             print(f"{one['name']}: {words}")
     if not idle and not any(one["is_fresh"] or one.get("state") == "died" for one in told):
-        print("no gateway runs; `toolcrib gateway run` starts one")
+        print("no gateway is running; to start one: toolcrib gateway run")
     if waiting:
         print()
         table([["ID", "PLATFORM", "WAITS", "QUESTION"], *(_question(name, record) for name, record in waiting)], whole=(3,))
@@ -66,20 +66,20 @@ def _words(one: Mapping[str, Any]) -> list[str]:
     if one.get("problem") and one.get("state") != "stopped":
         again = float(one.get("retry_at", 0.0)) - time.time()
         problem = str(one["problem"]).removeprefix("ConfigError: ")
-        return [exact(problem) + (f"; tried again in {lasted(again)}" if one["is_fresh"] and again > 0 else "")]
+        return [exact(problem) + (f"; next attempt in {lasted(again)}" if one["is_fresh"] and again > 0 else "")]
     figures = one.get("figures") or {}
     if not one["running"] or not figures:
         return []
     counts, runs, rate = one.get("counts", {}), figures["runs"], figures["per_minute"]
     if not any(runs.values()) and not any(counts.values()):
-        return ["nothing came since its start"]
+        return ["no messages since its start"]
     whole = (
-        f"since its start {runs['begun']} runs were begun, {runs['ended']} ended and {runs['failed']} failed;"
-        f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused,"
-        f" {counts.get('sent', 0)} shown and {counts.get('given_up', 0)} given up"
+        f"since its start {runs['begun']} runs began, {runs['ended']} ended and {runs['failed']} failed;"
+        f" {counts.get('kept', 0)} messages were accepted and {counts.get('refused', 0)} refused,"
+        f" {counts.get('sent', 0)} sent and {counts.get('given_up', 0)} not delivered"
     )
     return [
-        f"{rate['messages']:.1f} messages and {rate['answers']:.1f} answers a minute, in the last {MINUTES} minutes",
+        f"{rate['messages']:.1f} messages and {rate['answers']:.1f} answers a minute in the last {MINUTES} minutes",
         *_times(figures),
         whole,
     ]
@@ -89,8 +89,8 @@ def _times(figures: Mapping[str, Any]) -> list[str]:
     first, answer = figures["first_text"], figures["answer"]
     if not answer["count"]:
         return []
-    begun = f"first words after {first['median']:.1f} s, " if first["count"] else ""
-    return [f"{begun}answers after {answer['median']:.1f} s, 95 of 100 within {answer['p95']:.1f} s (the last {answer['count']})"]
+    begun = f"first text after {first['median']:.1f} s, " if first["count"] else ""
+    return [f"{begun}answers after {answer['median']:.1f} s, 95 % within {answer['p95']:.1f} s (the last {answer['count']})"]
 
 
 def lasted(seconds: float) -> str:

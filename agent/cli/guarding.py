@@ -35,8 +35,8 @@ def guarded(what: str, check: Callable[[], Iterable[CheckFinding]], seconds: flo
             for one in check():
                 found.append(one)  # noqa: PERF402 - findings before an error are kept
     except _OverdueError:
-        text = f"{what}: not all is checked, as it took more than {seconds:g} s"
-        found.append(CheckFinding("check.overdue", "wrong", text, "run it with --verbose, which shows what it waits for"))
+        text = f"{what}: the check was stopped after {seconds:g} s"
+        found.append(CheckFinding("check.overdue", "wrong", text, "run doctor with --verbose to see what the check waits for"))
     except Exception as error:  # noqa: BLE001 - doctor must continue whatever is broken
         found.append(_fault(what, error))
     yield from found
@@ -53,13 +53,13 @@ def isolated(what: str, findings: Iterable[CheckFinding]) -> Iterator[CheckFindi
 def _fault(what: str, error: Exception) -> CheckFinding:
     match error:
         case ToolcribError():
-            return CheckFinding("check.failed", "wrong", str(error), "do what the message says")
+            return CheckFinding("check.failed", "wrong", str(error), "follow the message")
         case PermissionError():
-            fix = "make the file and its folder readable and writable for you"
+            fix = "make the file and its folder readable and writable by you"
             return CheckFinding("check.failed", "wrong", f"{what} cannot be checked: {error}", fix)
         case _:
             text = f"{what} cannot be checked: {type(error).__name__}: {error}"
-            return CheckFinding("check.failed", "wrong", text, "run it with --verbose, and report it")
+            return CheckFinding("check.failed", "wrong", text, "run doctor with --verbose, and report this")
 
 
 @contextmanager
@@ -94,13 +94,13 @@ def _signs(what: str) -> Iterator[None]:
         if ended.wait(_QUIET):
             return
         while True:
-            line = f"looking at {what} ({time.monotonic() - begun:.0f} s)"
+            line = f"checking {what} ({time.monotonic() - begun:.0f} s)"
             print(f"\r\x1b[K{line}" if rewrites else line, end="" if rewrites else "\n", file=sys.stderr, flush=True)
             if ended.wait(1.0 if rewrites else 10.0):
                 break
         print("\r\x1b[K" if rewrites else "", end="", file=sys.stderr, flush=True)
 
-    thread = threading.Thread(target=show_seconds, name="tells of a check", daemon=True)
+    thread = threading.Thread(target=show_seconds, name="progress of a check", daemon=True)
     thread.start()
     try:
         yield

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
 
 _BY_HAND = """\
-Call a tool by typing it:
+Call a tool by hand:
   @terminal {"command": "ls"}
   @tool read_file {"path": "README.md"}
 """
 _WITH_MODEL = """\
-Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
-!COMMAND is run by you, in the same shell and unasked; its output goes with your next message, that of !!COMMAND does not.
-@PATH in a message attaches that file, picture or folder, as a picture that is dropped does; Tab completes it, @"a b" has blanks.
+Type what you want done. A line such as @terminal {"command": "ls"} calls a tool by hand; the model does not see it.
+!COMMAND runs your command in the same shell, without asking; its output goes with your next message. With !! it does not.
+@PATH in a message attaches that file, image or folder, as does dropping an image; Tab completes it; @"a b" for blanks.
 """
 _KEYS = """\
-What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
-{newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
+Messages that you type during a run are queued; {steer} sends them with the next tool results, {take_back} edits the last one.
+{newline}, or a backslash before Enter starts a new line; {edit} opens $EDITOR; {search} searches the history.
 {next_mode} switches the mode: default, confirm-edits, plan.
-A question takes a letter, or the arrows and Enter; what you go on typing stays yours. Ctrl-C says no to it and interrupts.
-Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
+An approval request takes a letter, or the arrows and Enter; your draft stays. Ctrl-C denies it and interrupts the run.
+Ctrl-C interrupts the run and keeps the session. {complete} completes. /keys lists all keys.
 """
 _PLAIN_KEYS = """\
-Ctrl-C interrupts what runs and keeps the session. Tab completes.
+Ctrl-C interrupts the run and keeps the session. Tab completes.
 """
 
 
@@ -74,9 +74,7 @@ async def show_keys(chat: Conversation, rest: str) -> None:
     from agent.config import key_table
 
     if chat.reader is None:
-        raise ToolcribError("here the keys are those of any command line; display.keys is for the chat's own screen")
+        raise ToolcribError("display.keys works only on the chat's own screen; here the keys are those of any command line")
     keys = chat.opening.crib.config.display.keys
     listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
-    chat.screen.print_note(
-        "Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are."
-    )
+    chat.screen.print_note("To change keys: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave are fixed.")

@@ -74,7 +74,7 @@ def _lines(
         messages += len(record["results"]) if record["role"] == "results" else 1
     left = [one for unmatched in calls.values() for one in unmatched]
     if left:
-        yield "calls by hand:"
+        yield "manual calls:"
     for one in left:
         yield from _call(one.call.name, one.call.args, one, audit)
 
@@ -102,7 +102,7 @@ def _turn(record: Mapping[str, Any], number: int, messages: int) -> Iterator[str
 def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[AuditEntry]) -> Iterator[str]:
     yield _head(name, args)
     if record is None:
-        yield "    never ran"
+        yield "    did not run"
         return
     took = "still open" if record.ended_at is None else f"{max(0.0, record.ended_at - record.opened_at):.3f} s"
     result = record.result

@@ -75,9 +75,9 @@ class ImageFolder:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ToolcribError(f"--save-images: {self._folder} can't be made: {error.strerror or error}") from None
+            raise ToolcribError(f"--save-images: {self._folder} cannot be created: {error.strerror or error}") from None
         if not os.access(self._folder, os.W_OK | os.X_OK):
-            raise ToolcribError(f"--save-images: {self._folder} can't be written to; name another folder")
+            raise ToolcribError(f"--save-images: {self._folder} is not writable; choose another folder")
 
     def save(self, image: Image) -> Path:
         """Save the image and return its path. Raises ToolcribError if that fails."""
@@ -92,7 +92,7 @@ class ImageFolder:
                     continue
                 return path
         except OSError as error:
-            raise ToolcribError(f"the image can't be saved: {path}: {error.strerror or error}; the session keeps it") from None
+            raise ToolcribError(f"the image cannot be saved: {path}: {error.strerror or error}; the session keeps it") from None
         raise AssertionError("unreachable")
 
 

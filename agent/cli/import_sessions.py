@@ -27,9 +27,9 @@ _EVERY = 10
 _WORDS: Mapping[Fate, str] = {
     "new": "new",
     "more": "with more messages than before",
-    "known": "there already",
-    "differs": "there already with other messages, and left as they are; delete one to import it anew",
-    "busy": "at work in another process, and left as they are",
+    "known": "already there",
+    "differs": "already there with other messages, so not changed; delete one to import it again",
+    "busy": "in use by another process, so not changed",
 }
 
 
@@ -46,7 +46,7 @@ async def bring(crib: Crib, args: argparse.Namespace) -> int:
     """Import the named files, or the history of another tool. Return FAILED if nothing could be read."""
     paths = _paths(args)
     if not args.source and not paths:
-        raise ToolcribError("say which file: toolcrib sessions import FILE.json; or --from claude-code, codex or hermes")
+        raise ToolcribError("give the file: toolcrib sessions import FILE.json; or --from claude-code, codex or hermes")
     done = _Done(dry=args.dry_run)
     if args.source:
         await _from_tool(crib, _module(args.source), paths, done)
@@ -122,7 +122,7 @@ class _Done:
             yield f"  and {len(coming) - _SHOWN} more"
         counts = {fate: sum(one == fate for _, one in self.kept) for fate in _WORDS}
         told = [f"{number} {_WORDS[fate]}" for fate, number in counts.items() if number]
-        yield f"{'would be imported' if self.dry else 'imported'}: {'; '.join(told) or 'nothing, as no session is there'}"
+        yield f"{'would be imported' if self.dry else 'imported'}: {'; '.join(told) or 'nothing: no sessions found'}"
 
     def told_faults(self) -> Iterator[str]:
         """Yield lines about what could not be read, with file and line."""

@@ -22,7 +22,7 @@ async def init(chat: Conversation, wishes: str) -> None:
     if session.backend.is_remote:
         if not chat.model:
             raise ToolcribError(
-                f"the project is on another host ({session.backend.name}): connect a model, which looks at it there"
+                f"the project is on another host ({session.backend.name}): connect a model, which can read it there"
             )
         await chat.say(request(NAMES[0], ProjectFacts(""), is_there=None, wishes=wishes))
         return
@@ -35,7 +35,7 @@ async def init(chat: Conversation, wishes: str) -> None:
     else:
         await _write(chat, shown, draft(facts))
     if not is_there and _is_there_now(path):
-        chat.screen.print_note(f"{tame(shown)}: the next session reads it; /new starts a session")
+        chat.screen.print_note(f"{tame(shown)}: new sessions read it; to start one: /new")
 
 
 def _file(cwd: str, project_dir: Path) -> tuple[Path, str, bool]:
@@ -55,28 +55,26 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8", errors="replace")
     except OSError as error:
-        raise ToolcribError(f"{path} can't be read: {error.strerror or error}") from None
+        raise ToolcribError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 async def _write(chat: Conversation, shown: str, text: str) -> None:
     """Write the draft by a call of the user, which passes the gate like any other."""
     if "write_file" not in chat.session.names:
         chat.screen.text(text)
-        chat.screen.print_note(f"a draft of {tame(shown)}; write_file is not granted here, so write it yourself")
+        chat.screen.print_note(f"a draft of {tame(shown)}; this session has no write_file, so write it yourself")
         return
     await chat.call(ToolCall(ToolCall.new_id(), "write_file", {"path": shown, "content": text}))
 
 
 def _propose(chat: Conversation, path: Path, lacking: str) -> None:
     if not lacking:
-        chat.screen.print_note(
-            f"{tame(path.name)} is there, and names every command that the build files have; a model could say more"
-        )
+        chat.screen.print_note(f"{tame(path.name)} exists and lists every command of the build files; a model could add more")
         return
     from difflib import unified_diff
 
     before = _read(path)
     after = f"{before.rstrip()}\n\n## Build and test\n\n{lacking}"
     lines = unified_diff(before.splitlines(), after.splitlines(), path.name, path.name, lineterm="")
-    chat.screen.print_note(f"{tame(path.name)} is there, and was left as it is. It does not name these commands:")
+    chat.screen.print_note(f"{tame(path.name)} exists and was not changed. It does not list these commands:")
     chat.screen.diff("\n".join(lines))

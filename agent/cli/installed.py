@@ -20,7 +20,7 @@ from agent.cli.finding import CheckFinding, Repair
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_FIX = "reinstall it apart from other packages: uv tool install toolcrib, or pipx install toolcrib"
+_FIX = "reinstall it in its own environment: uv tool install toolcrib, or pipx install toolcrib"
 _MOST_NAMED = 10
 
 
@@ -40,20 +40,20 @@ def compare() -> Iterator[CheckFinding]:
         yield CheckFinding(
             "installation.none",
             "note",
-            f"toolcrib runs from {home} without being installed",
-            "pip install it, so that it can be checked",
+            f"toolcrib runs from {home} but is not installed",
+            "install it with pip, so that its files can be checked",
         )
         return
     if _is_editable(dist):
         yield CheckFinding(
-            "installation.editable", "ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared"
+            "installation.editable", "ok", f"toolcrib {dist.version}, editable from {home}: its files were not compared"
         )
         return
     wrong = list(_differing(dist))
     if wrong:
         words = reinstalling(dist)
         line = shlex.join(words)
-        loses = "toolcrib's installed files are overwritten, and what another distribution put in their place"
+        loses = "toolcrib's installed files are overwritten, and files that another distribution put in their place"
         repair = Repair(line, partial(install, words), compare, loses, is_outside=True)
         named = ", ".join(wrong[:_MOST_NAMED]) + (f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else "")
         yield CheckFinding(

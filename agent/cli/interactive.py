@@ -125,7 +125,7 @@ class InteractiveChat:
         """Restore the draft that an ended process of this session left unsent."""
         if text := self._kept.read(self.conversation.session.id):
             self.keyboard.put_back(self.keyboard.pastes.collapse(text) if len(text) > _LONG_DRAFT else text)
-            self.view.screen.print_note("what was typed and not sent is back")
+            self.view.screen.print_note("your unsent text is back")
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         self.keyboard.stop()
@@ -202,9 +202,7 @@ class InteractiveChat:
                     self._queue.clear()
             case "ask":
                 at_work = self.conversation.session.delegates.at_work
-                self.view.screen.print_note(
-                    f"Ctrl-C once more leaves, {'and ends the delegates' if at_work else 'as Ctrl-D does'}"
-                )
+                self.view.screen.print_note(f"Ctrl-C again leaves{' and ends the delegates' if at_work else ', as Ctrl-D does'}")
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
@@ -239,7 +237,7 @@ class InteractiveChat:
 
     def left(self) -> None:
         if self.is_working:
-            self.view.screen.print_note("it is still at work: Ctrl-C interrupts it")
+            self.view.screen.print_note("a run is in progress: Ctrl-C interrupts it")
         elif self.conversation.session.delegates.at_work:
             self.sent("/exit", steers=False)  # this asks first
         else:
@@ -283,7 +281,7 @@ class InteractiveChat:
             rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
         hint = self.keyboard.hint
         if self.questions.settles and self.keyboard.pause.is_typing:
-            hint = "a question waits: stop typing to answer it"
+            hint = "an approval request waits: stop typing to answer it"
         if hint and self.questions.stands:
             rows.append(((shortened(f"  {hint}", columns), "warn"),))
         return rows
@@ -308,7 +306,7 @@ class InteractiveChat:
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        asked = "Ctrl-C says no and interrupts" if self.is_working else "Ctrl-C says no"
+        asked = "Ctrl-C denies and interrupts" if self.is_working else "Ctrl-C denies"
         asked = "type to search, arrows move, Enter picks, Esc leaves" if self.keyboard.picker is not None else asked
         keys = asked if self.questions.stands else f"Ctrl-C interrupts{steers}" if self.is_working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
@@ -324,10 +322,10 @@ class InteractiveChat:
         """Show an item in full, by default the last one; a long one in the pager. Raises ToolcribError."""
         items = self.view.items
         if number is None and not items:
-            raise ToolcribError("nothing to show yet: a call gets its #N once it has ended")
+            raise ToolcribError("nothing to show yet: a call gets its #N when it ends")
         number = max(items) if number is None else number
         if number not in items:
-            known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
+            known = f"the items are {min(items)} to {max(items)}" if items else "there are no items yet"
             raise ToolcribError(f"there is no item {number}; {known}")
         await self.read(items[number].whole, items[number].diff)
 

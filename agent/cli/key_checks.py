@@ -55,7 +55,7 @@ def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
         try:
             answer = run_async(_ask(server, endpoint, environ))
         except Exception as error:  # noqa: BLE001 - a failing server must not keep the others from being checked
-            yield CheckFinding("key.unchecked", "note", f"{server.source}: {endpoint.server} could not be asked: {error}")
+            yield CheckFinding("key.unchecked", "note", f"{server.source}: {endpoint.server} could not be reached: {error}")
             continue
         yield _told(config, server, endpoint, answer)
         clock = _clock(config, plugins, endpoint, answer)
@@ -92,23 +92,23 @@ def _told(config: Config, server: ModelServer, endpoint: Endpoint, answer: Serve
     where, key = endpoint.server, endpoint.key_env
     if status in (401, 403) or (status == 400 and any(words in body for words in _BAD_KEY)):
         if key is None:
-            text = f"{server.source}: {where} wants a key ({status}), and none is named for it"
-            return CheckFinding("key.missing", "wrong", text, "name the variable that holds it: model.api_key_env")
-        how = "says that it has expired" if "expired" in body else "refuses it"
-        fix = f"make a new one there, and {_place(config, key)}"
+            text = f"{server.source}: {where} requires a key ({status}), but no key is configured for it"
+            return CheckFinding("key.missing", "wrong", text, "set model.api_key_env to the variable with the key")
+        how = "reports it as expired" if "expired" in body else "refuses it"
+        fix = f"create a new key there, and {_place(config, key)}"
         return CheckFinding("key.refused", "wrong", f"{server.source}: the key in {key}: {where} {how} ({status})", fix)
     if key is None:
-        return CheckFinding("key.none", "ok", f"{server.source}: {where} takes requests without a key")
+        return CheckFinding("key.none", "ok", f"{server.source}: {where} accepts requests without a key")
     if status == 200:
-        return CheckFinding("key.taken", "ok", f"{server.source}: {where} takes the key in {key}")
+        return CheckFinding("key.taken", "ok", f"{server.source}: {where} accepts the key in {key}")
     return CheckFinding(
-        "key.unchecked", "note", f"{server.source}: {where} answers {status}, which says nothing of the key in {key}"
+        "key.unchecked", "note", f"{server.source}: {where} answers {status}, so the key in {key} could not be checked"
     )
 
 
 def _place(config: Config, key: str) -> str:
     if os.environ.get(key, "").strip():
-        return f"set the variable {key}, which goes before secrets.env"
+        return f"set the variable {key}, which overrides secrets.env"
     return f"put it into {config.folder / 'secrets.env'} as the line {key}=..."
 
 
@@ -122,9 +122,9 @@ def _clock(config: Config, plugins: Plugins, endpoint: Endpoint, answer: ServerA
         return None
     off = answer.at - told - (int(answer.headers["age"]) if answer.headers.get("age", "").isdecimal() else 0)
     if abs(off) <= _WRONG:
-        return CheckFinding("clock.right", "ok", f"the clock is right, by {endpoint.server}")
+        return CheckFinding("clock.right", "ok", f"the clock agrees with {endpoint.server}")
     way = "ahead of" if off > 0 else "behind"
-    text = f"the clock is {_span(abs(off))} {way} that of {endpoint.server}; it says {time.strftime('%F %T %Z')}"
+    text = f"the clock is {_span(abs(off))} {way} that of {endpoint.server}; it shows {time.strftime('%F %T %Z')}"
     return CheckFinding("clock.wrong", "wrong", text, "timedatectl set-ntp true", _clock_repair(config, plugins))
 
 

@@ -28,9 +28,9 @@ def title_from(words: str) -> str:
     """Return a title on one line. Raises ToolcribError if it is empty or too long."""
     title = " ".join(words.split())
     if not title or not any(char.isprintable() and not char.isspace() for char in title):
-        raise ToolcribError("say which title: some words that name what the session is about")
+        raise ToolcribError("give a title: a few words about the session")
     if len(title) > _TITLE_CHARS:
-        raise ToolcribError(f"a title has at most {_TITLE_CHARS} characters, and this one {len(title)}")
+        raise ToolcribError(f"a title has at most {_TITLE_CHARS} characters, this one has {len(title)}")
     return title
 
 
@@ -39,7 +39,7 @@ def tag_from(word: str) -> str:
     word = word.removeprefix("#")
     if not _TAG.fullmatch(word):
         raise ToolcribError(
-            f"{tame(word)!r} is no tag: one word of at most 64 letters, digits and . _ / : - such as web or release/1.2"
+            f"{tame(word)!r} is not a valid tag: use at most 64 letters, digits and . _ / : - such as web or release/1.2"
         )
     return word
 
@@ -52,7 +52,7 @@ def changed_tags(tags: Sequence[str], words: Iterable[str]) -> list[str]:
         if word[:1] != "-":
             kept += [] if tag in kept else [tag]
         elif tag not in kept:
-            raise ToolcribError(f"it has no tag {tag!r}; it has {', '.join(map(tame, tags)) or 'none'}")
+            raise ToolcribError(f"the session has no tag {tag!r}; its tags: {', '.join(map(tame, tags)) or 'none'}")
         else:
             kept.remove(tag)
     if len(kept) > _MOST_TAGS:
@@ -70,7 +70,7 @@ async def rename(sessions: SessionStore, session_id: str, words: str) -> str:
 async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
     """Set the title of the session that the command line names. Return the exit code. Raises ToolcribError and StoreFailed."""
     if not args.id or not args.words:
-        raise ToolcribError("say which, and its title: toolcrib sessions rename ID TITLE")
+        raise ToolcribError("give the id and the title: toolcrib sessions rename ID TITLE")
     info = await crib.find_session(args.id)
     title = await rename(crib.store.sessions, info.id, " ".join(args.words))
     _tell(args, info, title, info.tags)
@@ -81,7 +81,7 @@ async def tag_stored(crib: Crib, args: argparse.Namespace) -> int:
     """Change the tags of the session that the command line names. Return the exit code. Raises ToolcribError and StoreFailed."""
     words = [*args.words, *(f"-{tag}" for tag in args.without)]
     if not args.id or not words:
-        raise ToolcribError("say which, and its tags: toolcrib sessions tag ID +this -that")
+        raise ToolcribError("give the id and the tags: toolcrib sessions tag ID +this -that")
     info = await crib.find_session(args.id)
     tags = changed_tags(info.tags, words)
     await crib.store.sessions.label(info.id, tags=tags)

@@ -36,7 +36,7 @@ def check_processes() -> Iterator[CheckFinding]:
     found = processes_left()
     if not found:
         return
-    text = f"{_count(len(found), 'process', 'es')} of commands outlived the toolcrib that ran them: {_shown(found)}"
+    text = f"{_count(len(found), 'process', 'es')} of commands still run after their toolcrib process ended: {_shown(found)}"
     line = f"kill -KILL {' '.join(str(one.pid) for one in found)}"
     repair = Repair(line, partial(_end, found), check_processes, "these processes are ended", is_outside=True)
     yield CheckFinding("leftover.processes", "note", text, line, repair)
@@ -48,7 +48,7 @@ def _shown(found: Sequence[LeftProcess]) -> str:
 
 def _end(found: Sequence[LeftProcess]) -> Iterator[str]:
     for one in found:
-        yield f"{one.pid} is ended" if one.end() else f"{one.pid} had ended already"
+        yield f"ended {one.pid}" if one.end() else f"{one.pid} had already ended"
 
 
 def check_folders() -> Iterator[CheckFinding]:
@@ -77,9 +77,9 @@ def check_sockets(store: Path) -> Iterator[CheckFinding]:
     found = dead_sockets(folder_of(store))
     if not found:
         return
-    text = f"processes that ended left {_count(len(found), 'socket')} beside the store"
+    text = f"ended processes left {_count(len(found), 'socket')} beside the store"
     repair = Repair(f"rm {shlex.join(map(str, found))}", partial(_unlink, store), partial(check_sockets, store))
-    yield CheckFinding("leftover.sockets", "note", text, "nothing: the next signal to them removes them", repair)
+    yield CheckFinding("leftover.sockets", "note", text, "nothing to do: the next signal to them removes them", repair)
 
 
 def _unlink(store: Path) -> Iterator[str]:
@@ -96,7 +96,7 @@ def check_containers(config: Config) -> Iterator[CheckFinding]:
 
     for kind, containers in Backends(config, ()).containers():
         for error in containers.faults.values():
-            yield CheckFinding("leftover.unseen", "note", f"containers are not looked at: {error}", "toolcrib env")
+            yield CheckFinding("leftover.unseen", "note", f"containers were not checked: {error}", "toolcrib env")
         if not (found := [one for one in containers.containers if one.left_behind]):
             continue
         names = [one.name for one in found]

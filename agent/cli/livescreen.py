@@ -57,7 +57,7 @@ class LiveScreen:
 
     def whole(self, number: int | None) -> str:
         """Raise ToolcribError, because LiveView shows the chat's items."""
-        raise ToolcribError("this screen keeps no items")
+        raise ToolcribError("this screen has no items")
 
     def _words(self, text: str, style: str) -> None:
         rows: list[Row] = []

@@ -153,7 +153,7 @@ class LiveView:
                 self._waits("waiting for the model")
             case ToolCallDelta(name=name):
                 self._end_thought()
-                self._waits(f"the model writes a call of {one_line(name, 40)}" if name else "the model writes a call")
+                self._waits(f"the model is writing a call of {one_line(name, 40)}" if name else "the model is writing a call")
             case ToolStarted(call=call):
                 self._coming -= 1
                 self.end()
@@ -162,9 +162,9 @@ class LiveView:
             case ToolFinished(executed=executed):
                 self._finished(executed, display_of(event))
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
-                again = "; the reply begins anew" if self._has_text else ""
+                again = "; the reply starts again" if self._has_text else ""
                 self.end()
-                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nretrying in {seconds:.1f} s{again}")
                 self._waits("waiting for the model")
             case ToolProgressed(call_id=of) if of in self._running:
                 self._running[of].took(event, self._clock())
@@ -197,7 +197,7 @@ class LiveView:
                 self.screen.print_note(compression_said(event))
             case SessionBusy():
                 self.end()
-                self.screen.print_note("another process is at work on this session; this waits until it is done")
+                self.screen.print_note("another process is using this session; waiting until it is done")
             case _:
                 pass
 
@@ -278,7 +278,7 @@ class LiveView:
         asks = any(running.asking_since is not None for running in self._running.values())
         if self._running and self._coming > 0 and not asks:
             more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
-            yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: one runs after the other", columns), "dim"),)
+            yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: they run one after another", columns), "dim"),)
 
     def _waiting(self, columns: int) -> Iterator[Row]:
         now = self._clock()

@@ -34,12 +34,12 @@ def check_disk() -> Iterator[CheckFinding]:
     folder = state_dir()
     about = os.statvfs(next(path for path in (folder, *folder.parents) if path.exists()))
     free = about.f_bavail * about.f_frsize
-    fix = "make room there: a store without room for its copies makes none, and on a full disk no tool runs"
+    fix = "free some space: without it the store makes no backups, and on a full disk no tool runs"
     if free < _LITTLE:
         text = f"the disk of the state folder {folder} is nearly full: {free // _MEBIBYTE} MiB are free"
         yield CheckFinding("disk.low", "note", text, fix)  # check_state reports a full disk
     elif about.f_files and about.f_favail < _FEW_FILES:
-        yield CheckFinding("disk.files", "note", f"the disk of {folder} has room for {about.f_favail} more files only", fix)
+        yield CheckFinding("disk.files", "note", f"the disk of {folder} has room for only {about.f_favail} more files", fix)
     else:
         yield CheckFinding("disk.room", "ok", f"{free // _MEBIBYTE:,} MiB are free for the state folder")
 
@@ -57,5 +57,5 @@ def check_zone() -> Iterator[CheckFinding]:
     try:
         zone_of(named)
     except ScheduleError as error:
-        fix = "name a zone of the IANA database, such as Europe/Berlin; until then times are told in UTC"
+        fix = "use a zone of the IANA database, such as Europe/Berlin; until then times are in UTC"
         yield CheckFinding("clock.zone", "wrong", f"{source}: {error.text}", fix)

@@ -12,8 +12,8 @@ from agent.cli.terminal import confirm_by_word, is_interactive
 from agent.policy.self_protection import is_below_any
 from toolcrib.contract.errors import ToolcribError
 
-_BELOW = "not done: this changes more than a session's own folders, and runs below a command of one: use a terminal of your own"
-_NOBODY = "not done: nobody can be asked here"
+_BELOW = "not done: this changes more than a session's own folders and was started by a session's command: use your own terminal"
+_NOBODY = "not done: no user can be asked here"
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Mending:
             self._say(f"\n{finding.text}")
             self._say(f"    repair: {finding.repair.does}")
             if finding.repair.loses:
-                self._say(f"    what it costs: {finding.repair.loses}")
+                self._say(f"    cost: {finding.repair.loses}")
             why = self._refusal(finding.repair)
             self.outcomes[number] = why or self._done(finding, finding.repair)
             self.done += not why
@@ -50,24 +50,22 @@ class Mending:
         if self.agreed and not repair.loses:
             return ""
         if self.quiet or not is_interactive():
-            return f"{_NOBODY}{'; --yes does only what loses nothing' if self.agreed else ''}"
-        return "" if confirm_by_word("    Do this?") else "not done"
+            return f"{_NOBODY}{'; --yes runs only repairs that lose nothing' if self.agreed else ''}"
+        return "" if confirm_by_word("    Run this repair?") else "not done"
 
     def _done(self, finding: CheckFinding, repair: Repair) -> str:
         try:
             for line in repair.act():
                 self._say(f"    {line}")
         except (ToolcribError, OSError) as error:
-            return f"it failed: {error}"
+            return f"failed: {error}"
         except Exception as error:  # noqa: BLE001 - a failing repair must not keep the others from being offered
-            return f"it failed: {type(error).__name__}: {error}"
-        found = list(guarded("the repaired", repair.again))
+            return f"failed: {type(error).__name__}: {error}"
+        found = list(guarded("the repaired part", repair.again))
         broken = next((one for one in found if one.id.startswith("check.")), None)
         if broken is not None:
-            return f"done, but it can't be checked again: {broken.text}"
-        return (
-            "done, but checked again the fault is still there" if finding.is_among(found) else "done; checked again, it is gone"
-        )
+            return f"done, but the check failed: {broken.text}"
+        return "done, but the problem is still there" if finding.is_among(found) else "done; checked again: the problem is gone"
 
     def _say(self, text: str) -> None:
         if not self.quiet:

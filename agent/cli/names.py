@@ -27,7 +27,7 @@ def _unknown_places(crib: Crib) -> Iterator[CheckFinding]:
     from agent.providers.factory import check_name
 
     config = crib.config
-    fix = "mend that line, or enable the plugin that adds it"
+    fix = "fix that line, or enable the plugin that adds it"
     try:
         crib.backends.get()
     except ConfigError as error:
@@ -63,9 +63,9 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
         except ToolsetError as error:
             broken.add(name)
             if name in custom:
-                where, fix = f"{config.origin(f'toolsets.custom.{name}')}: toolsets.custom.{name}: ", f"mend {config.path}"
+                where, fix = f"{config.origin(f'toolsets.custom.{name}')}: toolsets.custom.{name}: ", f"fix {config.path}"
             else:
-                where, fix = "", f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {config.path}"
+                where, fix = "", f"fix the plugin that adds {name!r}, or remove it from plugins.enabled in {config.path}"
             yield CheckFinding("names.toolset", "wrong", f"{where}{error}", fix)
     for key, names in lists:
         for name in names:
@@ -73,7 +73,7 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
                 crib.catalog.resolve(name)
             except ToolsetError as error:
                 if name not in broken:
-                    fix = f"mend {config.path}; until then no session that this is for can be opened"
+                    fix = f"fix {config.path}; until then its sessions cannot be opened"
                     yield CheckFinding("names.toolset", "wrong", f"{config.origin(key)}: {key}: {error}", fix)
 
 
@@ -95,13 +95,13 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
         properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
         for dotted in rule.args:
             if properties and dotted.partition(".")[0] not in properties:
-                what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
+                what = f"approval.tools[{number}] tests {dotted!r}, which is no argument of {rule.tool}: it matches no call"
                 where = config.origin("approval.tools")
                 yield CheckFinding(
-                    "names.argument", "note", f"{where}: {what} (arguments: {', '.join(properties)})", f"mend {config.path}"
+                    "names.argument", "note", f"{where}: {what} (arguments: {', '.join(properties)})", f"fix {config.path}"
                 )
     for key, shown, name in wanted:
         near = crib.registry.closest(name)
         meant = f"; did you mean {near!r}?" if near else ""
-        text = f"{config.origin(key)}: {shown} names {name!r}, and there is no such tool{meant}"
-        yield CheckFinding("names.tool", "note", text, f"mend {config.path}")
+        text = f"{config.origin(key)}: {shown} names the unknown tool {name!r}{meant}"
+        yield CheckFinding("names.tool", "note", text, f"fix {config.path}")

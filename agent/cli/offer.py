@@ -1,4 +1,4 @@
-"""Advice for a start without a model: how to configure one, and which servers answer on this machine. None is used unasked."""
+"""Advice if no model is configured: how to configure one, and which servers answer on this machine. None is used unasked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tools.dispatch.bridge import run_async
 
 _PATIENCE = 0.3
 HOW = """\
-Name one by options, for instance
+Give one by options, for example
   toolcrib {command} --base-url http://127.0.0.1:11434/v1 --model qwen3
-or by OPENAI_BASE_URL and OPENAI_API_KEY, or for good:
+or by OPENAI_BASE_URL and OPENAI_API_KEY, or in the configuration:
   toolcrib config set model '{{base_url: "http://127.0.0.1:11434/v1", name: qwen3}}'
-or be led there: toolcrib setup"""
+or with the wizard: toolcrib setup"""
 
 
 def no_model(command: str) -> ConfigError:

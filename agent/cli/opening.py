@@ -70,4 +70,4 @@ class ChatOpening:
         """Ask whether a run that has used all its turns may continue. Return the number of further turns."""
         assert self.confirm is not None  # noqa: S101 - ``session`` passes this method only if ``confirm`` is set
         more, used = self.limits.max_turns, f"{turns} turn{'' if turns == 1 else 's'}"
-        return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0
+        return more if await self.confirm(f"The model has used {used}. Continue for up to {more} more?") else 0

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODEL_HELP = """\
-which model is asked:
-  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration; where none of them names a
-  server, --model claude-... or gemini-... goes to its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY goes
-  to OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used
-  unasked. A resumed session keeps its model. `toolcrib models` lists all models.
+choice of the model:
+  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration. If none of them names a
+  server, --model claude-... or gemini-... uses its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY is sent
+  only to OPENAI_BASE_URL; name the key for another server with --api-key-env. Servers found on this machine are never used
+  unless you choose them. A resumed session keeps its model. `toolcrib models` lists all models.
 """
 
 
@@ -27,15 +27,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     from agent.providers.rows import MANUAL, PROVIDERS
 
     group = parser.add_argument_group("the model")
-    group.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
-    group.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
+    group.add_argument("--model", metavar="NAME", default="", help="its name on the server")
+    group.add_argument("--base-url", metavar="URL", default="", help="address of its server, such as http://127.0.0.1:11434/v1")
     group.add_argument("--api-key-env", metavar="NAME", default="", help="the environment variable that holds the server's key")
     group.add_argument(
         "--provider",
         metavar="NAME",
         default="",
-        help=f"what the server speaks: {', '.join(PROVIDERS)}, or what a plugin adds; without it, by the server or the model's "
-        f"name. {MANUAL}: no model, whatever is configured",
+        help=f"the server's API: {', '.join(PROVIDERS)}, or a plugin's; default: by the server or the model's name. "
+        f"{MANUAL}: no model, whatever is configured",
     )
 
 
@@ -45,13 +45,13 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
         "--max-turns",
         metavar="N",
         type=count,
-        help="turns with calls before a final answer is asked for; in the chat you are asked first",
+        help="turns with calls before the model must give its final answer; the chat asks you first",
     )
-    group.add_argument("--max-tokens", metavar="N", type=count, help="tokens that one run may use, in and out")
+    group.add_argument("--max-tokens", metavar="N", type=count, help="tokens that one run may use, input and output")
     group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
     group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
-    group.add_argument("--trace", action="store_true", help="report on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
-    group.add_argument("--cwd", metavar="DIR", help="work there instead of here; of a host over ssh, a folder there")
+    group.add_argument("--trace", action="store_true", help="print requests and calls on stderr, like TOOLCRIB_TRACE=1")
+    group.add_argument("--cwd", metavar="DIR", help="working folder (default: the current one); with ssh, a folder of the host")
     add_place_option(group)
     add_mode_option(group)
     add_develop_option(group)
@@ -61,9 +61,9 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
         "--continue",
         dest="latest",
         action="store_true",
-        help="continue the last session of this folder, or of its project",
+        help="continue the last session of this folder or its project",
     )
-    which.add_argument("--resume", metavar="ID", default="", help="continue this session; `toolcrib sessions` lists them")
+    which.add_argument("--resume", metavar="ID", default="", help="continue this session; list sessions: toolcrib sessions")
 
 
 def add_place_option(group: argparse._ActionsContainer) -> None:
@@ -73,7 +73,7 @@ def add_place_option(group: argparse._ActionsContainer) -> None:
         "--backend",
         metavar="NAME",
         default="",
-        help=f"where commands run, instead of terminal.backend: {', '.join(ROWS)} ...; `toolcrib env` lists them",
+        help=f"backend for commands, instead of terminal.backend: {', '.join(ROWS)} ...; list all: toolcrib env",
     )
 
 
@@ -82,8 +82,8 @@ def add_mode_option(group: argparse._ActionsContainer) -> None:
         "--mode",
         choices=("default", "cautious", "confirm-edits", "plan"),
         default="",
-        help="instead of approval.mode: cautious also asks about what the sandbox stops or an undo takes back; confirm-edits asks"
-        " about every edit and every command that may write; plan refuses them",
+        help="instead of approval.mode: cautious also asks about calls that the sandbox contains or an undo reverts; "
+        "confirm-edits asks about every edit and every command that may write; plan denies them",
     )
 
 
@@ -100,7 +100,7 @@ def add_develop_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--develop-toolcrib",
         action="store_true",
-        help="let tools change toolcrib's own sources, where it runs from a checkout that you work on",
+        help="let tools change toolcrib's own sources, if it runs from a checkout that you work on",
     )
 
 

@@ -44,13 +44,15 @@ async def run_line(
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
     if not screen.interactive:
-        raise ToolcribError(f"{line[:1]}COMMAND is for a person at a terminal; @terminal {{...}} is judged, and can be piped in")
+        raise ToolcribError(f"{line[:1]}COMMAND works only at a terminal; @terminal {{...}} is judged and can be piped in")
     if not command:
-        raise ToolcribError("say which: !COMMAND runs it and tells the model with your next message, !!COMMAND does not tell it")
+        raise ToolcribError(
+            "give a command: !COMMAND runs it and sends its output with your next message, !!COMMAND only runs it"
+        )
     refuse_below_any("!COMMAND")
     if program := drawing(command):
         local = "Ctrl-Z, then run it and fg" if not session.backend.is_remote else f"toolcrib env shell {session.backend.name}"
-        raise ToolcribError(f"{program} needs a terminal of its own, and was not run; use {local}, or another terminal")
+        raise ToolcribError(f"{program} needs its own terminal, so it was not run; use {local}, or another terminal")
     data = await _shown(session, command, show)
     if not private and session.model and data is not None:
         _share(session, command, data, screen, beside)
@@ -110,4 +112,4 @@ def _share(session: Session, command: str, data: Mapping[str, Any], screen: Scre
     outputs = [part for part in beside if part.tag == _TAG]
     while len(outputs) > 1 and sum(len(part.text.encode("utf-8", "surrogatepass")) for part in outputs) > SHARED_BYTES:
         beside.remove(outputs.pop(0))
-        screen.print_note("the oldest output does not go with your next message: all outputs together are too long")
+        screen.print_note("the oldest output is not sent with your next message: all outputs together are too long")

@@ -27,7 +27,7 @@ def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) 
 
     if not tickets:
         return [
-            f"the run is parked, and all its tickets are answered: `toolcrib run --resume {session_id[:ID_CHARS]}` continues it"
+            f"the run is parked, and all its tickets are answered; to continue it: toolcrib run --resume {session_id[:ID_CHARS]}"
         ]
     lines = [
         "the run is parked: 1 call waits for an answer" if len(tickets) == 1 else f"the run is parked: {len(tickets)} calls wait"

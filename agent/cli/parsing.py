@@ -16,29 +16,29 @@ _CHOICE = Regex(r"invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)"
 _UNKNOWN = "unrecognized arguments: "
 _NO_VALUE = "expected one argument"
 _WHICH: Mapping[str, str] = {
-    "--resume": "say which session: `toolcrib sessions` lists them, and --continue takes the last one of this folder",
+    "--resume": "give the session; list sessions: toolcrib sessions; --continue uses the last one of this folder",
 }
 """Option -> the message if its value is missing."""
-_CONTINUES = "toolcrib chat --continue goes on with the last session of this folder"
-_ONE_TASK = 'toolcrib run "..." does one task; toolcrib chat "..." begins a chat with it'
+_CONTINUES = "toolcrib chat --continue continues the last session of this folder"
+_ONE_TASK = 'toolcrib run "..." runs one task; toolcrib chat "..." starts a chat with it'
 _BELONGS: Mapping[str, str] = {
     **dict.fromkeys(("-p", "--print", "--prompt", "-q"), _ONE_TASK),
     **dict.fromkeys(("-c", "--continue"), _CONTINUES),
-    **dict.fromkeys(("-r", "--resume"), "toolcrib chat --resume ID goes on with a session; toolcrib sessions lists them"),
-    **dict.fromkeys(("-m", "--model"), "toolcrib chat --model NAME; for good: toolcrib config set model.name NAME"),
+    **dict.fromkeys(("-r", "--resume"), "toolcrib chat --resume ID continues a session; toolcrib sessions lists them"),
+    **dict.fromkeys(("-m", "--model"), "toolcrib chat --model NAME; as the default: toolcrib config set model.name NAME"),
 }
-"""Options that users write before a command -> the command that has them."""
+"""Options that users write before a command, with the command that has them."""
 _ELSEWHERE: Mapping[str, str] = {
     "ask": _ONE_TASK,
     "continue": _CONTINUES,
     "exec": _ONE_TASK,
-    "help": "toolcrib --help lists them",
-    "init": "toolcrib setup makes a configuration; /init in a chat drafts an AGENTS.md",
+    "help": "toolcrib --help lists the commands",
+    "init": "toolcrib setup writes a configuration; /init in a chat drafts an AGENTS.md",
     "configure": "toolcrib setup asks for a model, a backend and toolsets; toolcrib config sets any key",
-    "login": "toolcrib setup takes a model's key, typed unseen, or the name of the variable that holds it",
+    "login": "toolcrib setup asks for a model's key, or for the variable that holds it",
     "onboard": "toolcrib setup asks for a model, a backend and toolsets",
-    "resume": f"{_CONTINUES}; toolcrib chat --resume ID, with another one",
-    "version": "toolcrib --version tells it",
+    "resume": f"{_CONTINUES}; toolcrib chat --resume ID continues another one",
+    "version": "toolcrib --version prints it",
 }
 """Commands of other programs -> the command that does the same here."""
 
@@ -50,7 +50,7 @@ def meant_by(name: str, known: Iterable[str]) -> str:
     if len(name.split()) > 1:
         return _ONE_TASK
     alike = near(name, known)
-    return f"did you mean {alike[0]!r}?" if alike else "`toolcrib --help` lists them"
+    return f"did you mean {alike[0]!r}?" if alike else "list commands: toolcrib --help"
 
 
 def _chosen(what: str) -> str:
@@ -70,14 +70,14 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if not message.startswith((_UNKNOWN, "argument ", "ambiguous option")):
             self.print_usage(sys.stderr)
-            self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
+            self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` shows details\n")
         about = _ABOUT.fullmatch(message)
         if message.startswith(_UNKNOWN):
             message = self._unknown(message.removeprefix(_UNKNOWN).split())
         elif about is not None:
             which = _WHICH.get(about["names"], "") if about["what"] == _NO_VALUE else ""
             message = f"{about['names']}: {which or _chosen(about['what'])}"
-        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` shows details\n")
 
     def _unknown(self, words: list[str]) -> str:
         """Return a message about unknown words, with a hint about their likely meaning."""
@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
         if self.prog == "toolcrib" and option in _BELONGS:
             return f"{option} needs a command: {_BELONGS[option]}"
         alike = near(option, list(self._options())) if option.startswith("--") else []
-        return f"there is no option {option}" + (f"; did you mean {alike[0]}?" if alike else "")
+        return f"unknown option {option}" + (f"; did you mean {alike[0]}?" if alike else "")
 
     def _options(self) -> Iterator[str]:
         for action in self._actions:

@@ -28,11 +28,11 @@ def check_permissions(config: Path) -> Iterator[CheckFinding]:
         what = f"others may write {config}"
         yield _finding("config.permissions", "wrong", what, config, mode & ~_OTHERS_WRITE, "go-w", again)
     if _mode(secrets) & _OTHERS:
-        what = f"others may read or write {secrets}, so that nothing in it is used"
+        what = f"others may read or write {secrets}, so none of its secrets are used"
         yield _finding("secrets.permissions", "wrong", what, secrets, 0o600, "600", again)
     if (mode := _mode(state)) & _OTHERS:
         writes = bool(mode & _OTHERS_WRITE)
-        what = f"others may {'write' if writes else 'look into'} {state}"
+        what = f"others may {'write' if writes else 'read'} {state}"
         yield _finding("state.permissions", "wrong" if writes else "note", what, state, 0o700, "700", again)
 
 
@@ -51,11 +51,11 @@ def _finding(
 
     def act() -> Iterator[str]:
         path.chmod(mode)
-        yield f"{path} has the mode {mode:04o} now"
+        yield f"the mode of {path} is now {mode:04o}"
 
     about, line = path.stat(), f"chmod {said} {path}"
     if about.st_mode & stat.S_ISVTX:
         return CheckFinding(
-            name, level, text, "others share that folder: set TOOLCRIB_STATE, or TOOLCRIB_CONFIG, to one of yours"
+            name, level, text, "other users share that folder: set TOOLCRIB_STATE or TOOLCRIB_CONFIG to your own folder"
         )
     return CheckFinding(name, level, text, line, Repair(line, act, again) if about.st_uid == os.geteuid() else None)

@@ -47,7 +47,7 @@ def read_piped(descriptor: int, timeout: float | None = None) -> str:
         if not select.select([descriptor], [], [], max(0.0, min(pauses)) if pauses else None)[0]:
             if not told and time.monotonic() >= begun + _PATIENCE:
                 told = True
-                print("toolcrib: waiting for standard input to end; --no-stdin goes on without it", file=sys.stderr, flush=True)
+                print("toolcrib: waiting for standard input to end; --no-stdin does not read it", file=sys.stderr, flush=True)
             continue
         piece = _piece(descriptor)
         if not piece:
@@ -59,7 +59,7 @@ def read_piped(descriptor: int, timeout: float | None = None) -> str:
 
 
 _TOO_LARGE = (
-    f"standard input is larger than {LIMIT >> 20} MiB; save it to a file and name the file in the task, or pipe in a part of it "
+    f"standard input is larger than {LIMIT >> 20} MiB; save it to a file and name the file in the task, or pipe in only a part "
     "(grep, head, tail)"
 )
 
@@ -68,7 +68,7 @@ def _piece(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _PIECE)
     except OSError as error:
-        raise ToolcribError(f"standard input can't be read: {error.strerror or error}; --no-stdin goes on without it") from None
+        raise ToolcribError(f"standard input cannot be read: {error.strerror or error}; to run without it: --no-stdin") from None
 
 
 def as_text(data: bytes) -> str:
@@ -80,7 +80,7 @@ def as_text(data: bytes) -> str:
     text = decode(data)
     if text is None:
         raise ToolcribError(
-            "standard input is not text; save it to a file and name the file in the task (--image FILE shows a picture)"
+            "standard input is not text; save it to a file and name the file in the task (for an image: --image FILE)"
         )
     return text.text
 

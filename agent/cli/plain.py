@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEPT = 200
 """Most calls whose full text is kept."""
-_IN_WORDS: Mapping[str, str] = {"○": "to do:", "▸": "at work:", "✓": "done:", "-": "dropped:", "…": "left out:"}
+_IN_WORDS: Mapping[str, str] = {"○": "to do:", "▸": "doing:", "✓": "done:", "-": "dropped:", "…": "left out:"}
 _OF_DIFF: Mapping[str, str] = {"+": "added:", "-": "removed:"}
 
 
@@ -66,6 +66,6 @@ class PlainScreen(Screen):
         """Return the full text of a call, for None of the last one. Raises ToolcribError if it does not exist."""
         wanted = max(self._wholes, default=0) if number is None else number
         if wanted not in self._wholes:
-            known = f"there are items from {min(self._wholes)} to {max(self._wholes)}" if self._wholes else "none was shown yet"
+            known = f"the items are {min(self._wholes)} to {max(self._wholes)}" if self._wholes else "there are no items yet"
             raise ToolcribError(f"there is no item {wanted}; {known}")
         return self._wholes[wanted].rstrip("\n")

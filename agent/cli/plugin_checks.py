@@ -70,11 +70,11 @@ def _failed(crib: Crib, info: PluginInfo) -> CheckFinding:
     if info.source == "missing":
         return CheckFinding("plugin.not-installed", "wrong", text, f"install it, or: toolcrib plugins disable {info.name}")
     name = next((name for words, name in _CONFLICTS if words in info.error), "plugin.failed")
-    fix = f"mend it, or take it out of plugins.enabled in {path}"
+    fix = f"fix it, or remove it from plugins.enabled in {path}"
     if name == "plugin.tool-conflict":
-        fix = f"say in {path} which of the two counts, as the message tells, or: toolcrib plugins disable {info.name}"
+        fix = f"set in {path} which plugin has priority, as the message describes, or: toolcrib plugins disable {info.name}"
     elif name == "plugin.name-conflict":
-        fix = "rename one of them, or remove it"
+        fix = "rename or remove one of them"
     return CheckFinding(name, "wrong", text, fix)
 
 
@@ -87,7 +87,7 @@ def check_extras(extras: tuple[str, ...]) -> Iterator[CheckFinding]:
         if missing := _missing(extra):
             words = installing(extra)
             does = " ".join(f"'{word}'" if "[" in word else word for word in words)
-            text = f"the plugin or setting that needs the extra {extra!r} can't work: {', '.join(missing)} is not installed"
+            text = f"a plugin or setting needs the extra {extra!r}, but {', '.join(missing)} is not installed"
             again = partial(check_extras, (extra,))
             repair = Repair(does, partial(install, words), again, "packages of this Python change", is_outside=True)
             yield CheckFinding("plugin.extra-missing", "wrong", text, f"pip install 'toolcrib[{extra}]'", repair)

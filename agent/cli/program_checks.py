@@ -42,9 +42,9 @@ class _Manager(NamedTuple):
 
 
 _PROGRAMS: tuple[_Program, ...] = (
-    _Program("bash", "wrong", "the terminal tool has no bash to run commands with", "bash"),
-    _Program("rg", "note", "search_files works without ripgrep, but slower", "ripgrep"),
-    _Program("git", "note", "without git no branch is told to models, and repositories are not known as projects", "git"),
+    _Program("bash", "wrong", "the terminal tool needs bash to run commands", "bash"),
+    _Program("rg", "note", "search_files works without ripgrep, but more slowly", "ripgrep"),
+    _Program("git", "note", "without git, models do not get the branch, and repositories are not recognised as projects", "git"),
     *(
         _Program(row.program.name, "note", row.program.without, row.program.name, row.program.packages, row.program)
         for row in ROWS.values()
@@ -53,7 +53,7 @@ _PROGRAMS: tuple[_Program, ...] = (
     _Program(
         "ssh",
         "note",
-        "without ssh git reaches no server over it (the backend ssh works without)",
+        "without ssh, git cannot use ssh servers (the backend ssh works without it)",
         "openssh",
         {"apt-get": "openssh-client", "dnf": "openssh-clients", "zypper": "openssh-clients", "apk": "openssh-client"},
     ),
@@ -85,7 +85,7 @@ def _is_superfluous(program: BackendProgram) -> bool:
 
 
 def _missing(program: _Program) -> CheckFinding:
-    fix = f"install {program.package if program.level == 'note' else program.name}, and see that it is on PATH"
+    fix = f"install {program.package if program.level == 'note' else program.name}, and make sure that it is on PATH"
     name, manager = f"program.{program.name}", _manager()
     if manager is None:
         return CheckFinding(name, program.level, program.without, fix)
@@ -131,8 +131,8 @@ def install(words: Sequence[str]) -> Iterator[str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ToolcribError(f"it took more than {_SECONDS:g} s: {shlex.join(words)}") from None
+        raise ToolcribError(f"stopped after {_SECONDS:g} s: {shlex.join(words)}") from None
     said = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     if done.returncode:
-        raise ToolcribError("\n".join([f"it ended with {done.returncode}: {shlex.join(words)}", *said[-_SHOWN:]]))
+        raise ToolcribError("\n".join([f"exit code {done.returncode}: {shlex.join(words)}", *said[-_SHOWN:]]))
     yield from said[-1:]

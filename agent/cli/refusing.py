@@ -18,7 +18,7 @@ def answer_of(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
 def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
     """Deny: piped input never answers an approval prompt."""
     reason = (
-        f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
+        f"{ticket.message}\nThis needs a user's answer, but no user can be asked: standard input is not a terminal. "
         "Run it in a terminal to be asked."
     )
     return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
@@ -27,8 +27,8 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 def refuse_inside(ticket: SuspendTicket) -> Answer:
     """Deny: a terminal below a command of a session may be that command's own."""
     reason = (
-        f"{ticket.message}\nThis needs a person's answer, and toolcrib runs below a command of a session here, where nothing can "
-        "be decided. Run it in a terminal of your own."
+        f"{ticket.message}\nThis needs a user's answer, but toolcrib was started by a command of a session, which cannot approve"
+        " calls. Run it in your own terminal."
     )
     return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
 
@@ -41,5 +41,5 @@ class Refuser:
 
     def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
         self.refused += 1
-        reason = f"{ticket.message}\nThis needs a person's answer, and `toolcrib run` asks nobody; `toolcrib chat` does."
+        reason = f"{ticket.message}\nThis needs a user's answer, but `toolcrib run` does not ask; `toolcrib chat` does."
         return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")

@@ -31,13 +31,13 @@ _LARGEST = 64 * 1024 * 1024
 async def delete(crib: Crib, args: argparse.Namespace) -> int:
     """Delete the named sessions after confirmation. Return FAILED if the user declines, or if a session can't be deleted."""
     if not args.id:
-        raise ToolcribError("say which: toolcrib sessions delete ID ...")
+        raise ToolcribError("give the id: toolcrib sessions delete ID ...")
     named = {info.id: info for info in [await crib.find_session(prefix) for prefix in (args.id, *args.words)]}
     lines = [_line(info) for info in named.values()]
     if not args.yes and not args.json:
         print("\n".join(lines))
     each = "this session" if len(named) == 1 else f"these {len(named)} sessions"
-    question = f"Delete {each} for good, with the calls, who agreed to them, what can be undone, and what was typed and not sent?"
+    question = f"Delete {each} permanently, with calls, approvals, undo data and unsent drafts?"
     if not _agreed(args, question):
         return FAILED
     used = [name for name in named if await crib.store.leases.holder(name) is not None]
@@ -52,12 +52,12 @@ async def delete(crib: Crib, args: argparse.Namespace) -> int:
     print(f"deleted: {_count(len(deleted))}")
     for name in kept:
         print(
-            f"{name[:ID_CHARS]} stays: it is at work, or something waits for it. `toolcrib approvals` lists questions;"
+            f"{name[:ID_CHARS]} was kept: it is running, or something waits for it. List requests: toolcrib approvals;"
             " a message that came from its chat waits until the gateway runs",
             file=sys.stderr,
         )
     if copies:
-        print("not deleted: files that they were exported into")
+        print("not deleted: files with exports of these sessions")
         print("\n".join(f"  {tame(str(path))}" for path in copies))
     _tell_of_damaged(damaged)
     return FAILED if kept else OK
@@ -66,14 +66,14 @@ async def delete(crib: Crib, args: argparse.Namespace) -> int:
 async def prune(crib: Crib, args: argparse.Namespace) -> int:
     """Delete the sessions that were not used for a given time, after confirmation. Return the exit code."""
     if args.older_than is None or args.id:
-        raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
+        raise ToolcribError("give the age: toolcrib sessions prune --older-than 90d")
     before = time.time() - args.older_than
     number = await crib.store.old(before)
-    which = "(Those of `toolcrib call`, which are in no list, are counted too.)"
+    which = "(This includes sessions of `toolcrib call`, which are not listed.)"
     if args.dry_run:
-        print(json.dumps({"old": number}) if args.json else f"would be forgotten: {_count(number)} {which}")
+        print(json.dumps({"old": number}) if args.json else f"would be deleted: {_count(number)} {which}")
         return OK
-    question = f"Forget {_count(number)} for good, with their calls and what can be undone of them? {which}"
+    question = f"Delete {_count(number)} permanently, with their calls and undo data? {which}"
     if number and not _agreed(args, question):
         return FAILED
     number = await crib.store.prune(before)
@@ -82,7 +82,7 @@ async def prune(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"forgotten": number, "damaged": damaged} if damaged else {"forgotten": number}))
         return OK
-    print(f"forgotten: {_count(number)}")
+    print(f"deleted: {_count(number)}")
     _tell_of_damaged(damaged)
     return OK
 
@@ -109,7 +109,7 @@ def _agreed(args: argparse.Namespace, question: str) -> bool:
     if args.yes:
         return True
     if not is_interactive():
-        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+        raise ToolcribError(f"{question} No user can be asked here: add --yes")
     return confirm_by_word(question)
 
 
@@ -124,5 +124,5 @@ def _count(number: int) -> str:
 
 def _tell_of_damaged(damaged: Sequence[str]) -> None:
     if damaged:
-        print("not forgotten: what is in damaged files that repairs of the store have kept; remove them yourself")
+        print("not deleted: data in damaged files that repairs of the store kept; remove them yourself")
         print("\n".join(f"  {path}" for path in damaged))

@@ -80,7 +80,7 @@ def _style(style: LineStyle) -> LineStyle:
 def outcome(executed: ExecutedCall, display: ToolDisplay = NO_DISPLAY) -> tuple[str, LineStyle]:
     """Return a few words about how a call ended, and their style. A call whose end was not recorded never counts as a success."""
     if executed.unrecorded and executed.status is ToolCallStatus.SUCCEEDED:
-        return "it ran; its end could not be recorded", "bad"
+        return "it ran, but its outcome could not be recorded", "bad"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
         return "denied", "bad"
     ended = from_row(display.outcome, data_of(executed), lambda found: (one_line(found[0], 60), _style(found[1])))
@@ -212,7 +212,7 @@ class Screen:
 
     def whole(self, number: int | None) -> str:
         """Return the full text of an item by its number. Raises ToolcribError, because items have no numbers here."""
-        raise ToolcribError("what a pipe gets has no numbers; /show all prints the session, and /show N is for a terminal")
+        raise ToolcribError("items have no numbers in a pipe; /show all prints the session, /show N needs a terminal")
 
     def _sign(self, display: ToolDisplay, word: str) -> ToolDisplay:
         return replace(display, emoji=word if self.words else display.emoji or "🔧")

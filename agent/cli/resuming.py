@@ -35,12 +35,12 @@ async def may_leave(chat: Conversation, doing: str) -> bool:
 
 
 async def begin_anew(chat: Conversation, rest: str) -> None:
-    if not await may_leave(chat, "a new session"):
+    if not await may_leave(chat, "starting a new session"):
         return
     mode = chat.session.mode.now  # only the user switches the mode, so it stays
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
-    chat.screen.print_note(f"a new session{told}; the last one is kept, /sessions lists it")
+    chat.screen.print_note(f"a new session{told}; the last one is stored: /sessions")
 
 
 async def resume(chat: Conversation, rest: str) -> None:
@@ -49,10 +49,10 @@ async def resume(chat: Conversation, rest: str) -> None:
     if not rest and chat.reader is None:
         await show_sessions(chat, "")
         return
-    refuse_below_session(chat, "looking into stored sessions")
+    refuse_below_session(chat, "reading stored sessions")
     if not rest and not (rest := await _picked(chat)):
         return
-    if not await may_leave(chat, "another session"):
+    if not await may_leave(chat, "opening another session"):
         return
     await chat.open(resume=rest)
     await show_last(chat)
@@ -83,7 +83,7 @@ def _elsewhere(chat: Conversation) -> str:
     """Return a note about the session's folder, or "" if it is the folder of the chat's start."""
     folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
     is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
-    return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"
+    return "" if is_here else f"the session works in {tame(folder)}, not in {tame(begun)}"
 
 
 async def show_last(chat: Conversation) -> None:
@@ -98,7 +98,7 @@ async def show_last(chat: Conversation) -> None:
     above, records = await session.transcript.last_exchanges(_LAST)
     if above:
         more = f"{above:,} message{'' if above == 1 else 's'} above"
-        chat.screen.print_note(f"… {more}: /show all reads them, /export writes them into a file")
+        chat.screen.print_note(f"… {more}; to read them: /show all; to write them to a file: /export")
     await _show_again(chat, [*records, *await broken_off(session)])
     await _tell_grants(chat)
 
@@ -117,7 +117,7 @@ async def _tell_grants(chat: Conversation) -> None:
             if len(own) == 1
             else f"{len(own)} grants of this session are in force"
         )
-        chat.screen.print_note(f"{which}; /approvals lists and revokes")
+        chat.screen.print_note(f"{which}; to list or revoke: /approvals")
 
 
 async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
@@ -138,7 +138,7 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
             done = executed_of(found)
             entries.append(done if done is not None else call_line(call, records[place + 1 : place + 2], session.display, found))
     if len(entries) > MOST_LINES:
-        screen.print_note(f"  … {len(entries) - MOST_LINES} lines of it are not shown")
+        screen.print_note(f"  … {len(entries) - MOST_LINES} lines are not shown")
     for entry in entries[-MOST_LINES:]:
         if isinstance(entry, str):
             screen.print_note(entry)

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from agent.cli.itemreader import ItemReader
     from agent.conversation.session import Session
 
-_COMPRESS = "\n  /compress  its middle summarised"
+_COMPRESS = "\n  /compress  summarise its middle"
 _OFFER = """\
-{full}. The session is kept. To go on:{compress}
+{full}. The session is stored. To continue:{compress}
   /fork [N]  a session with its end
   /new       an empty session
   /export    a file with all of it
-  /model     a model that reads more"""
+  /model     a larger model"""
 """The lines have less than 40 columns, so that a narrow terminal does not wrap them within a word."""
 
 
@@ -55,7 +55,7 @@ async def soon_compressed(session: Session) -> str | None:
     begins = "with your next message" if used >= window * config.threshold else f"from {round(config.threshold * 100)} % on"
     return (
         f"the context is {used * 100 // window} % full; {begins} its middle is summarised. "
-        "/compress WISH does it now and keeps what WISH names"
+        "/compress WISH does it now, keeping the topics of WISH"
     )
 
 
@@ -68,7 +68,7 @@ def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> li
         counted = f"  {part.count:,}" if part.count > 1 or part.detail else ""
         detail = f": {one_line(part.detail, 200)}" if part.detail else ""
         lines.append(f"  {part.name:<{width}}  {part.tokens:>{digits},}{counted}{detail}")
-    lines.append(f"  {'in all':<{width}}  {used.estimated:>{digits},}")
+    lines.append(f"  {'total':<{width}}  {used.estimated:>{digits},}")
     lines += _counted(used, model)
     if used.largest:
         lines.append("largest results:")
@@ -81,11 +81,11 @@ def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> li
 
 def _counted(used: ContextUse, model: str) -> list[str]:
     if not model:
-        return ["no model is connected: none of it is sent"]
+        return ["no model is connected: nothing is sent"]
     lines = [f"the server's last count: {'none yet' if used.counted is None else f'{used.counted:,}'}"]
     lines += [f"estimated since then: {used.since:,}"] if used.since else []
     window = used.window
     if window.tokens is None:
-        return [*lines, "window: not known; to set it:", "  model.context_window"]
+        return [*lines, "window: unknown; to set it:", "  model.context_window"]
     lines += [f"window: {window.tokens:,} ({window.source})", f"used: {used.tokens * 100 // window.tokens} %"]
     return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]

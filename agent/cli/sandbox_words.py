@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _MODES: dict[str, str] = {
     "workspace": "Commands write only {folders}.",
-    "own": "toolcrib's own files are closed to commands; they may do all else that you may.",
+    "own": "Commands cannot reach toolcrib's own files, but otherwise have all your rights.",
     "none": "Commands are not sandboxed.",
 }
 """Mode -> what is enforced in it."""
-_HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
-_NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
+_HOLDS_LESS = "sandbox.mode {wanted} does not work here; for the reason: toolcrib sandbox"
+_NETWORK = {"none": "none", "on": "this machine's", "hosts": "only hosts that you allow"}
 _LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}
 
 
@@ -76,7 +76,7 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
     if held.by == "namespaces":
         line += _LINES[settings.network]
     elif held.by == "landlock":
-        line += " Only Landlock enforces this, so it limits neither sockets nor file tools."
+        line += " Only Landlock enforces this, so sockets and file tools are not limited."
     if held.mode != settings.mode:
         line += f" {_HOLDS_LESS.format(wanted=settings.mode)}."
     if config.snapshots.enabled and config.undo.enabled and not Path.home().resolve().is_relative_to(project_of(start)):
@@ -91,7 +91,7 @@ def where_line(session: Session) -> str:
     try:
         return first_line(session.config, backend, scope.start) or told
     except EnvironmentFailed as error:
-        return f"No command can run here: {error}."
+        return f"Commands cannot run here: {error}."
 
 
 def status_rows(status: SandboxStatus) -> list[list[str]]:
@@ -108,23 +108,23 @@ def status_rows(status: SandboxStatus) -> list[list[str]]:
     keys = keys_of(held, status.own)
     absent = sum(not Path(path).exists() for path in held.masked)
     rows += [
-        ["writable", "all that you can write" if held.mode == "own" else _short(held.writable)],
+        ["writable", "everything that you can write" if held.mode == "own" else _short(held.writable)],
         ["private", _short(held.ephemeral)],
         ["masked", f"{_short(keys)}{f' ({absent} more do not exist)' if absent else ''}"],
         ["closed", f"toolcrib's own files: {_short(status.own)}"],
         ["read-only", _short(held.read_only)],
         ["network", _NETWORK[held.network]],
-        ["system calls", "filtered" if has_filter() else f"all: there is no filter for {os.uname().machine}"],
+        ["system calls", "filtered" if has_filter() else f"all: no filter for {os.uname().machine}"],
     ]
     if held.network == "hosts":
-        rows.append(["hosts", f"those of your package managers{''.join(f', {host}' for host in status.hosts)}"])
+        rows.append(["hosts", f"hosts of your package managers{''.join(f', {host}' for host in status.hosts)}"])
     return rows
 
 
 def trial_line(trial: SandboxTrial) -> str:
     """Return a line of `toolcrib sandbox test`."""
     if trial.untried:
-        return f"- {trial.what}: not tried, {trial.untried}"
+        return f"- {trial.what}: not tested, {trial.untried}"
     return f"✗ {trial.what}\n    {trial.problem}" if trial.problem else f"✓ {trial.what}"
 
 

@@ -31,11 +31,9 @@ async def search(crib: Crib, args: argparse.Namespace) -> bool:
     words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
     query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
     if not query:
-        raise ToolcribError("say what for: toolcrib sessions search WORD ...")
+        raise ToolcribError("give the words: toolcrib sessions search WORD ...")
     if not args.id and not args.words:
-        raise ToolcribError(
-            f"{query} says what is not to stand there; name a word that is: toolcrib sessions search WORD {query}"
-        )
+        raise ToolcribError(f"{query} only excludes words; add a word to find: toolcrib sessions search WORD {query}")
     where = SearchFilter(
         cwd=str(crib.project_dir) if args.here else None,
         tags=args.tag,

@@ -28,7 +28,7 @@ async def compress_chat(chat: Conversation, wish: str) -> None:
     """Summarise the middle of the session now. The summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
-    chat.screen.print_note("a model summarises the session; Ctrl-C cancels this without a change")
+    chat.screen.print_note("a model is summarising the session; Ctrl-C cancels without a change")
     chat.show(await compress_now(chat.session, wish, chat.show))
 
 
@@ -38,11 +38,11 @@ async def fork_chat(chat: Conversation, count: str) -> None:
     from agent.conversation.forking import fork
 
     if count and (not count.isdecimal() or not int(count)):
-        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
+        raise ToolcribError("use /fork, or /fork N: a new session from your last N messages on")
     info = await chat.session.info()
     if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet; /new begins another session")
-    if not await may_end(chat, "going on in the fork"):
+        raise ToolcribError("this session has no messages yet; to start another: /new")
+    if not await may_end(chat, "continuing in the fork"):
         return
     window = await window_of(chat.session)
     made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
@@ -55,13 +55,13 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     """Return lines about what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
-        f"a new session, {made.id[:ID_CHARS]}, with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
-        "grants and what /undo knows stay with the old one",
+        f"a new session, {made.id[:ID_CHARS]}, from {said} on; to return to the old one: /resume {parent[:ID_CHARS]}",
+        "grants and undo data stay with the old session",
     ]
     if made.dropped:
-        lines.append(f"{made.dropped} replies, results or calls of it did not fit or never ended, and are in the old one alone")
+        lines.append(f"{made.dropped} replies, results or calls did not fit or never ended: only the old session has them")
     if made.unanswered:
-        lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
+        lines.append(f"unanswered, so left out; send it again: {one_line(made.unanswered, 300)}")
     return lines
 
 
@@ -72,12 +72,12 @@ async def export_chat(chat: Conversation, rest: str) -> None:
 
     info = await chat.session.info()
     if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet")
+        raise ToolcribError("this session has no messages yet")
     named = f" {rest} ".replace(" --force ", " ", 1).strip()
     path = _whole(named or f"session-{info.id[:12]}.md")
     artifacts = await artifacts_of(chat.session.store, info.id)
     write(path, export(info, await chat.session.records(), form_of(path), artifacts), force=named != rest)
-    chat.screen.print_note(f"{tame(str(path))}: written")
+    chat.screen.print_note(f"wrote {tame(str(path))}")
 
 
 def _whole(name: str) -> Path:
@@ -94,14 +94,14 @@ async def title_chat(chat: Conversation, rest: str) -> None:
 
     info = await chat.session.info()
     if rest:
-        refuse_below_session(chat, "naming a session")
+        refuse_below_session(chat, "renaming a session")
         session = chat.session
         title = await chat.writing(lambda: rename(session.store.sessions, session.id, rest))
-        chat.screen.print_note(f"this session is called: {tame(title)}")
+        chat.screen.print_note(f"the session is renamed: {tame(title)}")
     elif info is None or not (info.title or info.tags):
-        raise ToolcribError("it has no title yet; /title TEXT names this session")
+        raise ToolcribError("this session has no title yet; to set one: /title TEXT")
     else:
-        chat.screen.print_note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
+        chat.screen.print_note(f"{tame(info.title)}{marks_of(info.tags)}; to rename it: /title TEXT")
 
 
 async def show_sessions(chat: Conversation, rest: str) -> None:
@@ -111,11 +111,11 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     from agent.cli.render import table
     from agent.cli.session_format import SPARE, persons_sessions, session_rows
 
-    refuse_below_session(chat, "looking into stored sessions")
+    refuse_below_session(chat, "reading stored sessions")
     found = await persons_sessions(chat.opening.crib.store, 10)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
-    chat.screen.print_note("type /resume ID to continue one" if found else "nothing was said in any session yet")
+    chat.screen.print_note("to continue one: /resume ID" if found else "no sessions yet")
 
 
 def refuse_below_session(chat: Conversation, what: str) -> None:

@@ -81,7 +81,7 @@ def exchanges(
         lines += said_lines(record)
         lines += [call_line(call, records[place + 1 : place + 2], display, known(call)) for call in record.get("calls") or ()]
     left_out = len(lines) - MOST_LINES
-    return lines if left_out <= 0 else [f"  … {left_out} lines of it are not shown", *lines[left_out:]]
+    return lines if left_out <= 0 else [f"  … {left_out} lines are not shown", *lines[left_out:]]
 
 
 def call_line(

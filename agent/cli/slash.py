@@ -36,12 +36,12 @@ async def obey(chat: Conversation, line: str) -> bool:
         word = ALIASES[word]
         command = COMMANDS[word]
     if command is None:
-        chat.screen.print_note(f"there is no {word}; {meant_by(word, words_of(chat.opening.crib))}")
+        chat.screen.print_note(f"unknown command {word}; {meant_by(word, words_of(chat.opening.crib))}")
         return True
     try:
         if word in ALONE and rest.strip():
-            more = "; `toolcrib memory edit` and `toolcrib memory forget TEXT` change it" if word == "/memory" else ""
-            raise ToolcribError(f"{word} takes nothing after it, and nothing was done{more}")
+            more = "; to change notes: toolcrib memory edit, or toolcrib memory forget TEXT" if word == "/memory" else ""
+            raise ToolcribError(f"{word} takes no arguments; nothing was done{more}")
         await command(chat, rest.strip())
     except ToolcribError as error:
         chat.screen.fault(f"✗ {explained(error)}")
@@ -72,16 +72,16 @@ async def _theme(chat: Conversation, rest: str) -> None:
     from agent.cli.screen.themes import NAMES
 
     if chat.reader is None:
-        raise ToolcribError("colours are for the chat's own screen: a terminal that can take back what it has shown")
+        raise ToolcribError("themes work only on the chat's own screen, on a terminal that can redraw")
     if rest and rest not in NAMES:
         alike = near(rest, NAMES)
-        named = f"did you mean {alike[0]}?" if alike else f"take one of {', '.join(NAMES)}"
-        raise ToolcribError(f"there is no theme {tame(rest)!r}; {named}")
+        named = f"did you mean {alike[0]}?" if alike else f"the themes are {', '.join(NAMES)}"
+        raise ToolcribError(f"unknown theme {tame(rest)!r}; {named}")
     now = chat.reader.switch_theme(rest)
     if rest and now == "none" != rest:
         chat.screen.print_note("no colours: NO_COLOR is set, or display.color is never")
     elif rest:
-        chat.screen.print_note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
+        chat.screen.print_note(f"theme {now}; to keep it: toolcrib config set display.theme {rest}")
     else:
         listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
 
@@ -105,16 +105,16 @@ async def _model(chat: Conversation, rest: str) -> None:
     if not chat.model and not found:
         from agent.cli.offer import HOW
 
-        chat.screen.print_note(f"no model: you call the tools yourself.\n{HOW.format(command='chat')}")
+        chat.screen.print_note(f"no model: call tools by hand.\n{HOW.format(command='chat')}")
         return
-    chat.screen.text(chat.model or "no model: you call the tools yourself")
+    chat.screen.text(chat.model or "no model: call tools by hand")
     for line in also_there(found, chat.model):
         chat.screen.print_note(tame(line))  # names come from the server
 
 
 async def _switch_model(chat: Conversation, choice: ModelChoice) -> None:
     await chat.switch(choice)
-    chat.screen.print_note(f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself")
+    chat.screen.print_note(f"using {chat.model} from now on" if chat.model else "no model: call tools by hand")
 
 
 async def _image(chat: Conversation, rest: str) -> None:
@@ -122,15 +122,15 @@ async def _image(chat: Conversation, rest: str) -> None:
 
     if rest:
         if not chat.model:
-            raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+            raise ToolcribError("no model is connected to show it to; to connect one: /model")
         chat.images.append(read_typed(rest))
-        chat.screen.print_note(f"{labels(chat.images)} will go with your next message")
+        chat.screen.print_note(f"{labels(chat.images)} is attached to your next message")
         chat.screen.draw(chat.images[-1])
     elif chat.images:
         chat.screen.print_note(f"{labels(chat.images)} removed from your next message")
         chat.images.clear()
     else:
-        raise ToolcribError("say which: /image FILE")
+        raise ToolcribError("give the file: /image FILE")
 
 
 async def _explain(chat: Conversation, rest: str) -> None:
@@ -138,7 +138,7 @@ async def _explain(chat: Conversation, rest: str) -> None:
     from agent.explaining import asked_about
 
     if not rest:
-        raise ToolcribError("say what: /explain COMMAND")
+        raise ToolcribError("give the command: /explain COMMAND")
     session = chat.session
     explained = await session.explain(rest)
     person = asked_about(session.config, session.identity.platform, explained.findings)
@@ -158,7 +158,7 @@ async def _show(chat: Conversation, rest: str) -> None:
     if rest == "all":
         info = await chat.session.info()
         if info is None or not info.messages:
-            raise ToolcribError("nothing was said yet")
+            raise ToolcribError("this session has no messages yet")
         lines = conversation(info, await chat.session.records())
         text = chat.session.scope.redactor.text("".join(f"{line}\n" for line in lines))
         if chat.reader is None:
@@ -168,7 +168,7 @@ async def _show(chat: Conversation, rest: str) -> None:
         return
     number = rest.removeprefix("#")
     if number and not number.isdecimal():
-        raise ToolcribError("say which: /show N; the number stands behind # at the end of a line")
+        raise ToolcribError("give the number: /show N; it is after the # at the end of a line")
     wanted = int(number) if number else None
     if chat.reader is not None:
         await chat.reader.show(wanted)
@@ -189,8 +189,8 @@ async def _diff(chat: Conversation, rest: str) -> None:
     turn, end = (int(rest), "") if rest.isdecimal() else (0, f"/{rest.removeprefix('./')}" if rest else "")
     found = [one for one in await undo.differences(environment, turn) if f"/{one.path}".endswith(end)]
     if not found:
-        where = f"turn {turn}" if turn else "this session"
-        raise ToolcribError(f"tools changed no file{f' {tame(rest)}' if end else ''} in {where} that is not as it was")
+        where, which = f"turn {turn}" if turn else "this session", f" of {tame(rest)}" if end else ""
+        raise ToolcribError(f"no differences{which} in {where}: no tool changed a file, or the files are as they were before")
     chat.screen.diff(compared(found))
 
 
@@ -222,8 +222,8 @@ async def _approvals(chat: Conversation, rest: str) -> None:
     if rest:
         word, _, prefix = rest.partition(" ")
         if word != "revoke" or not prefix.strip():
-            raise ToolcribError("write /approvals, or /approvals revoke ID")
-        refuse_below_session(chat, "changing what was agreed")
+            raise ToolcribError("use /approvals, or /approvals revoke ID")
+        refuse_below_session(chat, "changing grants")
         chat.screen.print_note(f"revoked: {exact(format_grants.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
@@ -233,12 +233,12 @@ async def _approvals(chat: Conversation, rest: str) -> None:
     table(format_grants.ticket_rows(waiting) if waiting else [], spare=format_grants.SPARE_OF_TICKETS, whole=(3,), width=width)
     table(format_grants.grant_rows(grants) if grants else [], spare=format_grants.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
-        chat.screen.print_note("nothing is granted in this session, and nothing waits for an answer")
+        chat.screen.print_note("this session has no grants and no pending requests")
 
 
 async def _env(chat: Conversation, rest: str) -> None:
     backend, scope = chat.session.backend, chat.session.scope
-    state = "its shell runs" if scope.opened is not None else "no command has run yet"
+    state = "the shell is running" if scope.opened is not None else "no command has run yet"
     chat.screen.text(f"commands run in {backend.name}: {backend.shown}\n  folder: {scope.cwd}\n  {state}")
 
 

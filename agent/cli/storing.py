@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from agent.store._merging import Restored, Source
     from agent.store.repair import Repaired
 
-_REPAIR = "end what uses it, then run `toolcrib doctor --repair-store`"
-_OTHER = "do what the message says; until then no session can be opened"
+_REPAIR = "end the processes that use it, then run `toolcrib doctor --repair-store`"
+_OTHER = "follow the message; until then no session can be opened"
 _NAMES = {
     "steps": "undo step*",
     "audit": "decision*",
@@ -59,7 +59,7 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
             elif found:  # a missing artifact is no damage: reading it reports the loss
                 gone = _told([(int(found), "large result*")])
                 yield CheckFinding(
-                    "store.artifacts-lost", "note", f"{gone} of sessions can't be read any more: {path} has not the contents"
+                    "store.artifacts-lost", "note", f"{gone} of sessions cannot be read: their content is missing in {path}"
                 )
 
 
@@ -75,13 +75,13 @@ def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: St
     again = partial(check_files, config)
     if mend.func is _index_lines:
         repair = Repair(f"rm {path}", mend, again)
-        return CheckFinding("store.index-damaged", "note", str(error), "nothing: the next search makes it anew", repair)
+        return CheckFinding("store.index-damaged", "note", str(error), "nothing to do: the next search rebuilds it", repair)
     name, loses = _LOSES[mend.func]
     if mend.func is _store_lines:
         copies = Backups(path).found()
-        lost = "what can't be read is lost, as there is no backup"
+        lost = "data that cannot be read is lost, since there is no backup"
         if copies:
-            lost = f"what was said since the backup of {_time(copies[0].stat().st_mtime)} is lost if it can't be read"
+            lost = f"messages since the backup of {_time(copies[0].stat().st_mtime)} are lost if they cannot be read"
         loses = f"{lost}, {loses}"
     repair = Repair(f"toolcrib doctor --repair-store (of {path})", mend, again, f"{loses}; the damaged file is kept beside it")
     return CheckFinding(name, "wrong", str(error), _REPAIR, repair)
@@ -101,7 +101,7 @@ def repair_store(config: Config, *, agreed: bool) -> int:
     from agent.store._damage import StoreDamaged
 
     if not config.store.enabled:
-        raise ToolcribError("nothing is kept (store.enabled is false), so that there is nothing to repair")
+        raise ToolcribError("nothing to repair: no store is used (store.enabled is false)")
     if config.store_url is not None:
         raise ToolcribError("the store is on a PostgreSQL server; its own tools check, back up and restore it")
     sound = True
@@ -115,9 +115,9 @@ def repair_store(config: Config, *, agreed: bool) -> int:
                 print("nothing was changed")
                 return FAILED
             lines = list(mend())
-            print("\n".join(lines or [f"nothing is damaged any more: another process repaired {path}"]))
+            print("\n".join(lines or [f"no damage found: another process has repaired {path}"]))
     if sound:
-        print(f"nothing is damaged, and nothing was changed: {config.store_path}")
+        print(f"no damage found, nothing was changed: {config.store_path}")
     return OK
 
 
@@ -159,10 +159,10 @@ def _artifact_lines(path: Path, store: Path) -> Iterator[str]:
 
     done = repair_artifacts(path, store)
     if done is not None:
-        yield f"repaired {path} with what is whole in it and in its backup"
+        yield f"repaired {path} from its intact parts and its backup"
         yield f"  saved: {_told([(done.saved, 'artifact*')]) or 'nothing'}"
         if done.lost:
-            yield f"  lost: {_told([(done.lost, 'artifact*')])} of sessions; a call that reads one is told so"
+            yield f"  lost: {_told([(done.lost, 'artifact*')])} of sessions; reading one reports the loss"
         yield f"  the damaged file is kept: {done.kept}"
 
 
@@ -170,7 +170,7 @@ def _index_lines(path: Path) -> Iterator[str]:
     from agent.store.repair import forget_index
 
     if forget_index(path):
-        yield f"removed {path}, which holds nothing of its own: the next search makes it anew"
+        yield f"removed {path}, which has no data of its own: the next search rebuilds it"
 
 
 def _contents_lines(path: Path) -> Iterator[str]:
@@ -178,13 +178,13 @@ def _contents_lines(path: Path) -> Iterator[str]:
 
     kept = forget_contents(path)
     if kept is not None:
-        yield f"what is there to undo with is lost; the damaged file is kept: {kept}"
+        yield f"undo data is lost; the damaged file is kept: {kept}"
 
 
 _LOSES: Mapping[Callable[..., Iterator[str]], tuple[str, str]] = {
-    _store_lines: ("store.damaged", "what was under way is ended, and grants are forgotten"),
-    _artifact_lines: ("store.artifacts-damaged", "large results that can't be read are gone"),
-    _contents_lines: ("store.undo-damaged", "what is there to undo with is gone"),
+    _store_lines: ("store.damaged", "unfinished runs are ended, and grants are removed"),
+    _artifact_lines: ("store.artifacts-damaged", "large results that cannot be read are lost"),
+    _contents_lines: ("store.undo-damaged", "undo data is lost"),
 }
 """Repair -> the id of its finding, and what the repair loses."""
 
@@ -194,7 +194,7 @@ def _agreed(path: Path) -> bool:
 
     question = f"Repair {path} now? The damaged file is kept beside it."
     if not is_interactive():
-        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+        raise ToolcribError(f"{question} No user can be asked here: add --yes")
     return confirm_by_word(question)
 
 
@@ -202,20 +202,20 @@ def _lines(done: Repaired) -> Iterator[str]:
     """Yield lines about what was restored, from when, and what was lost."""
     yield _origin(done)
     yield from _sources(done.restored)
-    yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
+    yield f"  saved: {_counts(done) or 'nothing: no data could be read, and there is no backup'}"
     mended = done.mended
     if lost := _told([(done.unreadable, "row* that could not be read"), (mended.messages, "message*")]):
         yield f"  lost: {lost}"
     if done.cut:
         since = "" if done.backup is None else f" since {_time(done.backup)}"
         tables = ", ".join(_name(table).replace("*", "s") for table in done.cut)
-        yield f"  lost{since}, unless it could still be read: {tables}"
+        yield f"  lost{since}, except readable parts: {tables}"
     ended = [
         (mended.runs, "unfinished run*"),
-        (mended.calls, "call* under way, which may have run"),
-        (mended.tickets, "question* that waited"),
-        (mended.waiting, "message* that waited"),
-        (mended.posts, "message* of the gateway that may have been shown"),
+        (mended.calls, "running call*, which may have run"),
+        (mended.tickets, "pending request*"),
+        (mended.waiting, "queued message*"),
+        (mended.posts, "message* of the gateway that may have been sent"),
         (mended.grants, "grant*"),
     ]
     if told := _told(ended):
@@ -225,20 +225,22 @@ def _lines(done: Repaired) -> Iterator[str]:
 
 def _origin(done: Repaired) -> str:
     if done.is_finished_only:
-        return f"finished the repair of {done.path}; what was lost is not known any more, as its process ended before it said so"
+        return (
+            f"finished the repair of {done.path}; its losses are unknown, since the first process ended before it reported them"
+        )
     if done.backup is None:
-        return f"repaired {done.path} with what could still be read of it"
+        return f"repaired {done.path} from its readable parts"
     made = _time(done.backup)
     if all(one.source == "copy" for one in done.restored):
-        return f"repaired {done.path} from its backup of {made}; what came later is lost"
-    return f"repaired {done.path} with what could still be read of it, and from its backup of {made}"
+        return f"repaired {done.path} from its backup of {made}; later data is lost"
+    return f"repaired {done.path} from its readable parts and its backup of {made}"
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
     """Yield lines with the conversations from each source; identical ones are left out."""
     sources: Sequence[tuple[Source, str]] = (
         ("file", "from the damaged file, with more than the backup"),
-        ("copy", "from the backup; what came later in them is lost"),
+        ("copy", "from the backup; their later messages are lost"),
     )
     for source, words in sources:
         found = [one for one in restored if one.source == source]
@@ -247,7 +249,7 @@ def _sources(restored: Sequence[Restored]) -> Iterator[str]:
         for one in found[:_SHOWN]:
             yield f"    {one.id[:12]} {one_line(one.title, 60)} ({_told([(one.messages, 'message*')]) or 'no messages'})"
         if len(found) > _SHOWN:
-            yield f"    and {len(found) - _SHOWN} more that were used earlier"
+            yield f"    and {len(found) - _SHOWN} more, used earlier"
 
 
 def _counts(done: Repaired) -> str:

@@ -42,11 +42,11 @@ def also_there(found: Sequence[Offer], model: str) -> list[str]:
         names = [one.name for one in offer.models if not (here and one.name == model)]
         where = "" if here or offer.server.endpoint is None else f" at {offer.server.endpoint.server} ({offer.server.source})"
         if names:
-            more = f", ... ({len(names)} in all; `toolcrib models` lists them)" if len(names) > _SHOWN else ""
+            more = f", ... ({len(names)} in total; list them: toolcrib models)" if len(names) > _SHOWN else ""
             lines.append(f"also there{where}: {', '.join(names[:_SHOWN])}{more}")
         elif not here and offer.fault:
             lines.append(f"{offer.server.source}: {offer.fault}")
-    return lines or ["the server names no other"]
+    return lines or ["the server lists no other models"]
 
 
 async def pick_model(chat: Conversation, found: Sequence[Offer], reader: ItemReader) -> ModelChoice | None:
@@ -79,7 +79,7 @@ async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
     if len(words) == 2:
         return _of_provider(chat, *words)
     if len(words) != 1:
-        raise ToolcribError("write /model NAME, or /model PROVIDER NAME")
+        raise ToolcribError("use /model NAME, or /model PROVIDER NAME")
     (name,) = words
     found = await offers(chat)
     choice = _listed(found, name)
@@ -112,12 +112,12 @@ def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
 
 def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> str:
     if current is None and not found:
-        return f"there is no server that could have {name!r}: none is configured"
+        return f"no server for {name!r}: none is configured"
     alike = near(name, [one.name for offer in found for one in offer.models], cutoff=0.4)
-    hint = f"did you mean {alike[0]!r}?" if alike else "/model lists what there is"
+    hint = f"did you mean {alike[0]!r}?" if alike else "list models: /model"
     provider = "PROVIDER" if current is None else current.provider
     words = f"the server does not list {name!r}" if len(found) == 1 else f"no configured server lists {name!r}"
-    return f"{words}; {hint.removesuffix('.')}. `/model {provider} {name}` takes it all the same"
+    return f"{words}; {hint.removesuffix('.')}. To use it anyway: /model {provider} {name}"
 
 
 def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
@@ -125,7 +125,7 @@ def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
     crib = chat.opening.crib
     check_name(provider, crib.providers)
     if provider == MANUAL:
-        raise ToolcribError("/model manual takes no model's name")
+        raise ToolcribError("/model manual takes no model name")
     current = _current(chat)
     if current is not None and _speak_alike(current.provider, provider):
         return replace(_choice(current, name), provider=provider)

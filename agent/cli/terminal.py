@@ -148,11 +148,11 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     from agent.policy.self_protection import is_below, is_below_any
 
     if is_below_any() or is_below(folders):
-        raise ToolcribError("this is for a person at a terminal; a terminal that a session's command opened is not a person's")
+        raise ToolcribError("this needs a user at a terminal, not a terminal that a session's command opened")
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        raise ToolcribError("this is for a person at a terminal, and there is none here") from None
+        raise ToolcribError("this needs a user at a terminal, and there is none here") from None
     try:
         foreground = os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # the terminal was just closed
@@ -162,7 +162,7 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
         open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123 - a descriptor
     ):
         if not foreground:
-            raise ToolcribError("this is for a person at a terminal, and this process runs in its background")
+            raise ToolcribError("this needs a user at a terminal, but the process runs in the background")
         yield Terminal(screen, keys)
 
 

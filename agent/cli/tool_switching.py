@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 def unknown(registry: ToolRegistry, name: str) -> str:
     """Return a message about an unknown tool, with the nearest name."""
     near = registry.closest(name)
-    return f"there is no tool {name!r}; {f'did you mean {near!r}?' if near else '`toolcrib tools` lists them'}"
+    return f"unknown tool {name!r}; {f'did you mean {near!r}?' if near else 'list tools: toolcrib tools'}"
 
 
 def switch(crib: Crib, args: argparse.Namespace) -> int:
     """Add tools to the list of disabled tools, or remove them, also names of tools that no longer exist. Return the exit code."""
     if not args.wanted:
-        raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
+        raise ToolcribError(f"give the tools: toolcrib tools {args.action} NAME...")
     if args.user:
-        raise ToolcribError(f"--user is for looking; for one user: {_of_user(args)}")
+        raise ToolcribError(f"--user only shows tools; to change one user's: {_of_user(args)}")
     if why := _of_profile(crib.config):
         raise ToolcribError(why)
     crib.explain(args.platform or "cli")  # raises if the platform is unknown
@@ -53,7 +53,7 @@ def _of_profile(config: Config) -> str:
         return ""
     return (
         f"this changes the configuration itself, not the profile {config.profile!r}; "
-        f"for that: toolcrib config set profiles.{config.profile}.tools.disabled '[...]'"
+        f"to change that: toolcrib config set profiles.{config.profile}.tools.disabled '[...]'"
     )
 
 
@@ -95,7 +95,7 @@ def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
         lines = {line.name: line for line in crib.explain(platform, args.user)}
     for name in names:
         line = lines.get(name)
-        state = "no such tool is registered" if line is None else "on" if line.granted else f"off: {line.reason}"
+        state = "no such tool" if line is None else "on" if line.granted else f"off: {line.reason}"
         print(f"  {name} on {platform}: {state}")
     return OK
 
@@ -130,8 +130,8 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
         return [
             f"{'.'.join(_key(args.platform))}: {json.dumps(now)} -> {json.dumps(new)}",
             f"in {config.path}",
-            *([f"not for the user {args.user} alone; for that: {_of_user(args)}"] if args.user else []),
-            *(list(lines) or ["nobody gets other tools or approvals by that"]),
+            *([f"not only for the user {args.user}; for that: {_of_user(args)}"] if args.user else []),
+            *(list(lines) or ["no user gets other tools or approvals"]),
         ]
 
     title = f"Tools of a session on {platform}{f', user {args.user}' if args.user else ''}"
@@ -153,9 +153,9 @@ def _locked(crib: Crib) -> str:
     from agent.policy.self_protection import folders_of, is_below, is_below_any
 
     if is_below_any() or is_below(folders_of(crib.config)):
-        return "switching tools is a person's to do, and this runs below a command of a session"
+        return "only a user may switch tools, not a command of a session"
     if unconfirmed(load_config(crib.config.path, profile=""), keep=False):
-        return "the configuration was changed, and nobody confirmed it: toolcrib config confirm"
+        return "the configuration has unconfirmed changes: toolcrib config confirm"
     return _of_profile(crib.config)
 
 

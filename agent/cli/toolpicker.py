@@ -12,8 +12,8 @@ from agent.cli.screen.picker import Outcome
 from agent.policy.tool_selection import ToolLine
 from toolcrib.contract.dataclass import dataclass
 
-_KEYS = "Type to search; arrows move, Space switches, Enter goes on, Esc leaves."
-_REVIEW_KEYS = "Enter writes it, Esc goes back, Ctrl-C leaves. Nothing is written before Enter."
+_KEYS = "Type to search; arrows move, Space switches, Enter continues, Esc cancels."
+_REVIEW_KEYS = "Enter writes the changes, Esc goes back, Ctrl-C cancels. Nothing is written before Enter."
 _LEAST_LIST, _LEAST_PANE, _MOST_PANE = 3, 3, 10
 """Minimum number of rows for the list; minimum and maximum for the description of a tool."""
 _ANY = 1_000_000
@@ -91,7 +91,7 @@ class ToolPicker:
             case "enter":
                 if any(self.changed):
                     return self._look
-                self._note = "nothing is switched yet: Space switches the tool that > stands at"
+                self._note = "nothing to change yet: Space switches the tool marked with >"
             case "space":
                 self._switch()
             case "backspace":
@@ -123,7 +123,7 @@ class ToolPicker:
         if self._locked:
             self._note = self._locked
         elif chosen.missing and not chosen.is_off and not chosen.was_off:
-            self._note = "Space does not give this one: see above why it is missing"
+            self._note = "Space cannot enable this tool: see above why it is missing"
         else:
             chosen.is_off = not chosen.is_off
 
@@ -155,7 +155,7 @@ class ToolPicker:
 
     def _list_rows(self, columns: int, height: int) -> list[Row]:
         granted = [one for one in self._tools if one.granted]
-        total = f"{len(granted)} of {len(self._tools)} on, {sum(one.cost for one in granted):,} tokens a request"
+        total = f"{len(granted)} of {len(self._tools)} on, {sum(one.cost for one in granted):,} tokens per request"
         top: list[Row] = [_heading(shortened(self._title, columns)), *_text(f"search: {self._query}_")]
         footer = list(words_of(self._note or _KEYS, "strong" if self._note else "em", columns))
         footer = [*_text(shortened(total, columns)), *(footer if height > 14 or self._note else footer[:1])]
@@ -185,9 +185,9 @@ class ToolPicker:
 
     def _said(self, one: SwitchableTool, columns: int) -> list[Row]:
         state = "on" if one.granted else f"switched off by {self._key}" if one.is_off else "missing"
-        lines = [f"{one.line.name}: {state}; {one.cost:,} tokens of each request"]
+        lines = [f"{one.line.name}: {state}; {one.cost:,} tokens in each request"]
         lines += [f"why: {one.missing}"] if one.missing else []
-        lines += [f"to get it: {one.fix}"] if one.fix else []
+        lines += [f"fix: {one.fix}"] if one.fix else []
         lines += [one.line.description]
         return [row for line in lines for row in words_of(one_line(line, _ANY), "", columns)]
 

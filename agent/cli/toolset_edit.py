@@ -23,17 +23,17 @@ def edit(args: argparse.Namespace) -> int:
         taken = args.name in known["toolset"] and args.name not in custom
         before = crib.config
     if args.action == "create" and args.name in known["toolset"]:
-        how = f"change it: toolcrib toolsets edit {args.name}" if args.name in custom else "choose another name"
-        raise ToolcribError(f"there is a toolset {args.name!r} already; {how}")
+        how = f"to change it: toolcrib toolsets edit {args.name}" if args.name in custom else "choose another name"
+        raise ToolcribError(f"a toolset {args.name!r} already exists; {how}")
     if args.action != "create" and args.name not in custom:
         alike = near(args.name, custom)
         meant = f"; did you mean {alike[0]!r}?" if alike else f"; yours: {', '.join(custom) or 'none'}"
-        why = "comes with toolcrib or a plugin, and can't be changed" if taken else "is not there"
+        why = "comes with toolcrib or a plugin, so it cannot be changed" if taken else "does not exist"
         raise ToolcribError(f"the toolset {args.name!r} {why}{meant}")
     key = ("toolsets", "custom", args.name)
     if args.action == "delete":
         if used := list(_uses(before, args.name)):
-            raise ToolcribError(f"{args.name} is in use: take it out of {', '.join(used)} first")
+            raise ToolcribError(f"{args.name} is in use: remove it from {', '.join(used)} first")
         unset_as_person(args.config, key)
     else:
         set_as_person(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
@@ -61,8 +61,8 @@ def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str
         for name in names:
             if name not in known[kind] or (kind == "toolset" and name == args.name):
                 alike = near(name, known[kind])
-                meant = f"did you mean {alike[0]!r}?" if alike else "enable the plugin that brings it first"
-                raise ToolcribError(f"there is no {kind} {name!r}; {meant}")
+                meant = f"did you mean {alike[0]!r}?" if alike else "first enable the plugin that adds it"
+                raise ToolcribError(f"unknown {kind} {name!r}; {meant}")
     for kind, (names, there) in gone.items():
         for name in names:
             if name not in there:
@@ -76,12 +76,8 @@ def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str
 def _told(before: Config, file: Path | None, project: Path, args: argparse.Namespace) -> int:
     after = load_config(file, project_dir=project)
     who = everybody(before, after)
-    done = {"create": "made", "edit": "changed", "delete": "taken out"}[args.action]
-    print(f"{args.name}: {done}, in {after.path}")
+    done = {"create": "created", "edit": "changed", "delete": "deleted"}[args.action]
+    print(f"{args.name}: {done} in {after.path}")
     lines = list(changes(granted(before, project, who), granted(after, project, who)))
-    print(
-        "\n".join(
-            ["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools or approvals by that"]
-        )
-    )
+    print("\n".join(["this changes:", *(f"  {line}" for line in lines)] if lines else ["no user gets other tools or approvals"]))
     return OK

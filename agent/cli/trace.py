@@ -63,7 +63,7 @@ class Tracer:
             case TurnFinished(number=number, text=text, calls=calls, usage=usage):
                 self._messages += 1
                 counts = " ".join(f"{name}={count}" for name, count in usage.items())
-                self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage given'}")
+                self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage reported'}")
                 self._say(f"turn {number}: content {one_line(text, _PREVIEW)!r}")
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 self._say(f"attempt {attempt} failed after {self._timing()}: {reason}; again in {seconds:.2f} s")

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {
-    "length": "the reply was cut off at its token limit; raise model.max_output_tokens, or the server's limit, or ask for less",
-    "content_filter": "the server's filter ended the reply before it was complete; put the task in other words",
+    "length": "the reply was cut off at its token limit; raise model.max_output_tokens or the server's limit, or ask for less",
+    "content_filter": "the server's filter ended the reply before it was complete; rephrase the task",
 }
 """Warnings about replies that were cut short, by ``TurnFinished.finish``."""
 
@@ -99,8 +99,8 @@ class View:
                 if self._held:
                     self._held.clear()
                 self.end()
-                again = "; the reply begins anew" if begun else ""
-                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                again = "; the reply starts again" if begun else ""
+                self.screen.print_note(f"attempt {attempt} failed: {tame(reason)}\nretrying in {seconds:.1f} s{again}")
             case ImageMade(image=image):
                 self.end()
                 saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
@@ -108,7 +108,7 @@ class View:
             case TurnFinished():
                 self._turn_ended(event)
             case TurnStarted() if self.screen.words:
-                self.screen.print_note("the model is at work")
+                self.screen.print_note("the model is working")
             case _:
                 self._rare(event)
 
@@ -131,7 +131,7 @@ class View:
                 self.screen.print_note(line)
             case SessionBusy():
                 self.end()
-                self.screen.print_note("another process is at work on this session; this waits until it is done")
+                self.screen.print_note("another process is using this session; waiting until it is done")
             case _:
                 pass
 
@@ -199,21 +199,21 @@ def went_on(session: Session) -> str:
     found = session.delegates.at_work
     if not found:
         return ""
-    who = f"the delegate {one_line(found[0].name, 40)} goes" if len(found) == 1 else f"{len(found)} delegates go"
-    return f"; {who} on: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
+    who = f"delegate {one_line(found[0].name, 40)} continues" if len(found) == 1 else f"{len(found)} delegates continue"
+    return f"; {who}: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
 
 
 def model_said(event: ModelAnswered) -> str:
     """Return one line about a decision of the approval.smart model."""
     model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
-    return f"{model} agreed to {name}: {why}" if event.approved else f"{model} leaves {name} to a person: {why}"
+    return f"{model} approved {name}: {why}" if event.approved else f"{model} leaves {name} to a user: {why}"
 
 
 def compression_said(event: ContextCompressed | CompressionFailed) -> str:
     """Return one line about a compression, or why it failed."""
     if isinstance(event, CompressionFailed):
-        return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; a fork or a new session has room"
-    refused = "the server took no more: " if event.why == "refused" else ""
+        return f"the context is nearly full, but was not compressed: {one_line(event.reason)}; use /fork or /new"
+    refused = "the server refused it as too long: " if event.why == "refused" else ""
     unsummarised = f" (without a summary: {one_line(event.problem)})" if event.problem else ""
     tokens = f"{event.before:,} → about {event.after:,} tokens"
-    return f"{refused}context compressed{unsummarised}, {tokens}; all of it is kept and can be searched"
+    return f"{refused}context compressed{unsummarised}, {tokens}; the whole conversation is kept and can be searched"

@@ -33,7 +33,7 @@ class WaitLine:
             case TurnStarted():
                 self._begin(f"waiting for {one_line(self._model(), 60) or 'the model'}")
             case ToolStarted(call=call) if call.fault is None:
-                self._begin(f"{one_line(call.name, 40)} is at work")
+                self._begin(f"{one_line(call.name, 40)} is running")
             case ThinkingDelta() if self._shows_thinking:
                 self.end()
             case ThinkingDelta() | ToolCallDelta() | ToolProgressed() | ToolActivity():

@@ -20,29 +20,29 @@ AT_ONCE = frozenset(
     if meant in SLASH and SLASH_COMMANDS[meant].at_once
 )
 """Commands that run while the model works; others wait for their turn."""
-_OUTSIDE = "outside of the chat: toolcrib"
+_OUTSIDE = "outside the chat: toolcrib"
 ELSEWHERE = {
-    "/agents": "/delegates lists the delegates at work",
-    "/cd": "!cd FOLDER goes there, and so do the commands after it",
+    "/agents": "/delegates lists the running delegates",
+    "/cd": "!cd FOLDER changes the folder of this and later commands",
     "/config": f"{_OUTSIDE} config edit",
     "/continue": "/sessions lists the last sessions, /resume ID continues one",
     "/doctor": f"{_OUTSIDE} doctor",
-    "/edit": "Ctrl-X Ctrl-E opens what you type in your editor",
-    "/history": "Ctrl-R searches what you typed, /sessions lists the last sessions",
+    "/edit": "Ctrl-X Ctrl-E opens the draft in your editor",
+    "/history": "Ctrl-R searches your earlier input, /sessions lists the last sessions",
     "/login": f"{_OUTSIDE} config set model, and the key in OPENAI_API_KEY or model.api_key_env",
     "/mcp": "/tools lists the tools of this session",
-    "/models": "/model lists them, /model NAME takes one",
-    "/permissions": "/approvals lists what is granted, /mode what is asked",
+    "/models": "/model lists models, /model NAME switches to one",
+    "/permissions": "/approvals lists grants, /mode shows the approval mode",
     "/plan": "/mode plan lets the model read only",
     "/plugins": f"{_OUTSIDE} plugins",
     "/rename": "/title TEXT names this session",
-    "/review": "say it as a message: review what changed; /diff shows it to you",
-    "/rewind": "/undo takes file changes back, /fork N goes on with your last N messages",
-    "/save": "the session is kept by itself; /export writes it into a file",
+    "/review": "send it as a message: review the changes; /diff shows them",
+    "/rewind": "/undo reverts file changes, /fork N continues from your last N messages",
+    "/save": "the session is stored automatically; /export writes it to a file",
     "/settings": f"{_OUTSIDE} config edit",
-    "/status": "/context tells what fills the model's context, /cost what was used",
+    "/status": "/context shows what fills the model's context, /cost the usage",
     "/todos": "/show N shows the list of a todo call, by the #N behind it",
-    "/usage": "/cost tells what this session used; outside of the chat: toolcrib usage",
+    "/usage": "/cost shows this session's usage; outside the chat: toolcrib usage",
     "/version": f"{_OUTSIDE} --version",
 }
 """Commands of other programs -> how to do the same here."""
@@ -59,7 +59,7 @@ def meant_by(word: str, known: Iterable[str]) -> str:
     name = word.removeprefix("/")
     begun = [one for one in names if name and len(name) > 1 and one.startswith(name)]
     alike = begun if len(begun) == 1 else near(name, names, cutoff=_ALIKE)
-    return f"did you mean {names[alike[0]]}?" if alike else "/help lists what there is"
+    return f"did you mean {names[alike[0]]}?" if alike else "list commands: /help"
 
 
 def words_of(crib: Crib) -> Mapping[str, str]:

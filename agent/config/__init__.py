@@ -1,4 +1,4 @@
-"""The configuration: the only reader and writer of config.yaml. Everything else is handed values.
+"""The configuration: the only reader and writer of config.yaml. Other packages receive values.
 
     config = load_config()
     config.tools.timeout
@@ -6,9 +6,9 @@
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
 ``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys`` and ``_rules``
-for its larger parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``)
-together, ``_read`` finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example``
-writes config.example.yaml, ``_described`` tells of every key; ``_paths``, ``_files`` and ``_secrets`` lie below.
+for its larger parts and ``_setting`` to declare one. ``_layers`` merges defaults, file, profile and project (``_project``),
+``_read`` finds faults with their lines, ``_keys`` resolves dotted names, ``_write`` changes the file, ``_example`` writes
+config.example.yaml, ``_described`` describes every key; ``_paths``, ``_files`` and ``_secrets`` are the lowest layer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         text_with,
         unset_value,
     )
-else:  # most who read the file do not change it
+else:  # most readers of the file do not change it
     _WRITERS = (
         "append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "set_values", "unset_value",
     )  # fmt: skip

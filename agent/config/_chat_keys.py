@@ -1,4 +1,4 @@
-"""Keys of the chat: each action, its usual keys and what it does. Bindings, ``/keys`` and ``/help`` come from this table."""
+"""Keys of the chat: each action, its default keys and what it does. Bindings, ``/keys`` and ``/help`` come from this table."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _KEY = Regex(
     r"|alt-[!-~]|escape)"
 )
 _LATER = Regex(r"[!-~]")
-"""A key behind the first one of a sequence may be a plain character."""
+"""A key after the first one of a sequence may be a plain character."""
 FIXED = {"interrupt": ("ctrl-c",), "leave": ("ctrl-d",)}
-"""Keys that nothing else can have: whatever is configured, a person can stop what runs, and leave."""
+"""Keys that no action can take: whatever is configured, the user can interrupt a run and leave."""
 FIXED_WORDS = {
-    "interrupt": "Interrupt what runs, or deny what is asked; Ctrl-C alone also puts the draft into the history.",
-    "leave": "Leave, where the draft is empty.",
+    "interrupt": "Interrupt the run, or deny the request; Ctrl-C also saves the draft in the history.",
+    "leave": "Leave, if the draft is empty.",
 }
 EXPECT = (
-    "a list of keys such as ctrl-t, alt-s, f5, alt-enter, escape, or of several one after the other, as in 'ctrl-x ctrl-s'; "
-    "ctrl-c and ctrl-d are taken"
+    "a list of keys, such as ctrl-t, alt-s, f5, alt-enter or escape, or of key sequences, such as 'ctrl-x ctrl-s'; "
+    "ctrl-c and ctrl-d are reserved"
 )
-CLASH = "no two actions with the same key, nor one whose key another's begins with"
+CLASH = "a different key for each action, and no key that begins another action's sequence"
 
 
 def _one_of(keys: str, doc: str, check: Callable[[tuple[str, ...]], bool] | None = None) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def _one_of(keys: str, doc: str, check: Callable[[tuple[str, ...]], bool] | None
 
 
 def are_keys(values: Sequence[str]) -> bool:
-    """Return whether each is a key, or several with blanks between, that an action may have."""
+    """Return whether each value is a key, or several keys separated by blanks, that an action may have."""
     return all(_is_sequence(value.split()) for value in values)
 
 
@@ -48,26 +48,26 @@ def _is_sequence(parts: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeysConfig:
-    """Keys of the chat by action, each a list; [] takes an action its keys. /keys lists them, with what can't be changed"""
+    """Keys of the chat by action, each a list; [] removes an action's keys. /keys lists them and the fixed keys"""
 
     send: tuple[str, ...] = _one_of(
-        "enter", "Send the message; while it works, queue it.", lambda values: bool(values) and are_keys(values)
+        "enter", "Send the message, or queue it during a run.", lambda values: bool(values) and are_keys(values)
     )
-    newline: tuple[str, ...] = _one_of("alt-enter, ctrl-j", "Begin another line; a backslash before Enter does too.")
-    steer: tuple[str, ...] = _one_of("alt-s, ctrl-x ctrl-s", "Hand the message to the model with its next results.")
-    take_back: tuple[str, ...] = _one_of("up", "Take the last queued message back, where the draft is empty.")
+    newline: tuple[str, ...] = _one_of("alt-enter, ctrl-j", "Start a new line; a backslash before Enter does too.")
+    steer: tuple[str, ...] = _one_of("alt-s, ctrl-x ctrl-s", "Send the message to the model with the next tool results.")
+    take_back: tuple[str, ...] = _one_of("up", "Edit the last queued message, if the draft is empty.")
     edit: tuple[str, ...] = _one_of("ctrl-x ctrl-e", "Open the draft in $VISUAL or $EDITOR.")
     next_mode: tuple[str, ...] = _one_of("shift-tab", "Switch the mode: default, confirm-edits, plan.")
     complete: tuple[str, ...] = _one_of("tab", "Complete a command, @file, tool or session.")
     search: tuple[str, ...] = _one_of("ctrl-r", "Search the history.")
-    paste_image: tuple[str, ...] = _one_of("ctrl-v", "Attach the picture of the desktop's clipboard to the next message.")
-    clear: tuple[str, ...] = _one_of("ctrl-l", "Empty the screen; the scrollback stays.")
-    suspend: tuple[str, ...] = _one_of("ctrl-z", "Go to the background; fg comes back.")
-    interrupt: tuple[str, ...] = _one_of("escape", "Interrupt what runs, or deny what is asked; Ctrl-C does so always.")
+    paste_image: tuple[str, ...] = _one_of("ctrl-v", "Attach the image on the clipboard to the next message.")
+    clear: tuple[str, ...] = _one_of("ctrl-l", "Clear the screen; the scrollback stays.")
+    suspend: tuple[str, ...] = _one_of("ctrl-z", "Suspend toolcrib; the shell's fg resumes it.")
+    interrupt: tuple[str, ...] = _one_of("escape", "Interrupt the run, or deny the request; Ctrl-C always does.")
 
 
 def do_not_clash(keys: KeysConfig) -> bool:
-    """Return whether every key leads to one action."""
+    """Return whether no key has two actions or begins another action's sequence."""
     known = [tuple(key.split()) for _, values in actions(keys) for key in values]
     return not any(one == other[: len(one)] for place, one in enumerate(known) for at, other in enumerate(known) if place != at)
 
@@ -79,7 +79,7 @@ def actions(keys: KeysConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def key_table(keys: KeysConfig) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Yield (action, keys, what it does), those with keys that can't be changed last."""
+    """Yield (action, keys, description) for each action; fixed keys come last."""
     for one in fields(KeysConfig):
         if one.name not in FIXED:
             yield one.name, getattr(keys, one.name), str(one.metadata["doc"])
@@ -88,5 +88,5 @@ def key_table(keys: KeysConfig) -> Iterator[tuple[str, tuple[str, ...], str]]:
 
 
 def key_label(key: str) -> str:
-    """Return a key as people write it: ``Ctrl-X Ctrl-S``."""
+    """Return a key as it is shown to users: ``Ctrl-X Ctrl-S``."""
     return " ".join("-".join(part.capitalize() for part in one.split("-")) if len(one) > 1 else one for one in key.split())

@@ -1,4 +1,4 @@
-"""The part of the schema about scheduled jobs."""
+"""The schema of scheduled jobs."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ def _own_names(sets: Mapping[str, RuleSetConfig]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CronConfig:
-    """Jobs that run by a schedule, when nobody looks"""
+    """Scheduled jobs, which run unattended"""
 
     zone: str | None = setting(
         None,
-        "Time zone of schedules that name none, by its IANA name (Europe/Berlin). null takes this machine's.",
-        expect="a name",
+        "Time zone of schedules that name none, by its IANA name (Europe/Berlin). null uses this machine's.",
+        expect="the name of a time zone, such as Europe/Berlin, or null",
     )
     unattended: str = setting(
         "deny",
-        "What becomes of a call that needs approval, where the job says nothing else. deny: it is refused. park: the run waits,\n"
-        "and whoever may agree is asked in the creator's chat, or by `toolcrib approvals`. The name of one of rule_sets: that\n"
-        "decides, and what it does not allow is refused. Nothing here says yes by itself to what is asked every time.",
+        "What happens to a call that needs approval, unless the job sets it. deny: the call is denied. park: the run waits, and\n"
+        "those who may approve are asked in the creator's chat or by `toolcrib approvals`. The name of one of rule_sets: its\n"
+        "rules decide, and calls that they do not allow are denied. No setting here approves a call that is asked every time.",
         expect="deny, park or the name of a rule set",
         check=bool,
     )
     rule_sets: Mapping[str, RuleSetConfig] = setting(
         dict,
-        "Rules by name, for jobs; approval.tools count besides, and the strictest that fits decides:\n"
+        "Rules by name, for jobs. approval.tools apply too; of several rules that match, the strictest decides:\n"
         "  rule_sets:\n"
         "    backup:\n"
         "      tools:\n"
         "        - {tool: terminal, decision: allow, why: the nightly copy, args: {command: 'rsync -a --delete data/ copy/'}}",
-        expect="names, none of them deny or park, each with tools",
+        expect="names other than deny and park, each with tools",
         check=_own_names,
     )
     missed: Literal["once", "skip"] = setting(
         "once",
-        "What becomes of times at which nobody ran jobs, where the job says nothing else. once: the last of them is caught up.\n"
-        "skip: none.",
+        "What happens to runs that were missed while no scheduler was running, unless the job sets it. once: the latest one\n"
+        "runs. skip: none runs.",
         expect="once or skip",
     )
     most_jobs: int = setting(
         20,
-        "Jobs that one person may have at once; the local person has ten times as many.",
+        "Jobs that one user may have at a time; the local user may have ten times as many.",
         expect="a whole number above 0",
         check=at_least_one,
     )
     shortest_interval: float = setting(
-        300.0, "Seconds that must lie between two times of a job.", expect=SECONDS, check=above_zero
+        300.0, "Minimum seconds between two scheduled times of a job.", expect=SECONDS, check=above_zero
     )
     keep_days: float = setting(
         30.0,
-        "Days for which the history of jobs is kept, with its sessions (but those with tags), and jobs that are over.",
+        "Days that finished jobs and the history of jobs are kept. Sessions of jobs go with them, except those with tags.",
         expect="a number of days",
         check=above_zero,
     )

@@ -1,4 +1,4 @@
-"""Every key as its declaration describes it, for whatever shows all of them."""
+"""Descriptions of every key, for pages and commands that show all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from toolcrib.contract.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DescribedSetting:
-    """A key. ``key`` is dotted: ``*`` stands for a chosen name, ``[]`` for an item of a list. ``section`` is what its section is
-    for. ``expect`` says what a good value is, for people; ``default`` counts where ``has_default``, as JSON has it.
+    """A key. ``key`` is dotted: ``*`` stands for a chosen name, ``[]`` for an item of a list. ``section`` describes its section.
+    ``expect`` describes a valid value for people. ``default`` is a JSON value and applies only if ``has_default``.
     """
 
     key: str
@@ -27,7 +27,7 @@ class DescribedSetting:
 
 
 def settings() -> list[DescribedSetting]:
-    """Return every key in the order of the example file; the keys of a profile are these again and are not in it."""
+    """Return every key in the order of the example file. Profiles accept the same keys, which are not repeated."""
     return list(_settings(Config, "", ""))
 
 
@@ -59,7 +59,7 @@ def _described(key: str, section: str, entry: Any, hint: Any) -> DescribedSettin
 
 
 def _by_type(hint: Any) -> str:
-    """Return what a value is by its type, as the reader of the file words it."""
+    """Return the expected value by its type, in the words of the configuration's messages."""
     if typing.get_origin(hint) is typing.Literal:
         return f"one of {', '.join(filter(None, typing.get_args(hint)))}"
     return {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}.get(hint, "")

@@ -1,4 +1,4 @@
-"""The part of the schema about backends, which run commands."""
+"""The schema of backends, which run commands."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.environments.rows import LOCAL, ROWS, listed
 _SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = tuple(sorted(ROWS))
 """Names of the built-in backends, which need no section of their own."""
-_CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES)}, each with settings as in environments."
+_CHOSEN = f"names (letters, digits, . _ -) other than {', '.join(OWN_NAMES)}, each with settings as in environments."
 
 
 def _fits(pattern: str) -> Callable[[str], bool]:
-    """Text that is empty, or wholly like this."""
+    """Return a check that accepts empty text, or text that matches the pattern as a whole."""
     regex = Regex(f"(?:{pattern})?", re.ASCII)
     return lambda value: regex.fullmatch(value) is not None
 
@@ -67,17 +67,17 @@ def _all_hosts(values: tuple[str, ...]) -> bool:
 
 
 def _writable() -> Any:
-    doc = "Folders that can be written in the sandbox, besides the one that a session starts in and a /tmp of its own."
+    doc = "Folders that commands may write in the sandbox, besides the session's folder and a private /tmp."
     return setting((), doc, expect=_PATHS, check=_all_absolute)
 
 
 def _masked() -> Any:
-    doc = "What is empty in the sandbox, besides toolcrib's own files and the usual folders of keys (~/.ssh, ~/.aws, ...)."
+    doc = "Files and folders that look empty in the sandbox, besides toolcrib's own and the usual folders of keys (~/.ssh, ...)."
     return setting((), doc, expect=_PATHS, check=_all_absolute)
 
 
 def _network() -> Any:
-    return setting(False, "Whether there is any network in the sandbox.", expect="true or false")
+    return setting(False, "Whether the sandbox has a network.", expect="true or false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +86,23 @@ class TerminalConfig:
 
     backend: str = setting(
         LOCAL,
-        f"Where a session's commands run and its files are: {listed()}, a\n"
-        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
-        "unavailable is an error: nothing then runs elsewhere.",
+        f"Where a session's commands run and its files are: {listed()},\n"
+        "a name of your own from environments, or a plugin's backend. --backend sets it for one session. If the backend is\n"
+        "unavailable, commands fail: toolcrib never falls back to another.",
         expect="the name of a backend",
     )
     cwd: str | None = setting(
         None,
-        "Folder that sessions start in, absolute or from ~. null takes the folder that toolcrib was started in.",
+        "Folder that sessions start in, absolute or from ~. null uses the folder that toolcrib was started in.",
         expect="an absolute path, or null",
         check=absolute,
     )
     timeout: float = setting(
-        120.0, "Seconds that a command may take, where the call sets no limit.", expect=SECONDS, check=above_zero
+        120.0, "Seconds that a command may take, if the call sets no limit.", expect=SECONDS, check=above_zero
     )
     pass_env: tuple[str, ...] = setting(
         (),
-        "Environment variables that commands see besides a short safe list. Do not name secrets here: the model can print them.",
+        "Environment variables that commands get, besides a short safe list. Do not name secrets here: the model can print them.",
         expect="a list of names of environment variables",
         check=env_names,
     )
@@ -121,42 +121,42 @@ class SandboxSettings:
 
     mode: Literal["workspace", "own", "none"] = setting(
         "workspace",
-        "workspace: commands change only the project, private caches and a private /tmp, and read no keys. own: only toolcrib's\n"
-        "own files are closed to them. none: commands may do what you may. `toolcrib doctor` says which mode this machine can\n"
-        "hold; if it can't hold this one, a weaker one is used.",
+        "workspace: commands can change only the project, private caches and a private /tmp, and cannot read keys. own: they\n"
+        "cannot reach toolcrib's own files. none: commands have all your rights. `toolcrib doctor` shows which modes this\n"
+        "machine supports; if it does not support this one, a weaker one is used.",
     )
     write: tuple[str, ...] = setting(
         (), "Folders that commands may change besides the project, such as sibling projects.", expect=_PATHS, check=_all_absolute
     )
     mask: tuple[str, ...] = setting(
         (),
-        "Files and folders that are empty for commands, besides the usual keys (~/.ssh, ~/.aws, ...).",
+        "Files and folders that look empty to commands, besides the usual keys (~/.ssh, ~/.aws, ...).",
         expect=_PATHS,
         check=_all_absolute,
     )
     caches: Literal["private", "shared"] = setting(
         "private",
-        "private: what commands write to caches (~/.cache, ~/.npm, ...) is deleted with the session. shared: they write to\n"
-        "yours, and what they leave there may run outside of the sandbox later.",
+        "private: caches that commands write (~/.cache, ~/.npm, ...) are deleted with the session. shared: commands write to\n"
+        "your caches, and files that they leave there may run outside the sandbox later.",
     )
     network: Literal["none", "hosts", "on"] = setting(
         "hosts",
-        "Network of commands. hosts: they reach sandbox.hosts, the hosts of the package managers that you\n"
-        "use, and others once you agree to each. none: there is none. on: this machine's.",
+        "Network of commands. hosts: they reach sandbox.hosts, the hosts of the package managers that you use, and other\n"
+        "hosts after you approve each. none: no network. on: this machine's network.",
     )
     hosts: tuple[str, ...] = setting(
         (),
-        "Hosts that commands may reach with network: hosts. example.org stands for all its ports, *.example.org for its\n"
-        "subdomains. Services of this machine are named with their port: localhost:5432.",
+        "Hosts that commands may reach with network: hosts. example.org means all its ports, *.example.org its subdomains.\n"
+        "Name services on this machine with their port: localhost:5432.",
         expect="a list of hosts, such as [example.org, 'localhost:5432']",
         check=_all_hosts,
     )
     outside: Literal["ask", "never"] = setting(
         "ask",
-        "ask: a model may ask you to run one command outside of the sandbox, and commands that can't work in it, such as sudo\n"
-        "and docker, are asked about at once. never: all commands run in the sandbox.",
+        "ask: a model may ask you to run one command outside the sandbox, and commands that cannot work in it, such as sudo and\n"
+        "docker, are asked about at once. never: all commands run in the sandbox.",
     )
-    processes: int = setting(1024, "Processes and threads that may run in a session's sandbox.", expect=COUNT, check=at_least_one)
+    processes: int = setting(1024, "Processes and threads that a session's sandbox may have.", expect=COUNT, check=at_least_one)
     memory_mb: int = setting(
         0, "Memory that a session's sandbox may use, in MB. 0 sets no limit.", expect="a whole number, or 0", check=at_least_zero
     )
@@ -168,8 +168,8 @@ class LocalConfig:
 
     sandbox: Literal["none", "bubblewrap"] = setting(
         "none",
-        "none: commands may do what you may. bubblewrap: they read all but keys, write little, and have no network; the other\n"
-        "settings here are for that sandbox, which terminal.backend: bubblewrap takes too.",
+        "none: commands have all your rights. bubblewrap: they can read everything but keys, write little, and have no network.\n"
+        "The other settings here are for that sandbox, which terminal.backend: bubblewrap uses too.",
     )
     writable: tuple[str, ...] = _writable()
     masked: tuple[str, ...] = _masked()
@@ -181,26 +181,26 @@ class DockerConfig:
     """A container for each session, with terminal.backend: docker"""
 
     image: str = setting(
-        "", "The image, such as debian:12; it needs bash. It must be there: toolcrib does not pull.", expect="text"
+        "", "The image, such as debian:12. It needs bash, and you must pull it: toolcrib does not.", expect="text"
     )
     host: str = setting(
         "",
-        "Where the engine is. Empty goes by $DOCKER_HOST, or its usual socket.",
-        expect="an address such as unix:///run/docker.sock or tcp://HOST:PORT, or nothing; one behind ssh is not reached",
+        "Address of the engine. Empty uses $DOCKER_HOST, or the usual socket.",
+        expect="an address such as unix:///run/docker.sock or tcp://HOST:PORT, or nothing; ssh:// is not supported",
         check=_fits(r"unix:///\S+|(?:tcp|https?)://\S+"),
     )
     project: Literal["rw", "ro", "none"] = setting(
-        "rw", "How the container sees the folder that a session starts in, at the same path: rw, ro, or none."
+        "rw", "How the container mounts the session's folder, at the same path: rw, ro or none."
     )
     mounts: tuple[str, ...] = setting(
         (),
-        "Other folders that it sees: HERE[:THERE][:ro|rw], read-only unless it says rw.",
+        "Other folders to mount: HERE[:THERE][:ro|rw], read-only by default.",
         expect="a list such as [/data/models:/models:ro], each path absolute, or HERE from ~",
         check=_are_mounts,
     )
     env: Mapping[str, str] = setting(
         dict,
-        "Variables that its commands see. Do not put secrets here: the model can print them.",
+        "Environment variables of its commands. Do not put secrets here: the model can print them.",
         expect="names of environment variables, each with text",
         check=_are_variables,
     )
@@ -212,45 +212,46 @@ class DockerConfig:
     )
     user: str = setting(
         "",
-        "Whom its commands run as: UID:GID or a name in the image. Empty takes you.",
+        "User that its commands run as: UID:GID or a name in the image. Empty uses your own.",
         expect="UID:GID in quotes, or a name",
         check=_fits(r"[^\s:]+(?::[^\s:]+)?"),
     )
     memory: str = setting("2g", "Memory that it may use.", expect=_SIZE, check=_is_size)
     cpus: float = setting(2.0, "Processors that it may use.", expect="a number above 0", check=above_zero)
     pids: int = setting(512, "Processes that it may have.", expect="a whole number of 1 or more", check=at_least_one)
-    read_only: bool = setting(True, "Whether all but /tmp and what is mounted rw can only be read.", expect="true or false")
-    tmpfs: str = setting("256m", "Size of its /tmp, which is in memory.", expect=_SIZE, check=_is_size)
+    read_only: bool = setting(True, "Whether everything except /tmp and mounts with rw is read-only.", expect="true or false")
+    tmpfs: str = setting("256m", "Size of its /tmp, which is kept in memory.", expect=_SIZE, check=_is_size)
     keep: Literal["remove", "reuse"] = setting(
-        "remove", "What becomes of it when the session ends: remove, or reuse, for when the same session is resumed."
+        "remove", "What happens to it when the session ends: remove, or reuse, to keep it for when the session resumes."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SshConfig:
-    """Another host, with terminal.backend: ssh; what is empty goes by ~/.ssh/config, but host keys must always be known"""
+    """Another host, with terminal.backend: ssh. Empty keys use ~/.ssh/config, but host keys must always be known"""
 
     host: str = setting(
         "", "The host's name, address, or name in ~/.ssh/config.", expect="a host's name or address", check=_fits(_HOP)
     )
-    user: str = setting("", "The account there.", expect="an account's name", check=_fits(r"[^\s@:-][^\s@:]*"))
-    port: int = setting(
-        0, "Where its sshd listens. 0 goes by ~/.ssh/config.", expect="a port, or 0", check=lambda port: 0 <= port < 65536
-    )
+    user: str = setting("", "The account on the host.", expect="an account's name", check=_fits(r"[^\s@:-][^\s@:]*"))
+    port: int = setting(0, "Port of its sshd. 0 uses ~/.ssh/config.", expect="a port, or 0", check=lambda port: 0 <= port < 65536)
     identity_file: str = setting("", "The key to log in with.", expect=_PATH, check=_is_path)
-    known_hosts: str = setting("", "The file that host keys are compared with.", expect=_PATH, check=_is_path)
+    known_hosts: str = setting("", "The file with the known host keys.", expect=_PATH, check=_is_path)
     jump: str = setting(
         "",
-        "Hosts to go through: [USER@]HOST[:PORT],... or none, whatever ~/.ssh/config says.",
+        "Hosts to jump through: [USER@]HOST[:PORT],... none overrides ~/.ssh/config.",
         expect="hosts, as in me@gate,inner:2222, or none",
         check=_fits(rf"{_HOP}(?:,\s*{_HOP})*"),
     )
     cwd: str = setting(
-        "", "Folder there that sessions start in. Empty takes the account's home.", expect=_PATH, check=_fits("[/~].*")
+        "",
+        "Folder on the host that sessions start in. Empty uses the account's home folder.",
+        expect=_PATH,
+        check=_fits("[/~].*"),
     )
     env: Mapping[str, str] = setting(
         dict,
-        "Variables that its commands see. Do not put secrets here: the model can print them.",
+        "Environment variables of its commands. Do not put secrets here: the model can print them.",
         expect="names of environment variables, each with text",
         check=_are_variables,
     )
@@ -265,7 +266,7 @@ class EnvironmentsConfig:
     ssh: SshConfig = field(default_factory=SshConfig)
     sandboxes: Mapping[str, SandboxConfig] = setting(
         dict,
-        "More sandboxes of this machine, by names of your own for terminal.backend and --backend:\n"
+        "More sandboxes on this machine, by names of your own for terminal.backend and --backend:\n"
         "  sandboxes:\n"
         "    online: {network: true}",
         expect=f"{_CHOSEN}local",
@@ -273,7 +274,7 @@ class EnvironmentsConfig:
     )
     containers: Mapping[str, DockerConfig] = setting(
         dict,
-        "More kinds of containers, by names of your own; nothing is taken over from environments.docker:\n"
+        "More kinds of containers, by names of your own; they inherit nothing from environments.docker:\n"
         "  containers:\n"
         "    clean: {image: 'debian:12', project: none}",
         expect=f"{_CHOSEN}docker",
@@ -281,7 +282,7 @@ class EnvironmentsConfig:
     )
     hosts: Mapping[str, SshConfig] = setting(
         dict,
-        "More hosts, by names of your own; nothing is taken over from environments.ssh:\n"
+        "More hosts, by names of your own; they inherit nothing from environments.ssh:\n"
         "  hosts:\n"
         "    gpu: {host: gpu.example.org, user: me, cwd: /srv/models}",
         expect=f"{_CHOSEN}ssh",

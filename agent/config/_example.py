@@ -1,4 +1,4 @@
-"""config.example.yaml, written from the schema."""
+"""The text of config.example.yaml, generated from the schema."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from agent.config._keys import schema_of
 from agent.config._schema import Config
 
 _HEAD = """\
-# The settings of toolcrib, all of them, each with its default.
-# The file lies at $XDG_CONFIG_HOME/toolcrib/config.yaml (~/.config/toolcrib/config.yaml); $TOOLCRIB_CONFIG names another.
-# A line that begins with "#" and no space is a setting: take the "#" away to change it.
-# A fault anywhere in the file is told with its line, and nothing of the file is used until it is mended.
+# All settings of toolcrib, each with its default.
+# The file is $XDG_CONFIG_HOME/toolcrib/config.yaml (~/.config/toolcrib/config.yaml), or the file that $TOOLCRIB_CONFIG names.
+# A line that begins with "#" and no space is a setting: remove the "#" to change it.
+# If the file has any error, toolcrib reports the error with its line and uses no setting of the file until it is fixed.
 """
 
 
 def example_text() -> str:
-    """The whole of config.example.yaml: every key explained, at its default, commented out."""
+    """Return the text of config.example.yaml: every key explained, at its default, commented out."""
     return _HEAD + "\n" + "\n".join(_section(Config, "")) + "\n"
 
 

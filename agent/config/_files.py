@@ -1,4 +1,4 @@
-"""Files that only their owner may read, replaced whole or not at all."""
+"""Files that only their owner may read, written atomically."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOCK_SECONDS = 10.0
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text`` (UTF-8, mode 0600), whole or not at all.
+    """Replace the content of ``path`` by ``text`` (UTF-8, mode 0600), atomically.
 
-    On a full disk the old file stands. Raises ConfigError.
+    If that fails, as on a full disk, the old file remains. Raises ConfigError.
     """
     import tempfile
 
@@ -34,7 +34,7 @@ def write_private(path: Path, text: str) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror or error}; the file is as it was{_mend(path, error)}"
+            f"{path} cannot be written: {error.strerror or error}; the file is unchanged{_mend(path, error)}"
         ) from error
     finally:
         if temporary is not None:
@@ -45,7 +45,7 @@ def _mend(path: Path, error: OSError) -> str:
     folder = next((each for each in path.parents if each.exists()), path.parent)
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            return f"; make room in {folder}"
+            return f"; free some space in {folder}"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"; make {folder} writable for you"
         case _:
@@ -55,7 +55,7 @@ def _mend(path: Path, error: OSError) -> str:
 def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with contextlib.suppress(OSError):  # some file systems refuse it; the file itself is safe by now
+        with contextlib.suppress(OSError):  # some file systems refuse it; the file itself is written
             os.fsync(handle)
     finally:
         os.close(handle)
@@ -80,8 +80,8 @@ def locked(path: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise ConfigError(f"another process keeps {path} locked; try again when it has finished") from None
+                    raise ConfigError(f"another process has locked {path}; try again later") from None
                 time.sleep(0.02)
         yield
     finally:
-        os.close(handle)  # which releases it; the file stays, since removing it would race
+        os.close(handle)  # this releases the lock; the file stays, since removing it would race

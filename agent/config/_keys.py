@@ -1,4 +1,4 @@
-"""Dotted keys: what there is, what one means, and what stands at it."""
+"""Dotted keys: lookup, suggestions, and the values at them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from toolcrib.contract.suggest import near
 
 
 class NotSet(ConfigError):
-    """No value stands at this key, and it has no default."""
+    """The key has no value and no default."""
 
 
 def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(types, dataclass fields) of a section's keys, by name."""
+    """Return (types, dataclass fields) of a section's keys, by name."""
     fields = {entry.name: entry for entry in dataclasses.fields(cls) if "internal" not in entry.metadata}
     return _types(cls), fields
 
 
 def _types(cls: type[Any]) -> dict[str, Any]:
-    """Types of a section's keys, by name. Python compiles each anew when asked, and a start asks for most of them three times."""
+    """Return the types of a section's keys. Cached: Python compiles each anew, and a start asks for most of them three times."""
     if cls not in _known_types:
         _known_types[cls] = typing.get_type_hints(cls)
     return _known_types[cls]
@@ -34,7 +34,7 @@ _known_types: dict[type[Any], dict[str, Any]] = {}
 
 
 def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:
-    """Every key, dotted; ``*`` stands for a name that the person chooses. Below ``profiles.*`` they are all the same again."""
+    """Yield every dotted key; ``*`` stands for a name that the user chooses. ``profiles.*`` accepts the same keys again."""
     hints, fields = schema_of(cls)
     for name in fields:
         key, hint = join(prefix, name), hints[name]
@@ -56,7 +56,7 @@ def join(key: str, name: str) -> str:
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
     """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
-    elsewhere.sort(key=lambda other: "." in other)  # what holds for all runs, before what a section has by that name
+    elsewhere.sort(key=lambda other: "." in other)  # keys of all runs come before keys of a section
     alike = near(name, fields)
     if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
         inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
@@ -67,7 +67,7 @@ def suggest(name: str, key: str, fields: Collection[str]) -> str:
 
 
 def find_key(text: str) -> tuple[tuple[str, ...], Any]:
-    """(the key's parts, the type of its value). A name that a person chose may be quoted: ``users."a.b".disabled_tools``.
+    """Return (the key's parts, the type of its value). A chosen name may be quoted: ``users."a.b".disabled_tools``.
 
     Raises ConfigError with the nearest key.
     """
@@ -78,7 +78,7 @@ def find_key(text: str) -> tuple[tuple[str, ...], Any]:
         name, rest = _head(rest)
         hints, fields = schema_of(cls)
         if name not in fields:
-            raise ConfigError(f"there is no key {join('.'.join(parts), name)!r}; {suggest(name, '.'.join(parts), fields)}")
+            raise ConfigError(f"unknown key {join('.'.join(parts), name)!r}; {suggest(name, '.'.join(parts), fields)}")
         parts.append(name)
         hint = hints[name]
         while rest and typing.get_origin(hint) is Mapping:
@@ -89,7 +89,7 @@ def find_key(text: str) -> tuple[tuple[str, ...], Any]:
         if not rest:
             return tuple(parts), hint
         if not dataclasses.is_dataclass(hint):
-            raise ConfigError(f"there is no key {text!r}: {'.'.join(parts)} holds no keys")
+            raise ConfigError(f"unknown key {text!r}: {'.'.join(parts)} has no keys below it")
         cls = hint
 
 
@@ -102,7 +102,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
-    """An unquoted name may have dots in it, as an address has, where what follows it is plain."""
+    """Split off a chosen name. An unquoted one, such as an address, may have dots if its value has no keys."""
     name, after = _head(rest)
     if name != rest.partition(".")[0] or item is Profile or typing.get_origin(item) is Mapping:
         return name, after
@@ -113,7 +113,7 @@ def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
 
 
 def value_at(config: Config, parts: Sequence[str]) -> Any:
-    """Return the value at a key, with the default where nothing is set. Raises NotSet for a name that is not there."""
+    """Return the value at a key, or its default if it is not set. Raises NotSet for a chosen name that is not there."""
     value: Any = config
     hint: Any = Config
     for index, part in enumerate(parts):
@@ -141,7 +141,7 @@ def _in_profile(profile: Profile, parts: Sequence[str], index: int) -> Any:
 
 
 def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> Any:
-    """``value`` (a section or a mapping of names) with ``new`` at that key."""
+    """Return ``value`` (a section or a mapping of names) with ``new`` at that key."""
     if not parts:
         return new
     part, below = parts[0], parts[1:]
@@ -155,7 +155,7 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
 
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, plain value) of all that ``value`` holds, the way ``find_key`` takes them."""
+    """Yield (dotted key, plain value) of everything in ``value``, with keys that ``find_key`` accepts."""
     if isinstance(value, Profile):
         values: Mapping[str, Any] = value.values
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -171,7 +171,7 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to dicts, lists and scalars, as JSON and YAML have them."""
+    """Convert a value to the dicts, lists and scalars of JSON and YAML."""
     if isinstance(value, Profile):
         return plain(value.values)
     if isinstance(value, AllowlistEntry) and value.text is not None:

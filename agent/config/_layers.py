@@ -1,4 +1,4 @@
-"""The layers of a configuration: defaults, the person's file, a profile of it, and what the project may say."""
+"""The layers of a configuration: defaults, the user's file, one of its profiles, and the project's file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolcrib.contract.suggest import near
 
 PROFILE = "TOOLCRIB_PROFILE"
 _STORES = {"TOOLCRIB_STATE": "store.path", "TOOLCRIB_STORE_URL": "store.url"}
-"""Variables that stand in for a key which the file leaves out."""
+"""Variables that set a key if the file does not."""
 
 
 def load_config(
@@ -31,12 +31,12 @@ def load_config(
 ) -> Config:
     """Read the configuration; no file means all defaults.
 
-    ``profile`` names one of the file's profiles, None takes $TOOLCRIB_PROFILE, and "" takes none. ``project_dir`` is the
-    project whose ``.toolcrib/config.yaml`` may narrow what stands; None reads no project's. ``instead`` is read in the
-    place of the file.
+    ``profile`` names one of the file's profiles, None uses $TOOLCRIB_PROFILE, and "" uses none. ``project_dir`` is the
+    project whose ``.toolcrib/config.yaml`` may restrict the configuration; None reads no project's file. ``instead`` is
+    read instead of the file.
 
-    Raises BrokenConfig (a ConfigError) with every fault: of the file and all of its profiles, or then of the project's file.
-    A project's file that can't be read stops toolcrib there, too: what it would have disabled must not run.
+    Raises BrokenConfig (a ConfigError) with every error of the file and all of its profiles; if there is none, with every
+    error of the project's file. An unreadable project's file is an error too: tools that it disables must not run.
     """
     file = config_path(path)
     chosen = os.environ.get(PROFILE, "") if profile is None else profile
@@ -50,8 +50,8 @@ def load_config(
 
 @lru_cache(maxsize=4)
 def _persons(file: Path, data: bytes | None, chosen: str, variables: tuple[str, ...]) -> Config:
-    """Return what the file's content says, under the profile if it has that. The same content is parsed once: a gateway asks
-    for each chat.
+    """Return the configuration of the file's content, with the profile if the file has it. The result is cached, since a
+    gateway loads the configuration for each chat.
     """
     node = None if data is None else parse_node(data, file)
     config = Config(path=file) if data is None else read_node(node, file)
@@ -67,16 +67,16 @@ def _persons(file: Path, data: bytes | None, chosen: str, variables: tuple[str, 
 
 
 def unknown_profile(name: str, config: Config, *, by_environment: bool) -> BrokenConfig:
-    """Return the error for a profile that the configuration has not."""
+    """Return the error for a profile that the configuration does not have."""
     known = list(config.profiles)
     alike = near(name, known)
-    hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}" if known else "there are none in this file"
-    text = f"there is no profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
+    hint = f"did you mean {alike[0]!r}?" if alike else f"this file has {', '.join(known) or 'no profiles'}"
+    text = f"unknown profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
     return BrokenConfig([ConfigFault(config.path, 0, "profiles", text)])
 
 
 def with_profile(node: Any, file: Path, name: str) -> Config:
-    """Return what the file's nodes say under one of its profiles. Raises BrokenConfig."""
+    """Return the configuration of the file's nodes with one of its profiles. Raises BrokenConfig."""
     profile = _child(_child(node, "profiles"), name)
     if profile is None or is_blank(profile):
         return replace(read_node(node, file), profile=name)
@@ -85,7 +85,7 @@ def with_profile(node: Any, file: Path, name: str) -> Config:
 
 
 def _without_foreign_key(node: Any, profile: Any) -> Any:
-    """A profile that names another server does not get the key that was given for the first one."""
+    """Remove the key given for the first server if the profile names another server."""
     for path in _SERVERS:
         node = _without_key(node, profile, path)
     return node
@@ -106,7 +106,7 @@ def _without_key(there: Any, here: Any, path: tuple[str, ...]) -> Any:
 
 
 def _laid_over(base: Any, over: Any) -> Any:
-    """The nodes of both: mappings key by key, all else as ``over`` has it."""
+    """Merge the nodes of both: mappings key by key; of anything else, ``over`` wins."""
     if base is None or not is_mapping(base) or not (is_mapping(over) or is_blank(over)):
         return over
     if is_blank(over):

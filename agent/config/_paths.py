@@ -1,4 +1,4 @@
-"""Folders of configuration and state."""
+"""Paths of configuration, state and cache."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from toolcrib.contract.errors import ConfigError
 
 
 def config_path(path: str | Path | None = None) -> Path:
-    """The configuration file: ``path``, else $TOOLCRIB_CONFIG, else $XDG_CONFIG_HOME/toolcrib/config.yaml. It need not exist."""
+    """Return the configuration file: ``path``, else $TOOLCRIB_CONFIG, else $XDG_CONFIG_HOME/toolcrib/config.yaml."""
     return _chosen(path, "TOOLCRIB_CONFIG") or _base("XDG_CONFIG_HOME", ".config", "TOOLCRIB_CONFIG") / "toolcrib" / "config.yaml"
 
 
 def state_dir(path: str | Path | None = None) -> Path:
-    """The folder of what toolcrib remembers: ``path``, else $TOOLCRIB_STATE, else $XDG_STATE_HOME/toolcrib. It need not exist."""
+    """Return the folder of the stored state: ``path``, else $TOOLCRIB_STATE, else $XDG_STATE_HOME/toolcrib."""
     return _chosen(path, "TOOLCRIB_STATE") or _base("XDG_STATE_HOME", ".local/state", "TOOLCRIB_STATE") / "toolcrib"
 
 
 def cache_dir() -> Path:
-    """The folder of what can be made again: $XDG_CACHE_HOME/toolcrib. It need not exist."""
+    """Return the folder of the cache, which can be deleted: $XDG_CACHE_HOME/toolcrib. It need not exist."""
     return _base("XDG_CACHE_HOME", ".cache", "XDG_CACHE_HOME") / "toolcrib"
 
 
 def contents_path() -> Path:
-    """The file that keeps the old contents of files, for undo; it need not exist."""
+    """Return the file with earlier contents of files, for undo. It need not exist."""
     return state_dir() / "undo" / "contents.db"
 
 
@@ -35,14 +35,14 @@ def _chosen(path: str | Path | None, variable: str) -> Path | None:
 
 def _base(variable: str, below_home: str, instead: str) -> Path:
     value = os.environ.get(variable, "")
-    if value.startswith("/"):  # the XDG specification: a relative one is to be ignored
+    if value.startswith("/"):  # the XDG specification ignores relative paths
         return Path(value)
     return expanded(f"~/{below_home}", instead)
 
 
 def expanded(value: str | Path, variable: str) -> Path:
-    if str(value).startswith("~") and os.environ.get("HOME") == "":  # which Python takes for /
-        raise ConfigError(f"$HOME is empty, so that your home folder is not known; set it, or {variable} to an absolute path")
+    if str(value).startswith("~") and os.environ.get("HOME") == "":  # Python would use /
+        raise ConfigError(f"$HOME is empty, so your home folder is unknown; set HOME, or set {variable} to an absolute path")
     try:
         return Path(value).expanduser()
     except RuntimeError as error:

@@ -1,6 +1,6 @@
-"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display but no keys, lower limits, and grant less tools.
+"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display but no keys, lower limits, and disable tools.
 
-Whoever wrote the repository wrote that file, so all else in it is ignored, and reported.
+The file comes with the repository, so its author is not trusted: every other setting is ignored and reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled
 
 @functools.cache
 def _display() -> frozenset[str]:
-    """Return the keys of the display, without those that say what a person's keys do."""
+    """Return the keys of the display, without the key bindings."""
     return frozenset(key for key in all_keys() if key.startswith("display.") and not key.startswith("display.keys."))
 
 
@@ -39,21 +39,21 @@ def _allowed() -> frozenset[tuple[str, ...]]:
 
 
 def with_project(config: Config, project_dir: Path) -> Config:
-    """``config``, narrowed by the project's file, if it has one; what is not used of it stands in ``notices``.
+    """Return ``config``, restricted by the project's file if it has one; ``notices`` list the settings that are ignored.
 
-    Raises BrokenConfig where the file is no regular file inside the project, or what it may say is wrong.
+    Raises BrokenConfig if the file is not a regular file inside the project, or if a setting that it may have is wrong.
     """
     file = project_dir / ".toolcrib" / "config.yaml"
     try:
         data = _read_inside(file, config.path)
         return config if data is None else _narrowed(config, file, data)
     except BrokenConfig as error:
-        advice = f"it comes with the project; mend or remove {file}: until then toolcrib does not work in this project"
+        advice = f"the file comes with the project; fix or remove {file}: until then toolcrib does not work in this project"
         raise BrokenConfig(error.faults, advice) from None
 
 
 def _read_inside(file: Path, own: Path) -> bytes | None:
-    """The file's content; neither it nor its folder may be a link. None where there is none, or where it is the person's own."""
+    """Return the file's content, or None if it does not exist or is the user's own. Neither it nor its folder may be a link."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     folder = None
     try:
@@ -63,7 +63,7 @@ def _read_inside(file: Path, own: Path) -> bytes | None:
         return None
     except OSError as error:
         links = [path for path in (file.parent, file) if path.is_symlink()]
-        text = f"{links[0]} is a link, and none is followed here" if links else f"cannot be read: {error.strerror or error}"
+        text = f"{links[0]} is a link; links are not followed here" if links else f"cannot be read: {error.strerror or error}"
         raise BrokenConfig([ConfigFault(file, 0, "", text)]) from error
     finally:
         if folder is not None:
@@ -96,7 +96,7 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
         value = given.value
         if key in _LIMITS:
             if stands is not None and (value is None or value > stands):
-                text = f"not used: a project may only lower it, and {plain(stands)} stands ({origin})"
+                text = f"ignored: a project may only lower this limit, which is {plain(stands)} ({origin})"
                 notices.append(visible(f"{where}: {key}: {text}"))
             if value is None or (stands is not None and value >= stands):
                 continue
@@ -107,18 +107,19 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
             where = f"{where}; {origin}" if stands else where
         config = replace(replaced(config, parts, value), origins={**config.origins, key: f"project {where}"})
     more = len(notices) - MAX_NOTICES
-    shown = (*notices[:MAX_NOTICES], f"{file}: and {more} more of the kind") if more > 0 else tuple(notices)
+    shown = (*notices[:MAX_NOTICES], f"{file}: and {more} more like these") if more > 0 else tuple(notices)
     return replace(config, notices=shown)
 
 
 def _refuse_aliases(node: Any, file: Path) -> None:
-    """Few bytes of them can stand for a list of millions."""
+    """Raise BrokenConfig if an alias is used: a few bytes of aliases can expand to millions of items."""
     seen: set[int] = set()
     left = [] if node is None else [node]
     while left:
         one = left.pop()
         if id(one) in seen:
-            raise BrokenConfig([ConfigFault(file, one.start_mark.line + 1, "", "an alias (*name) of this is used; write it out")])
+            text = "an alias (*name) refers to this; write the value out instead"
+            raise BrokenConfig([ConfigFault(file, one.start_mark.line + 1, "", text)])
         seen.add(id(one))
         if one.id == "mapping":
             left += [part for pair in one.value for part in pair]
@@ -127,14 +128,14 @@ def _refuse_aliases(node: Any, file: Path) -> None:
 
 
 class _Filter:
-    """A filter for YAML nodes: it removes, and reports, the keys that a project may not set."""
+    """A filter for YAML nodes: it removes and reports the keys that a project may not set."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.notices: list[str] = []
 
     def kept(self, node: Any, path: tuple[str, ...], key: str) -> Any:
-        """Keep a node that has no plain keys, for the reader to find fault with."""
+        """Return the node without those keys. A node without plain keys is returned whole, for the reader to report."""
         if node is None or is_blank(node) or not is_mapping(node):
             return node
         import yaml
@@ -157,10 +158,10 @@ class _Filter:
 
     def _tell(self, key_node: Any, key: str) -> None:
         limits = ", ".join(sorted(_LIMITS))
-        text = f"not used: a project may only set display, disable tools and toolsets, and lower these limits: {limits}"
+        text = f"ignored: a project may only set display, disable tools and toolsets, and lower these limits: {limits}"
         try:
             find_key(key)
         except ConfigError as error:
-            text = f"not used: {error}"
+            text = f"ignored: {error}"
         shown = key if len(key) <= 80 else f"{key[:79]}…"
         self.notices.append(visible(f"{self.file}:{key_node.start_mark.line + 1}: {shown}: {text}")[:500])

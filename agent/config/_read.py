@@ -1,4 +1,4 @@
-"""The way from YAML text to a checked Config, with file and line for every fault."""
+"""Conversion of YAML text to a checked Config, with file and line for every error."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _SCALARS = {
 }
 _TAG = "tag:yaml.org,2002:"
 _NO_KEYS = (
-    "this looks like an API key, and keys do not belong here: put it into an environment variable or into the file secrets.env "
-    "beside this one (chmod 600), and name it, as model.api_key_env does"
+    "this looks like an API key, which does not belong here: put it into an environment variable or into the file secrets.env "
+    "beside this one (chmod 600), and name the variable here, as model.api_key_env does"
 )
 NOT_IN_PROFILES = frozenset(["profiles", "command_allowlist", "plugins.trusted_projects"])
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFault:
-    """``line`` counts from 1; 0 where the whole file is meant. ``key`` is the dotted path, empty where there is none."""
+    """An error in a file. ``line`` counts from 1, and is 0 for the whole file. ``key`` is the dotted path, or empty."""
 
     path: Path
     line: int
@@ -51,9 +51,9 @@ class ConfigFault:
 
 
 class BrokenConfig(ConfigError):
-    """A configuration file with faults; all of them are in ``faults``, in order of lines, and in the text.
+    """A configuration file with errors. ``faults`` and the text have all of them, in order of lines.
 
-    ``advice`` says how to go on, where that is more than to mend them.
+    ``advice`` is the next step, if fixing the errors is not enough.
     """
 
     def __init__(self, faults: typing.Sequence[ConfigFault], advice: str = "") -> None:
@@ -64,12 +64,12 @@ class BrokenConfig(ConfigError):
             super().__init__(f"{self.faults[0]}{end}")
         else:
             lines = "".join(f"\n  {fault}" for fault in self.faults)
-            super().__init__(f"{self.faults[0].path} has {len(self.faults)} faults, and nothing of it is used:{lines}{end}")
+            super().__init__(f"{self.faults[0].path} has {len(self.faults)} errors; none of its settings are used:{lines}{end}")
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A key that a file gives. ``laid`` where a profile does."""
+    """A key that a file sets. ``laid`` is true if a profile sets it."""
 
     value: Any
     line: int
@@ -77,17 +77,18 @@ class Given:
 
 
 def visible(text: str) -> str:
-    """Write text on one line, with nothing in it that acts on a terminal: the names in a file may come from anybody."""
+    """Return text on one line, without characters that control a terminal: the names in a file are not trusted."""
     return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def read_bytes(file: Path) -> bytes | None:
-    """The file's content, or None where there is no such file. Raises BrokenConfig where it cannot be read."""
+    """Return the file's content, or None if it does not exist. Raises BrokenConfig if it cannot be read."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         if file.is_symlink():
-            raise BrokenConfig([ConfigFault(file, 0, "", "a link to nowhere; remove it or make its target")]) from None
+            text = "a link whose target does not exist; create the target or remove the link"
+            raise BrokenConfig([ConfigFault(file, 0, "", text)]) from None
         return None
     except OSError as error:
         raise BrokenConfig([ConfigFault(file, 0, "", f"cannot be read: {error.strerror or error}")]) from error
@@ -98,21 +99,21 @@ def read_bytes(file: Path) -> bytes | None:
 
 
 def read_handle(handle: int, file: Path, limit: int) -> bytes:
-    """All of an open regular file; closes it. Raises BrokenConfig where it is larger than ``limit`` bytes."""
+    """Read all of an open regular file, and close it. Raises BrokenConfig if it is larger than ``limit`` bytes."""
     with os.fdopen(handle, "rb") as opened:
         data = opened.read(limit + 1)
     if len(data) > limit:
-        raise BrokenConfig([ConfigFault(file, 0, "", f"larger than {limit:,} bytes; this is no configuration")])
+        raise BrokenConfig([ConfigFault(file, 0, "", f"larger than {limit:,} bytes, the limit of a configuration")])
     return data
 
 
 def parse_config(data: bytes, path: Path) -> Config:
-    """The content of a file, no profile chosen. ``path`` stands in the faults and in the result."""
+    """Return the configuration of a file's content, without a profile. ``path`` appears in the errors and in the result."""
     return read_node(parse_node(data, path), path)
 
 
 def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = ()) -> Config:
-    """Read YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` brought."""
+    """Convert YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` contributed."""
     reader = ConfigReader(path, laid)
     config: Config | None = reader.section(node, Config, "")
     if reader.faults or config is None:
@@ -125,13 +126,13 @@ def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = 
 
 
 def parse_node(data: bytes, path: Path) -> Any:
-    """The root of the file's YAML nodes; None where it is empty. Raises BrokenConfig."""
+    """Return the root of the file's YAML nodes, or None if the file is empty. Raises BrokenConfig."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise BrokenConfig(
-            [ConfigFault(path, line, "", f"not UTF-8 (byte 0x{data[error.start]:02x}); save it as UTF-8")]
+            [ConfigFault(path, line, "", f"not UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8")]
         ) from None
     return _compose(text, path)
 
@@ -144,17 +145,17 @@ def _compose(text: str, path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
-        raise BrokenConfig([ConfigFault(path, mark.line + 1 if mark else 0, "", f"not YAML: {words}")]) from None
+        raise BrokenConfig([ConfigFault(path, mark.line + 1 if mark else 0, "", f"invalid YAML: {words}")]) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = f"the character U+{ord(text[error.position]):04X} is not allowed"
-        raise BrokenConfig([ConfigFault(path, line, "", f"not YAML: {character}")]) from None
+        raise BrokenConfig([ConfigFault(path, line, "", f"invalid YAML: {character}")]) from None
     except RecursionError:
         raise BrokenConfig([ConfigFault(path, 0, "", "nested too deeply")]) from None
 
 
 class ConfigReader:
-    """A reader of YAML nodes along the schema. It collects faults; its result counts only if there are none."""
+    """A reader that converts YAML nodes along the schema. It collects errors; its result is valid only if there are none."""
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
@@ -167,7 +168,7 @@ class ConfigReader:
         self.faults.append(ConfigFault(self.path, node.start_mark.line + 1, key, text))
 
     def section(self, node: Any, cls: type[Any], key: str) -> Any:
-        """An instance of ``cls``, or None where it can't be made. An empty section is one with all defaults."""
+        """Return an instance of ``cls``, or None if its keys are wrong. An empty section has all defaults."""
         hints, fields = schema_of(cls)
         values: dict[str, Any] = {}
         if node is not None and not is_blank(node):
@@ -182,13 +183,13 @@ class ConfigReader:
         missing = [name for name in required(fields) if name not in values]
         if missing and node is not None:
             form = getattr(cls, "form", "")
-            self.fault(node, key, f"{' and '.join(missing)} missing{f'; it looks like {form}' if form else ''}")
+            self.fault(node, key, f"{' and '.join(missing)} missing{f'; the form is {form}' if form else ''}")
         return None if missing else cls(**values)
 
     def value(self, key_node: Any, node: Any, hint: Any, key: str, metadata: Mapping[str, Any]) -> Any:
-        """The value of one key, checked. A wrong one is a fault, and None."""
+        """Return the checked value of one key. For a wrong value, add an error and return None."""
         if self._profile and key.removeprefix(self._profile) in NOT_IN_PROFILES:
-            self.fault(key_node, key, "not in a profile: it stands outside of them, and counts for all")
+            self.fault(key_node, key, "not allowed in a profile; set it outside, for all profiles")
             return None
         faults = len(self.faults)
         expect = metadata.get("expect", "")
@@ -226,7 +227,7 @@ class ConfigReader:
         return self._scalar(node, hint, key, expect)
 
     def _partial(self, node: Any, key: str) -> Profile:
-        """A configuration inside the configuration: read like it, of which only what it gives is kept."""
+        """Read a profile like a whole configuration, and return only the keys that it sets."""
         outside, self.given, self._profile = self.given, {}, f"{key}."
         self.section(node, Config, key)
         values = {name.removeprefix(self._profile): given.value for name, given in self.given.items() if name[-1] != "]"}
@@ -245,13 +246,13 @@ class ConfigReader:
 
     def _list(self, node: Any, hint: Any, key: str, expect: str) -> Any:
         if not _is_list(node):
-            wanted = "a list" if expect == "text" else expect  # of a mapping's values: what is said of them is of the items
-            self.fault(node, key, f"expected {wanted}, got {_kind(node)}; a list is written [a, b], an empty one []")
+            wanted = "a list" if expect == "text" else expect  # for values of a mapping, ``expect`` is about the items
+            self.fault(node, key, f"expected {wanted}, got {_kind(node)}; write a list as [a, b], an empty list as []")
             return None
-        outside, self.given = self.given, {}  # what stands in an item has no key of its own
+        outside, self.given = self.given, {}  # the keys inside an item have no dotted key
         found = tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))
         self.given = outside
-        if dataclasses.is_dataclass(hint):  # so that what is wrong with a rule is told with its own line
+        if dataclasses.is_dataclass(hint):  # so that an error in a rule is reported with its own line
             for index, item in enumerate(node.value):
                 self.given[f"{key}[{index}]"] = Given(None, item.start_mark.line + 1, laid=False)
         return found
@@ -283,7 +284,7 @@ class ConfigReader:
             value = float(value) if abs(value) < 1e15 else math.inf
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             hint_text = "; put it in quotes" if hint is str and tag in ("int", "float", "bool", "timestamp") else ""
-            got = _kind(node) if value is None else "none that is finite"
+            got = _kind(node) if value is None else "a number that is not finite"
             self.fault(node, key, f"expected {expect}, got {got}{hint_text}")
             return None
         if isinstance(value, str) and _is_secret(value):
@@ -302,7 +303,7 @@ class ConfigReader:
                 self.fault(key_node, key, _NO_KEYS)
                 continue
             if name in seen:
-                self.fault(key_node, join(key, name), f"given twice; the first is in line {seen[name]}")
+                self.fault(key_node, join(key, name), f"given twice; first given in line {seen[name]}")
                 continue
             seen[name] = key_node.start_mark.line + 1
             yield name, key_node, value_node
@@ -321,7 +322,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _holds_keys(hint: Any) -> bool:
-    """Return whether the keys below a value of this type are told apart: a section, or a mapping."""
+    """Return whether the keys below a value of this type have origins of their own: sections and mappings."""
     return dataclasses.is_dataclass(hint) or typing.get_origin(hint) is Mapping
 
 
@@ -334,7 +335,7 @@ def _is_list(node: Any) -> bool:
 
 
 def _is_null(node: Any) -> bool:
-    """``null`` or ``~`` in so many words."""
+    """Return whether the node is an explicit ``null`` or ``~``."""
     return bool(node.tag == f"{_TAG}null" and node.value)
 
 

@@ -1,4 +1,4 @@
-"""The part of the schema about an operator's own rules, as they are written; tools/approval/operator_rules.py reads them."""
+"""The schema of an operator's own rules. tools/approval/operator_rules.py compiles them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _COMMANDS = "a command, or a list of commands"
 @dataclass(frozen=True, slots=True)
 class OperatorRule:
     form: ClassVar[str] = (
-        "{key: build.clean, level: allow, command: rm, options: -rf, operands: build|dist, why: made anew, example: rm -rf build}"
+        "{key: build.clean, level: allow, command: rm, options: -rf, operands: build|dist, why: rebuilt, example: rm -rf build}"
     )
-    key: str = setting(..., "What a grant for it covers.", expect="a name such as deploy.production")
-    level: Literal["allow", "ask", "ask-once", "block"] = setting(..., "What happens to a command that it matches.")
+    key: str = setting(..., "Name of the rule, which grants refer to.", expect="a name such as deploy.production")
+    level: Literal["allow", "ask", "ask-once", "block"] = setting(..., "What happens to commands that it matches.")
     command: str = setting(..., "Names of programs, separated by blanks.", expect="text")
-    why: str = setting(..., "What the person who is asked reads.", expect="text")
+    why: str = setting(..., "The reason, shown in the approval request.", expect="text")
     example: tuple[str, ...] = setting(..., "Commands that it must match.", expect=_COMMANDS, single=True)
     counter: tuple[str, ...] = setting((), "Commands that it must not match.", expect=_COMMANDS, single=True)
     sub: str = setting("", "Subcommands: 'remote add|remove'.", expect="text")
@@ -31,8 +31,8 @@ class OperatorRule:
 class OperatorToolRule:
     form: ClassVar[str] = "{tool: mcp_mail_*, decision: ask, why: sends mail in my name}"
     tool: str = setting(..., "The tool's name, or a glob.", expect="text")
-    decision: Literal["allow", "ask", "deny"] = setting(..., "What happens to a call that it matches.")
-    why: str = setting(..., "What the person who is asked, or the model, reads.", expect="text")
+    decision: Literal["allow", "ask", "deny"] = setting(..., "What happens to calls that it matches.")
+    why: str = setting(..., "The reason, shown in the approval request or to the model.", expect="text")
     args: Mapping[str, str] = setting(
         dict,
         "Names of arguments, each with a glob, or re: and a regular expression.",
@@ -41,11 +41,11 @@ class OperatorToolRule:
 
 
 RULES_DOC = """\
-Commands that you want to be asked about, refuse or run unasked, besides what is known to be dangerous. They are tried on
-their own examples at start. A rule that asks or refuses matches where one of its options is given, and one operand or value
-of an option is like operands; one that asks also where that is not known before the command runs, as with $TARGET. A rule
-that allows covers only a whole command: no option but those in options, no operand but those that match operands, no
-redirect, no sudo; and what is refused, or asked every time, it does not allow.
+Your own rules for commands, besides the built-in ones: ask, block or allow. Each rule is tested with its own examples at
+start. A rule that asks or blocks matches a command that has one of its options, and an operand or option value that matches
+operands. A rule that asks also matches values that are unknown before the command runs, such as $TARGET. A rule that allows
+matches only if it covers the whole command: no other options or operands, no redirect, no sudo. It does not allow commands
+that are blocked or asked every time.
   rules:
     - key: deploy.production
       level: ask   # or allow, ask-once (asked every time), block
@@ -60,14 +60,14 @@ redirect, no sudo; and what is refused, or asked every time, it does not allow.
       command: rm
       options: -r -rf
       operands: build|dist
-      why: every build makes them again
+      why: every build recreates them
       example: [rm -rf build dist]
       counter: [rm -rf build src, sudo rm -rf build]"""
 
 TOOLS_DOC = """\
-What is decided about calls of a tool, whatever its effects. tool is a name or a glob, args are globs (* stays within a
-folder, ** does not) or re: and a regular expression; path is also every file that a call would touch. Of several that match
-the strictest counts: deny, then ask, then allow. What commands do to files is no argument: that is for rules.
+Rules for calls of a tool, whatever its effects. tool is a name or a glob. args are globs (* stays within a folder, ** does
+not) or re: and a regular expression; path is also every file that a call would touch. Of several rules that match, the
+strictest decides: deny, then ask, then allow. For files that commands change, use rules: they are not arguments.
   tools:
     - tool: mcp_mail_*
       decision: ask   # or allow, deny

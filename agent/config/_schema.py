@@ -1,4 +1,4 @@
-"""Every key, its type, its default and what it is for: the one table that reading, its errors and the example file follow.
+"""All keys with type, default and description: the one table for the reader, its errors and the example file.
 
 A nested dataclass is a section. To add a key, add a field; to add a section, add a class. Nothing else needs to change
 but config.example.yaml, which ``example_text()`` writes.
@@ -50,9 +50,9 @@ _INTERNAL = {"internal": True}
 
 @dataclass(frozen=True, slots=True)
 class CustomToolset:
-    description: str = setting("", "What it is for.", expect="text")
+    description: str = setting("", "Its purpose, shown to users.", expect="text")
     tools: tuple[str, ...] = setting((), "Names of tools.", expect=NAMES, check=all_text)
-    includes: tuple[str, ...] = setting((), "Names of other toolsets whose tools it has too.", expect=NAMES, check=all_text)
+    includes: tuple[str, ...] = setting((), "Names of other toolsets to include.", expect=NAMES, check=all_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class ToolsetsConfig:
 
     enabled: tuple[str, ...] | None = setting(
         None,
-        "Toolsets to use, such as [terminal, file]. null takes the preset of the platform; [] takes none.",
+        "Toolsets to use, such as [terminal, file]. null uses the platform's preset; [] uses none.",
         expect=f"{NAMES}, or null",
         check=all_text,
     )
-    disabled: tuple[str, ...] = setting((), "Toolsets never to use, whatever is enabled.", expect=NAMES, check=all_text)
+    disabled: tuple[str, ...] = setting((), "Toolsets that are never used, even if enabled.", expect=NAMES, check=all_text)
     custom: Mapping[str, CustomToolset] = setting(
         dict,
         "Your own toolsets by name:\n"
         "  custom:\n"
         "    research:\n"
-        "      description: Look, do not touch\n"
+        "      description: Read only\n"
         "      tools: [read_file, search_files]\n"
         "      includes: [todo]",
         expect="names, each with description, tools and includes",
@@ -82,13 +82,13 @@ class ToolsetsConfig:
 class ToolsConfig:
     """All tools"""
 
-    disabled: tuple[str, ...] = setting((), "Tools never to offer nor run, by name.", expect=NAMES, check=all_text)
+    disabled: tuple[str, ...] = setting((), "Names of tools that are never offered or run.", expect=NAMES, check=all_text)
     timeout: float = setting(
-        300.0, "Seconds that an async tool may take, where the tool itself sets no limit.", expect=SECONDS, check=above_zero
+        300.0, "Seconds that an async tool may take, unless the tool has a limit of its own.", expect=SECONDS, check=above_zero
     )
     max_result_chars: int = setting(
         40_000,
-        "Characters of a result that reach the model; of a longer one the head and the tail; the whole stays with the session.",
+        "Maximum characters of a result for the model, which gets head and tail of a longer one; the session keeps all.",
         expect="a whole number of 100 or more",
         check=lambda value: value >= 100,
     )
@@ -96,12 +96,12 @@ class ToolsConfig:
 
 @dataclass(frozen=True, slots=True)
 class PluginsConfig:
-    """Code of others that runs inside toolcrib, with all your rights"""
+    """Third-party code that runs inside toolcrib, with all your rights"""
 
     enabled: tuple[str, ...] = setting(
         (),
-        "Plugins to load, by name; `toolcrib plugins` lists what there is. Their hooks are called in this order, and where two\n"
-        "decide alike, the first one's decision stands.",
+        "Names of plugins to load; `toolcrib plugins` lists all that are installed. Their hooks are called in this order; if\n"
+        "two hooks decide the same call, the decision of the first applies.",
         expect=NAMES,
         check=all_text,
     )
@@ -113,12 +113,12 @@ class PluginsConfig:
     )
     settings: Mapping[str, Mapping[str, str]] = setting(
         dict,
-        "Settings of plugins, by the plugin's name; its documentation names them:\n  settings: {audit: {required: 'true'}}",
+        "Settings of plugins, by the plugin's name; see its documentation:\n  settings: {audit: {required: 'true'}}",
         expect="names of plugins, each with names and texts",
     )
     trusted_projects: Mapping[str, str] = setting(
         dict,
-        "Projects whose own plugins (in .toolcrib/plugins) may load, each with the digest of that folder as you read it.\n"
+        "Projects whose own plugins (in .toolcrib/plugins) may load, each with the digest of that folder as you reviewed it.\n"
         "Any change of the folder ends the trust. `toolcrib plugins` shows the digest:\n"
         "  trusted_projects: {/home/me/project: 5f2b...}",
         expect="absolute paths of projects, each with a digest of 64 characters of 0-9 and a-f",
@@ -128,23 +128,23 @@ class PluginsConfig:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalConfig:
-    """Who must agree before a call runs"""
+    """Approval of calls before they run"""
 
     gate_timeout: float = setting(
-        10.0, "Seconds that a gate may take to decide; a later one blocks the call.", expect=SECONDS, check=above_zero
+        10.0, "Seconds that a gate may take to decide; after that the call is blocked.", expect=SECONDS, check=above_zero
     )
     answer_timeout: float = setting(
-        300.0, "Seconds that a person has to answer; after that the answer is no.", expect=SECONDS, check=above_zero
+        300.0, "Seconds to wait for a person's answer; after that the call is denied.", expect=SECONDS, check=above_zero
     )
     park_timeout: float = setting(
         604_800.0,
-        "Seconds that a parked run waits for an answer (`toolcrib run --park`); then its call is not run. 604800 are 7 days.",
+        "Seconds that a parked run waits for an answer (`toolcrib run --park`); after that its call is denied. 604800 is 7 days.",
         expect=SECONDS,
         check=above_zero,
     )
     reminders: float | None = setting(
         86_400.0,
-        "Seconds after which whoever must answer a parked run is reminded, again and again. null reminds nobody.",
+        "Seconds between reminders to the users who must answer a parked run. null sends no reminders.",
         expect=f"{SECONDS}, or null",
         check=above_zero,
     )
@@ -154,14 +154,14 @@ class ApprovalConfig:
     tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
     mode: Literal["default", "cautious", "confirm-edits", "plan"] = setting(
         "default",
-        "Mode that sessions begin in. default: what the rules find is asked or refused, but not what a sandbox stops or an undo\n"
-        "takes back. cautious: that is asked about as well. confirm-edits: every edit, and every command that may write, is\n"
-        "asked about. plan: these are refused. --mode says it for one session, /mode switches it.",
+        "Mode that sessions begin in. default: findings of the rules are asked about or denied, unless a sandbox contains their\n"
+        "effects or an undo reverts them. cautious: those are asked about too. confirm-edits: every edit, and every command\n"
+        "that may write, is asked about. plan: these are denied. --mode sets it for one session, /mode switches it.",
     )
     develop_toolcrib: bool = setting(
         False,
-        "Let tools change toolcrib's own sources, where it runs from a checkout that you work on. What they change judges the\n"
-        "next session. Anything else that is installed stays closed. --develop-toolcrib says it for one session.",
+        "Let tools change toolcrib's own sources, if it runs from a checkout that you work on. The changed code takes effect in\n"
+        "the next session. Other installed code stays read-only. --develop-toolcrib sets it for one session.",
         expect="true or false",
     )
     smart: SmartConfig = field(default_factory=SmartConfig)
@@ -178,53 +178,53 @@ class AllowlistEntry:
     cwd: str = setting(
         ..., "The folder below which it is allowed.", expect="an absolute path", check=lambda path: path.startswith("/")
     )
-    version: int = setting(..., "Form of this entry.", expect=COUNT, check=at_least_one)
+    version: int = setting(..., "Version of this entry's form.", expect=COUNT, check=at_least_one)
     links: tuple[str, ...] = setting(
         (),
-        "Paths of the command that lead elsewhere by links, each followed by where it led when the command was allowed;\n"
-        "and files that say what it works on, each followed by a digest of what they said.",
+        "Paths in the command that are links, each followed by the link's target when the command was allowed; and files that\n"
+        "the command depends on, each followed by a digest of its content.",
         expect="a list of absolute paths, each followed by another or by a digest",
         check=lambda paths: (
             len(paths) % 2 == 0 and all(path.startswith(("/", "sha256:") if at % 2 else "/") for at, path in enumerate(paths))
         ),
     )
     text: str | None = field(default=None, metadata=_INTERNAL)
-    """The whole entry, where it is plain text: then ``argv`` and ``cwd`` are empty, and ``version`` is 0."""
+    """The whole entry, if it is plain text: then ``argv`` and ``cwd`` are empty, and ``version`` is 0."""
 
     @classmethod
     def of_text(cls, text: str) -> AllowlistEntry:
-        """An entry as the specification writes it: a command, or the description of a pattern; see agent.policy.allowlist."""
+        """Return an entry of plain text: a command, or the description of a pattern. See agent.policy.allowlist."""
         return cls((), "", 0, text=text)
 
     @property
     def shown(self) -> str:
-        """The entry's words, for people."""
+        """Return the entry's words, for people."""
         return " ".join(self.argv) if self.text is None else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
     disabled_toolsets: tuple[str, ...] = setting(
-        (), "Toolsets that this user does not get, besides the platform's.", expect=NAMES, check=all_text
+        (), "Toolsets to disable for this user, besides the platform's.", expect=NAMES, check=all_text
     )
     disabled_tools: tuple[str, ...] = setting(
-        (), "Tools that this user does not get, besides the platform's.", expect=NAMES, check=all_text
+        (), "Tools to disable for this user, besides the platform's.", expect=NAMES, check=all_text
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A partial configuration: dotted key -> checked value, of the keys that it gives."""
+    """A partial configuration: dotted key -> checked value, for the keys that it sets."""
 
     values: Mapping[str, Any] = field(default_factory=dict, metadata=_INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, checked. ``path`` is the file that they came from, which need not exist.
+    """All settings, checked. ``path`` is the file that they were read from, which need not exist.
 
-    ``profile`` is the name of the profile in force, or empty. ``notices`` are what the project's file says and may not.
-    ``digest`` is the SHA-256 of the file's bytes, in hexadecimal; empty where there is no file.
+    ``profile`` is the name of the active profile, or empty. ``notices`` report ignored settings of the project's file.
+    ``digest`` is the SHA-256 of the file's bytes, in hexadecimal, or empty if there is no file.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -236,7 +236,7 @@ class Config:
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(
         dict,
-        "What differs on one platform (cli, gateway, telegram, api, cron, acp); from allowed_users on for the gateway's:\n"
+        "Settings of one platform (cli, gateway, telegram, api, cron, acp). Keys from allowed_users on are for gateways only:\n"
         "  platforms:\n"
         "    telegram:\n"
         "      enabled_toolsets: [coding]\n"
@@ -246,7 +246,7 @@ class Config:
         "      allowed_users: ['12345', 'role:staff']  # besides those who paired; '*' is everybody\n"
         "      allowed_chats: ['-100123']  # groups\n"
         "      roles: {owner: ['12345']}\n"
-        "      strangers: silent  # or told\n"
+        "      strangers: silent  # or `told`\n"
         "      groups: addressed  # or all messages\n"
         "      busy: queue  # or steer, interrupt\n"
         "      renew_hours: 0\n"
@@ -264,7 +264,7 @@ class Config:
     )
     users: Mapping[str, UserConfig] = setting(
         dict,
-        "What one user does not get, by the id that the platform knows the user by, or on one platform by 'telegram:12345':\n"
+        "Restrictions of one user, by the platform's user id, or for one platform only as 'telegram:12345':\n"
         "  users:\n"
         "    '12345':\n"
         "      disabled_toolsets: [terminal]\n"
@@ -287,22 +287,23 @@ class Config:
     display: DisplayConfig = field(default_factory=DisplayConfig)
     profiles: Mapping[str, Profile] = setting(
         dict,
-        "Other settings by name, each laid over the rest of this file when it is chosen by --profile or $TOOLCRIB_PROFILE:\n"
+        "Named settings that override the rest of this file if --profile or $TOOLCRIB_PROFILE selects them:\n"
         "  profiles:\n"
         "    local:\n"
         "      model: {provider: chat, base_url: 'http://127.0.0.1:11434/v1', name: qwen3}\n"
-        "A profile may have all that stands in this file, but profiles, command_allowlist and plugins.trusted_projects.\n"
-        "One that sets model.base_url does not inherit model.api_key_env: a key goes to the server that it was given for.",
+        "A profile may have every key of this file except profiles, command_allowlist and plugins.trusted_projects.\n"
+        "A profile that sets model.base_url does not inherit model.api_key_env: a key is only for the server it was set for.",
         expect="names (letters, digits, _ and -), each with keys as in this file",
         check=profile_names,
     )
     command_allowlist: tuple[AllowlistEntry, ...] = setting(
         (),
-        "Commands that run unasked: what you answered `always` to. toolcrib writes it. An entry that you write yourself\n"
-        "counts only after you have confirmed it. Plain text is one command, in the project's folder only, or the description\n"
-        "of a dangerous pattern, below that folder only; each project asks you for itself. `links` are paths that led elsewhere\n"
-        "when you agreed, each followed by where: an entry counts while that is so, and without links while there are none.\n"
-        "Files that say where a remote lies, or what is ignored, stand there too, with a digest of what they said.\n"
+        "Commands that run without asking, because you answered `always`. toolcrib writes this list. An entry that you add\n"
+        "yourself applies only after you confirm it. Plain text is one command, in the project's folder only, or the\n"
+        "description of a dangerous pattern, below that folder only; each project asks you separately. `links` are paths that\n"
+        "were links when you approved, each followed by its target: the entry applies only while they are the same links to the\n"
+        "same targets. Files with a remote's address or with ignored paths are listed there too, each with a digest of its\n"
+        "content.\n"
         "  command_allowlist:\n"
         "    - argv: [systemctl, restart, nginx]\n"
         "      cwd: /srv/site\n"
@@ -317,8 +318,7 @@ class Config:
     )
     max_turns: int = setting(
         10,
-        "Times that the model may be asked again before a run ends. Where it is not set, they are 50 in the chat, which then\n"
-        "asks whether to go on.",
+        "Maximum turns of one run. In the chat the default is 50; after that, the chat asks whether to continue.",
         expect=COUNT,
         check=at_least_one,
     )
@@ -330,27 +330,27 @@ class Config:
 
     @property
     def folder(self) -> Path:
-        """The folder of the configuration file, which also holds ``plugins/`` and ``secrets.env``."""
+        """Return the folder of the configuration file, which also holds ``plugins/`` and ``secrets.env``."""
         return self.path.parent
 
     @property
     def store_path(self) -> Path:
-        """Return the database's absolute path; it need not exist."""
+        """Return the absolute path of the database. It need not exist."""
         return expanded(self.store.path, "store.path") if self.store.path else state_dir() / "toolcrib.db"
 
     @property
     def remembers(self) -> bool:
-        """True if models keep notes for later sessions."""
+        """Return whether models keep notes for later sessions."""
         return self.memory.enabled and self.store.enabled
 
     @property
     def store_url(self) -> str | None:
-        """The PostgreSQL server that keeps sessions, with its password where $TOOLCRIB_STORE_URL has one; None for a file."""
+        """Return the URL of the PostgreSQL server that stores sessions, with the password if it has one; None for a file."""
         return self.store.url or os.environ.get("TOOLCRIB_STORE_URL") or None
 
     @property
     def store_secrets(self) -> Mapping[str, str]:
-        """The password in ``store_url``, in each way of writing it, by a name for the redactor."""
+        """Return the password in ``store_url``, in each way of writing it, under names for the redactor."""
         if self.store_url is None:
             return {}
         from agent.store.postgres.address import Address
@@ -358,7 +358,7 @@ class Config:
         return {f"TOOLCRIB_STORE_URL {number}": secret for number, secret in enumerate(Address(self.store_url).secrets(), 1)}
 
     def origin(self, key: str) -> str:
-        """Return where a value was set: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
+        """Return the origin of a value: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
         ``environment NAME``; several are joined by "; ". Raises ConfigError for an unknown key."""
         from agent.config._keys import find_key
 

@@ -17,7 +17,7 @@ _QUOTED = Regex(r"""(?:"([^"]*)"|'([^']*)')\s*(?:#.*)?""")
 
 
 class Secrets(Mapping[str, str]):
-    """Name -> value. Says how many it has, never which values."""
+    """Names and values of secrets. The representation shows how many there are, never their values."""
 
     __slots__ = ("_values",)
 
@@ -38,21 +38,21 @@ class Secrets(Mapping[str, str]):
 
 
 def secrets_path(folder: str | Path | None = None) -> Path:
-    """``secrets.env`` in ``folder``, else beside the configuration file. It need not exist."""
+    """Return the path of ``secrets.env`` in ``folder``, else beside the configuration file. It need not exist."""
     return (Path(folder) if folder is not None else config_path().parent) / "secrets.env"
 
 
 def secret(name: str, environ: Mapping[str, str] | None = None, folder: str | Path | None = None) -> str | None:
-    """The value of that environment variable (``environ``, else os.environ), else that line of ``secrets.env``; an empty one
-    counts as none. Raises as read_secrets, where the file is needed."""
+    """Return the value of an environment variable (in ``environ``, else os.environ), else of that line of ``secrets.env``.
+    An empty value counts as unset. If the file is needed, raises as read_secrets."""
     found = (os.environ if environ is None else environ).get(name)
     return found or read_secrets(folder).get(name) or None
 
 
 def read_secrets(folder: str | Path | None = None) -> Secrets:
-    """All of ``secrets.env``: lines ``NAME=value``, quotes around the value and ``export`` before it allowed, nothing expanded.
+    """Read all of ``secrets.env``: lines ``NAME=value``. Values may be quoted and follow ``export``; nothing is expanded.
 
-    No file means none. Raises ConfigError where others than its owner may read it, or a line can't be read.
+    If there is no file, there are no secrets. Raises ConfigError if others may read the file, or a line is invalid.
     """
     file = secrets_path(folder)
     try:
@@ -65,13 +65,13 @@ def read_secrets(folder: str | Path | None = None) -> Secrets:
         _refuse_open_doors(os.fstat(handle), file)
         data = opened.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise ConfigError(f"{file} is larger than {_MAX_BYTES:,} bytes; it is to hold lines NAME=value")
+        raise ConfigError(f"{file} is larger than {_MAX_BYTES:,} bytes; expected lines NAME=value")
     return Secrets(dict(_parsed(data, file)))
 
 
 def values_in(folder: str | Path) -> Secrets:
-    """Return what the lines of ``secrets.env`` may hold, for taking it out of text alone: also where others may read the file,
-    and of lines that can't be read. Nothing where it can't be opened.
+    """Return everything in ``secrets.env`` that may be a secret, for redaction only: also if others may read the file, and
+    from invalid lines. Empty if the file cannot be opened.
     """
     try:
         lines = secrets_path(folder).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace").splitlines()
@@ -88,19 +88,19 @@ def values_in(folder: str | Path) -> Secrets:
 
 
 def write_secret(name: str, value: str, folder: str | Path | None = None) -> Path:
-    """Keep ``value`` in the line of that name of ``secrets.env``, and return the file; all other lines stay as they are.
+    """Write ``value`` to the line of that name in ``secrets.env``, and return the file; all other lines stay as they are.
 
-    Raises ConfigError as read_secrets, and for a value that no line holds; Denied below a session that goes by the folder.
+    Raises ConfigError as read_secrets, and for a value that no line can hold; Denied inside a session of that folder.
     """
     from agent.config._files import locked, write_private
     from agent.policy.self_protection import refuse_below
 
     file = secrets_path(folder).resolve()
-    refuse_below([secrets_path(folder).parent, file.parent], "keeping a key")
+    refuse_below([secrets_path(folder).parent, file.parent], "storing a key")
     if not is_secret(value):
-        raise ConfigError("what was given as a key is none: it is empty, or has spaces, quotes or special characters in it")
+        raise ConfigError("this is not a key: it is empty, or has spaces, quotes or special characters in it")
     with locked(file):
-        read_secrets(folder)  # what is open to others, or can't be read, is not to get another key
+        read_secrets(folder)  # raises if the file is open to others or invalid: such a file gets no key
         lines = file.read_text("utf-8-sig").splitlines() if file.exists() else []
         found = [at for at, text in enumerate(lines) if (match := _LINE.fullmatch(text.strip())) and match[1] == name]
         lines = [text for at, text in enumerate(lines) if at not in found[1:]]
@@ -113,26 +113,26 @@ def write_secret(name: str, value: str, folder: str | Path | None = None) -> Pat
 
 
 def is_secret(value: str) -> bool:
-    """Return whether a line of secrets.env can hold this value, and a header carry it."""
+    """Return whether a line of secrets.env can hold this value, and an HTTP header can carry it."""
     return value.isascii() and value.isprintable() and bool(value) and not any(char in value for char in " \"'")
 
 
 def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise ConfigError(f"{file} is no regular file")
+        raise ConfigError(f"{file} is not a regular file")
     if about.st_mode & 0o077:
-        raise ConfigError(f"others may read or write {file}, so that nothing in it is used; chmod 600 {file}")
+        raise ConfigError(f"others may read or write {file}, so none of its secrets are used; run chmod 600 {file}")
     if about.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{file} belongs to somebody else, so nothing in it is used; chown it to yourself")
+        raise ConfigError(f"{file} belongs to another user, so none of its secrets are used; chown it to yourself")
 
 
 def _parsed(data: bytes, file: Path) -> Iterator[tuple[str, str]]:
-    """No message holds any part of the file: a line that can't be read may be a key."""
+    """Yield (name, value) of each line. Errors quote no part of the file: an invalid line may be a key."""
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}:{line}: not UTF-8; save it as UTF-8") from None
+        raise ConfigError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
     for number, text in enumerate(lines, 1):
         text = text.strip()
         if not text or text.startswith("#"):

@@ -1,4 +1,4 @@
-"""Declaration of a key, and the values that it takes."""
+"""Declaration of a key, and checks of values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Check = Callable[[Any], bool]
 
 
 def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None, single: bool = False) -> Any:
-    """A key. ``expect`` says to people what a good value is, and ``check`` refuses others of the right type.
-    ``single``: one text is a list of one.
+    """Declare a key. ``expect`` describes a valid value for people, and ``check`` rejects other values of the right type.
+    ``single``: a single text stands for a list of one.
 
-    A list or mapping is given as its class, and starts empty. ``...`` makes the key required.
+    For a list or mapping, ``default`` is its class, and the key starts empty. ``...`` makes the key required.
     """
     metadata = {"doc": doc, "expect": expect, "check": check, "single": single}
     if default is ...:
@@ -57,7 +57,7 @@ def at_most_a_day(value: float) -> bool:
 
 
 def is_env_name(value: str) -> bool:
-    """Accept an empty name, or one in capitals: a value with small letters is more likely a key than the name of one."""
+    """Accept an empty name, or one in capitals: a value with small letters is more likely a key than a variable's name."""
     return re.fullmatch(r"(?:[A-Z_][A-Z0-9_]*)?", value) is not None
 
 
@@ -79,7 +79,7 @@ def is_base_url(value: str) -> bool:
 
 
 def is_store_url(value: str) -> bool:
-    """``postgresql://`` without a password, which does not belong into this file."""
+    """Accept ``postgresql://`` URLs without a password, which does not belong in this file."""
     from agent.store.postgres.address import has_password
 
     return not has_password(value)

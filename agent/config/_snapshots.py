@@ -1,4 +1,4 @@
-"""Settings of snapshots: what commands changed in the project, for an undo."""
+"""The schema of snapshots, which let an undo revert changes that commands made in the project."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class SnapshotsConfig:
 
     enabled: bool = setting(
         True,
-        "Whether a snapshot is taken before and after each call that may write. It needs undo.enabled. Your home folder is not\n"
+        "Whether a snapshot is taken before and after each call that may write. Needs undo.enabled. Your home folder is not\n"
         "covered.",
         expect="true or false",
     )
     max_mb: int = setting(
         2000,
-        "MiB that a project may hold; no snapshots are taken of a larger one. The snapshots of one may take twice as much.",
+        "Largest project in MiB that snapshots are taken of. The snapshots of one project may use twice as much.",
         expect=COUNT,
         check=at_least_one,
     )
     skip: tuple[str, ...] = setting(
         (),
-        "Folders that are left out, by name, by their path in the project, or absolute. Caches are left out, and large folders\n"
-        "that a tool makes again (node_modules, .venv, target, ...) if git ignores them and the project has the file that the\n"
-        "tool makes them by (package.json, pyproject.toml, Cargo.toml, a Makefile, ...).",
+        "Folders to leave out, by name, by their path in the project, or absolute. Caches are always left out. So are large\n"
+        "folders that a tool can rebuild (node_modules, .venv, target, ...), if git ignores them and the project has the file\n"
+        "that the tool builds them from (package.json, pyproject.toml, Cargo.toml, a Makefile, ...).",
         expect="a list of names and paths of folders",
         check=all_text,
     )
     rebuildable: Literal["allow", "ask"] = setting(
         "ask",
-        "Whether commands may delete or change large folders that a tool makes again. ask: commands that may reach them are\n"
-        "asked about as without snapshots. allow: they are not, although no undo brings these folders back.",
+        "Whether commands may delete or change large folders that a tool can rebuild. ask: commands that may reach them are\n"
+        "asked about, as without snapshots. allow: they are not, although an undo does not restore these folders.",
     )
-    keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)
+    keep: float = setting(14.0, "Days to keep a snapshot.", expect="a number of days above 0", check=above_zero)

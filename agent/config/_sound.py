@@ -1,4 +1,4 @@
-"""The sound part of a configuration with faults, for whoever looks for further ones: nothing runs by it."""
+"""The valid part of a configuration with errors, where checks look for further errors. Tools never run with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sound_part(
 ) -> tuple[Config | None, list[ConfigFault]]:
     """Read the configuration as ``load_config`` does, without the keys that are wrong.
 
-    Returns what is left, None where nothing can be read, and every fault: of the file, its profiles and the project's file.
+    Returns the valid part, or None if nothing can be read, and every error: of the file, its profiles and the project's file.
     """
     file, faults = config_path(path), list[ConfigFault]()
     try:
@@ -52,7 +52,7 @@ def sound_part(
 
 
 def _read(node: Any, file: Path, faults: list[ConfigFault]) -> tuple[Config | None, Any]:
-    """(what the nodes say without what is wrong, those nodes); adds to ``faults``."""
+    """Return (the configuration of the valid nodes, those nodes); adds errors to ``faults``."""
     for _ in range(_MOST_PASSES):
         try:
             return read_node(node, file), node
@@ -68,7 +68,10 @@ def _read(node: Any, file: Path, faults: list[ConfigFault]) -> tuple[Config | No
 
 
 def _without(node: Any, key: str, line: int) -> Any:
-    """Return the node without what stands at a dotted key, at an empty one without what begins in that line; None for all."""
+    """Return the node without the value at a dotted key. If the key is empty, remove the pair that begins in ``line``.
+
+    None if nothing is left.
+    """
     import yaml
 
     if is_mapping(node):

@@ -1,4 +1,4 @@
-"""Changing config.yaml by a person's command: comments kept, checked before it replaces the old file, one writer at a time."""
+"""Changes of config.yaml by a user's command: they keep comments, are checked first, and lock out other writers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
-"""The first key inside a section, whose indentation the whole file gets."""
+"""The first key inside a section: the whole file gets its indentation."""
 
 UNSET = object()
-"""Stands for the value of a key that is to be taken out."""
+"""Stands for the value of a key to remove."""
 Change = Callable[[Any], None]
-"""Gets the whole document as ruamel's CommentedMap, which behaves as a dict, and changes it in place."""
+"""Receives the whole document as ruamel's CommentedMap, which behaves like a dict, and changes it in place."""
 
 
 def edit_config(path: str | Path | None, change: Change) -> Config:
-    """Change the file and return what it says now. What is not touched keeps its comments and its form.
+    """Change the file and return the new configuration. Unchanged parts keep their comments and their form.
 
-    Raises ConfigError, and leaves the file as it was, where it is broken before or after the change, or can't be written.
+    Raises ConfigError and leaves the file as it was if it is invalid before or after the change, or cannot be written.
     """
     return _edit(path, lambda text: _changed(text, change), lambda _old, _new: True)
 
 
 def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> Config:
-    """Set one key: ``"tools.timeout"``, or its parts where one has a dot in it: ``("plugins", "trusted_projects", "/a.b")``.
+    """Set one key: ``"tools.timeout"``, or its parts if one contains a dot: ``("plugins", "trusted_projects", "/a.b")``.
 
     Raises as edit_config.
     """
@@ -46,7 +46,7 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
 
 
 def set_values(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> Config:
-    """Set these keys, and take out those whose value is UNSET: all of them or none. Raises as edit_config, and NotSet."""
+    """Set these keys, and remove those whose value is UNSET: all of them or none. Raises as edit_config, and NotSet."""
 
     def rewrite(text: str) -> str:
         for parts, value in values:
@@ -63,7 +63,7 @@ def preview(
     profile: str | None = None,
     project_dir: str | Path | None = None,
 ) -> Config:
-    """Return the configuration as it would be with these keys set in the file, which stays as it is. Raises as load_config."""
+    """Return the configuration with these keys set, without writing the file. Raises as load_config."""
     try:
         return load_config(path, profile=profile, project_dir=project_dir, instead=text_with(path, values))
     except BrokenConfig as error:
@@ -71,7 +71,7 @@ def preview(
 
 
 def text_with(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> bytes:
-    """Return what the file would say with these keys set, or taken out where the value is UNSET. Raises ConfigError."""
+    """Return the file's text with these keys set, or removed if the value is UNSET. Raises ConfigError."""
     data = read_bytes(config_path(path).resolve())
     text = "" if data is None else data.decode("utf-8-sig")
     for parts, value in values:
@@ -89,7 +89,7 @@ def _remover(parts: Sequence[str]) -> Change:
 
 
 def _unwritten(error: BrokenConfig, path: Path) -> BrokenConfig:
-    """Return the faults of a text that was not written without its lines: the file's are others."""
+    """Return the errors without line numbers, since the text with those lines was not written."""
     faults = [replace(fault, line=0) if fault.path == path else fault for fault in error.faults]
     return BrokenConfig(faults, "\n".join(filter(None, (error.advice, "nothing was changed"))))
 
@@ -101,14 +101,14 @@ def _setter(parts: Sequence[str], value: Any) -> Change:
                 document[_quoted(part)] = {}
             document = document[part]
             if not isinstance(document, Mapping):
-                raise ConfigError(f"{'.'.join(parts)}: {part} holds no keys")
+                raise ConfigError(f"{'.'.join(parts)}: {part} has no keys below it")
         document[_quoted(parts[-1])] = _quoted(value)
 
     return change
 
 
 def parse_value(text: str, hint: Any) -> Any:
-    """Read a value that a person typed for a key of that type, as YAML; for text, also what YAML would read as another type.
+    """Read a value that a user typed for a key of that type, as YAML. A key for text also accepts numbers, dates and such.
 
     Raises ConfigError.
     """
@@ -121,14 +121,14 @@ def parse_value(text: str, hint: Any) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError):
         if is_text:
             return text
-        raise ConfigError("the value is no YAML; quote it for the shell, such as '[a, b]'") from None
+        raise ConfigError("the value is not valid YAML; quote it for the shell, such as '[a, b]'") from None
     if value is None and type(None) in types and text.strip():
         return None
     return text if is_text and not isinstance(value, str) else value
 
 
 def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
-    """Add one entry to command_allowlist, where it isn't there yet. Raises as edit_config."""
+    """Add one entry to command_allowlist, unless it is already there. Raises as edit_config."""
 
     def change(document: Any) -> None:
         if document.get("command_allowlist") is None:
@@ -145,7 +145,7 @@ def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
 
 
 def remove_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
-    """Take an entry out of command_allowlist, wherever it stands. Raises as edit_config."""
+    """Remove an entry from command_allowlist. Raises as edit_config."""
 
     def change(document: Any) -> None:
         kept = load_config(path, profile="").command_allowlist
@@ -156,9 +156,9 @@ def remove_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
 
 
 def unset_value(path: str | Path | None, key: str | Sequence[str]) -> Config:
-    """Take one key, or all below it, out of the file, so that its default counts. Comments stay where they are.
+    """Remove one key, or all keys below it, from the file, so that the default applies. Comments stay.
 
-    Raises NotSet (a ConfigError) where the file does not have it, else as edit_config.
+    Raises NotSet (a ConfigError) if the file does not have it, else as edit_config.
     """
     parts = key.split(".") if isinstance(key, str) else list(key)
     dotted = ".".join(parts)
@@ -184,7 +184,7 @@ def _taken_out(text: str, parts: Sequence[str], path: str | Path | None) -> str:
 def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callable[[Config, Config], bool]) -> Config:
     asked = config_path(path)
     refuse_below([asked.parent, asked.resolve().parent], "changing the configuration")
-    target = asked.resolve()  # a link, as people keep who manage their dotfiles, stays one
+    target = asked.resolve()  # a link, as dotfile managers make it, stays a link
     with locked(target):
         data = read_bytes(target)
         old = Config(path=asked) if data is None else parse_config(data, asked)
@@ -194,7 +194,7 @@ def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callabl
         except BrokenConfig as error:
             raise _unwritten(error, asked) from None
         if not meant(old, new):
-            raise ConfigError(f"{asked}: the change would have changed more than was asked; the file is as it was")
+            raise ConfigError(f"{asked}: the edit would have changed other settings too; the file is unchanged")
         write_private(target, text)
     return new
 
@@ -212,7 +212,7 @@ def _changed(text: str, change: Change) -> str:
         inner = re.search(_INNER, text)
         yaml.map_indent = len(inner[1]) if inner else 2
         document = yaml.load(text)
-        comments = text if document is None else ""  # a file of nothing else, which ruamel would lose
+        comments = text if document is None else ""  # ruamel would lose a file of comments only
         document = CommentedMap() if document is None else document
         before = set(document)
         change(document)
@@ -226,7 +226,7 @@ def _changed(text: str, change: Change) -> str:
 
 
 def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
-    """((key node, value node) or None, whether all above it is in block style, where each key has lines of its own)"""
+    """Return ((key node, value node) or None, whether all above it is in block style, so that each key has its own lines)."""
     pair, in_block = None, True
     for part in parts:
         if node is None or not is_mapping(node):
@@ -238,9 +238,9 @@ def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
 
 
 def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
-    """``text`` without the lines of one key in block style; what ruamel takes away includes the comment above the next key.
+    """Return ``text`` without the lines of one key in block style. ruamel would also remove the comment above the next key.
 
-    ``alone`` is the section's own key, where it has no other; it goes too, if no comments are left in it.
+    ``alone`` is the section's own key, if it has no other key. It is removed too, unless comments are left in it.
     """
     lines = text.splitlines(keepends=True)
     first, end = key.start_mark.line, _last_line(value) + 1
@@ -250,7 +250,7 @@ def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
 
 
 def _last_line(node: Any) -> int:
-    """The end of a block is where the next token begins, beyond the comments between; so the last thing in it is looked for."""
+    """Return the last line of a node. A block ends at the next token, after comments, so its last item counts."""
     if node.id in ("mapping", "sequence") and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if node.id == "mapping" else last)
@@ -260,7 +260,7 @@ def _last_line(node: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Null:
-    """``null`` in so many words: ruamel would write nothing at all, which says less (toolsets.enabled)."""
+    """An explicit ``null``: ruamel would write nothing, which is less clear (toolsets.enabled)."""
 
     text: str = "null"
 
@@ -293,7 +293,7 @@ def _dump(yaml: Any, document: Any) -> str:
 
 
 def _quoted(value: Any) -> Any:
-    """Text in quotes, all the way down: ruamel writes YAML 1.2, where a bare ``no`` is text, and the reader reads 1.1."""
+    """Quote text at every level: ruamel writes YAML 1.2, where a bare ``no`` is text, but the reader uses YAML 1.1."""
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
     if isinstance(value, str):

@@ -44,12 +44,12 @@ def read(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[ForeignSe
     """Yield the sessions of a file, or of the state.db in a folder. Raises ToolcribError if it does not exist."""
     path = path / "state.db" if path.is_dir() else path
     if not path.is_file():
-        raise ToolcribError(f"{path} is not there; name the file: toolcrib sessions import --from hermes PATH")
+        raise ToolcribError(f"{path} does not exist; give the file: toolcrib sessions import --from hermes PATH")
     try:
         with closing(_opened(path)) as connection:
             yield from _sessions(connection, path, fault)
     except sqlite3.Error as error:
-        raise ToolcribError(f"{path} can't be read as a state.db of Hermes: {error}") from None
+        raise ToolcribError(f"{path} cannot be read as a state.db of Hermes: {error}") from None
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -75,7 +75,7 @@ def _columns(connection: sqlite3.Connection, table: str, wanted: Sequence[str], 
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     there = {str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
     if [kind for kind, _ in kinds] != ["table"] or "VIRTUAL" in str(kinds[0][1]).upper().split("(")[0] or wanted[0] not in there:
-        raise ToolcribError(f"{path} is no state.db of Hermes: it has no table {table!r} with the column {wanted[0]!r}")
+        raise ToolcribError(f"{path} is not a state.db of Hermes: it has no table {table!r} with the column {wanted[0]!r}")
     return [name for name in wanted if name in there]
 
 
@@ -134,7 +134,7 @@ def _calls(stored: object, path: Path, place: int, fault: Callable[[ImportFault]
     except (ValueError, RecursionError):
         read = None
     if not isinstance(read, list):
-        fault(ImportFault(path, place, "the calls of the message are no JSON list"))
+        fault(ImportFault(path, place, "the calls of the message are not a JSON list"))
     return items_in(read)
 
 

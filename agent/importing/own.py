@@ -20,7 +20,7 @@ _TEXTS = ("title", "platform", "user", "model", "cwd")
 _MOST_ID, _MOST_TAGS = 500, 100
 _AHEAD = 86_400.0
 """Seconds that another machine's clock may be ahead: a session with a later time would always count as the most recent."""
-_HOW = "`toolcrib sessions export ID -o FILE.json` makes one; of another tool, say which: --from claude-code, codex or hermes"
+_HOW = "to make one: toolcrib sessions export ID -o FILE.json; for another tool, add --from claude-code, codex or hermes"
 
 
 class _MisfitError(Exception):
@@ -32,21 +32,21 @@ def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:
     try:
         read = json.loads(path.expanduser().read_bytes())
     except OSError as error:
-        raise ToolcribError(f"{path} can't be read: {error.strerror or error}") from None
+        raise ToolcribError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise ToolcribError(f"{path} is no JSON: {error}; {_HOW}") from None
+        raise ToolcribError(f"{path} is not valid JSON: {error}; {_HOW}") from None
     if not isinstance(read, dict) or not isinstance(read.get("session"), dict) or not isinstance(read.get("records"), list):
-        raise ToolcribError(f"{path} is no exported session: it has no session with records; {_HOW}")
+        raise ToolcribError(f"{path} is not an exported session: it has no session with records; {_HOW}")
     if type(read.get("v")) is not int or not 1 <= read["v"] <= VERSION:
         raise ToolcribError(
-            f"{path} has the version {read.get('v')!r}, and this toolcrib reads up to {VERSION}: upgrade toolcrib"
+            f"{path} has the version {read.get('v')!r}, but this toolcrib reads versions up to {VERSION}: upgrade toolcrib"
         )
     try:
         info = _info(read["session"], len(read["records"]))
         for number, record in enumerate(read["records"]):
             _check(_Here(f"records[{number}]"), record)
     except _MisfitError as misfit:
-        raise ToolcribError(f"{path} was left out whole: {misfit}") from None
+        raise ToolcribError(f"{path} was not imported: {misfit}") from None
     return info, [imported_record(record) for record in read["records"]]
 
 
@@ -70,7 +70,7 @@ class _Here:
     def time(self, given: Mapping[str, Any], key: str) -> float:
         value = given.get(key)
         fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < time.time() + _AHEAD
-        self.at(key).must(fits, "a time in Unix seconds, and not one to come")
+        self.at(key).must(fits, "a time in Unix seconds that is not in the future")
         return float(given[key])
 
     def table(self, given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -151,7 +151,7 @@ def _check_image(here: _Here, image: Any) -> None:
     try:
         Image.from_json(image)
     except (ToolcribError, ValueError, TypeError, KeyError):
-        here.must(False, "a picture: media_type, and data in base64")
+        here.must(False, "an image: media_type, and data in base64")
 
 
 def _check_todos(here: _Here, state: Mapping[str, Any]) -> None:

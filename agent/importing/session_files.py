@@ -67,12 +67,14 @@ def lines_of(path: Path, fault: Callable[[ImportFault], None]) -> Iterator[tuple
                 if not line.strip():
                     continue
                 if not line.endswith(b"\n") and len(line) == _LONGEST:
-                    fault(ImportFault(path, number, f"a line of more than {_LONGEST >> 20} MiB; what follows is not read"))
+                    fault(
+                        ImportFault(path, number, f"a line of more than {_LONGEST >> 20} MiB; the rest of the file was not read")
+                    )
                     return
                 try:
                     read = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    fault(ImportFault(path, number, f"no JSON: {_short(error)}"))
+                    fault(ImportFault(path, number, f"not valid JSON: {_short(error)}"))
                     continue
                 if isinstance(read, dict):
                     yield number, read
@@ -90,7 +92,7 @@ def files_below(path: Path, pattern: str, skipped: Sequence[str] = ()) -> list[P
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise ToolcribError(f"{path} is not there; name the file or the folder: toolcrib sessions import --from TOOL PATH")
+        raise ToolcribError(f"{path} does not exist; give the file or folder: toolcrib sessions import --from TOOL PATH")
     found = (file for file in path.rglob(pattern) if not set(skipped).intersection(file.relative_to(path).parts[:-1]))
     return sorted(file for file in found if file.is_file())
 

@@ -60,9 +60,9 @@ async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[
         return Calling(target, "", "this provider has native calls")
     told = None if provider == IN_TEXT and configured else await _ask(target, target.endpoint, environ, remembers=remembers)
     if provider == DEFAULT and (told is None or told.tools is not False):
-        why = "the server says that the model has them" if told is not None and told.tools else "the default"
+        why = "the server reports native calls" if told is not None and told.tools else "the default"
         return Calling(target, "", why)
-    asked = "model.provider is text" if provider == IN_TEXT else "the server says that the model has no native calls"
+    asked = "model.provider is text" if provider == IN_TEXT else "the server reports that the model has no native calls"
     protocol, how = text_protocol(target.endpoint.model, configured, told.protocol if told is not None else None)
     opens = told is not None and told.opens_thinking
     chosen = Calling(replace(target, provider=IN_TEXT), protocol, f"{asked}; {how}", opens)
@@ -107,7 +107,7 @@ async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, st
     except (ConfigError, BadRequest):
         found = ModelInfo(endpoint.model)  # it answers without a description
     except (ProviderError, TimeoutError) as error:
-        _log.info("%s does not say how %s calls tools: %s", endpoint.server, endpoint.model, error)
+        _log.info("%s does not report how %s calls tools: %s", endpoint.server, endpoint.model, error)
         return None
     finally:
         await client.aclose()

@@ -113,7 +113,7 @@ class Cache:
         try:
             write_private(self.path, json.dumps(entries))
         except ConfigError as error:
-            _log.warning("what the servers offer is not remembered: %s", error)
+            _log.warning("cannot cache the models of the servers: %s", error)
 
     def names(self) -> list[str]:
         """Return the models of all recently asked servers, each once."""
@@ -236,7 +236,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
     if server.target is None or server.endpoint is None:
         return Offer(server, fault=server.fault)
     if server.target.provider not in PROVIDERS:
-        return Offer(server, fault="a plugin's provider is not asked which models it has")
+        return Offer(server, fault="a plugin's provider does not list its models")
     remembered = None if cache is None else cache.get(server.target)
     if remembered is not None:
         return Offer(server, remembered[0], age=max(remembered[1], 1e-9))

@@ -33,8 +33,8 @@ async def connect(
     endpoint = find_endpoint(session.config, choice, environ)
     if endpoint is None and not allows_manual:
         raise ConfigError(
-            "no model is connected: name one (model=... or --model), and its server where it is not the vendor's (base_url=... or"
-            " --base-url); `toolcrib models` lists what there is"
+            "no model is connected: choose one (model=... or --model), and its server if it is not the vendor's (base_url=... or"
+            " --base-url); list models: toolcrib models"
         )
     if endpoint is not None and not endpoint.model:
         via = await session.transcript.talked_to()
@@ -61,12 +61,12 @@ async def own_choice(session: SessionCore, choice: ModelChoice) -> ModelChoice:
         if target.endpoint is not None and target.endpoint.key_env is None and (key := via.get("key_env")):
             if not keys:
                 raise ConfigError(
-                    f"its key was in {key}, which is not set or not for {target.endpoint.server}; --api-key-env names one"
+                    f"its key was in {key}, which is not set or not for {target.endpoint.server}; give a key with --api-key-env"
                 )
             own = replace(own, api_key_env=keys[0])
             choose_provider(config, own)
     except ConfigError as error:
-        raise ConfigError(f"this session talked to {own.model}: {error}; --model NAME goes on with another model") from None
+        raise ConfigError(f"this session used {own.model}: {error}; to continue with another model: --model NAME") from None
     return own
 
 
@@ -167,7 +167,7 @@ class _Opener:
             target = find_target(wanted, ModelRequest(), self.environ)
             check_name(target.provider, self.session.providers)
             if target.provider == MANUAL:
-                raise ConfigError("it names no model, server or provider")
+                raise ConfigError("it has no model, server or provider")
         except ConfigError as error:
             raise ConfigError(f"model.fallback, entry {place + 1}: {error}") from None
         prices = Prices.of(entry.prices)

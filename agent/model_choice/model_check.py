@@ -69,7 +69,7 @@ async def try_model(
             finally:
                 await session.close()
     except TimeoutError:
-        return ModelTried(f"no reply within {seconds:g} s; try again once the server has loaded it", protocol=spoken)
+        return ModelTried(f"no reply within {seconds:g} s; try again after the server has loaded it", protocol=spoken)
     except (ProviderError, ConfigError) as error:
         return ModelTried(str(error), protocol=spoken, seconds=time.perf_counter() - began)
     problem = "" if turn.tool_calls else _uncalled(target, turn.finish, spoken)
@@ -78,7 +78,7 @@ async def try_model(
 
 def _uncalled(target: ModelTarget, finish: str, protocol: str) -> str:
     if finish == "length":
-        return f"it wrote {_MAX_TOKENS} tokens without a call: a model that thinks less, or a smaller model.thinking, may do"
+        return f"it wrote {_MAX_TOKENS} tokens without a call; try a model that thinks less, or a smaller model.thinking"
     if protocol or (target.provider in PROVIDERS and PROVIDERS[target.provider].lists is False):
-        return "it answered without calling the tool: a model that was made for tool calls is needed"
-    return "it answered without calling the tool: a model for tool calls is needed, or calls in text: --provider text"
+        return "it answered without calling the tool; use a model that supports tool calls"
+    return "it answered without calling the tool; use a model that supports tool calls, or calls in text: --provider text"

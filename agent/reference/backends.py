@@ -8,9 +8,9 @@ from agent.reference.page import Page, code, index
 from tools.environments.rows import ROWS
 
 _WORDS = """\
-Where commands run and files lie, as `terminal.backend` or `--backend` names it. `toolcrib env` lists them and `toolcrib env
-test NAME` tries one. A session stays in its backend: it never runs elsewhere unless a person says so.
-[Settings](../settings/environments.md). A plugin may add others by the hook
+Backends run commands and hold files. `terminal.backend` or `--backend` selects one, `toolcrib env` lists them, and `toolcrib env
+test NAME` tests one. A session keeps its backend: it never runs elsewhere unless a user chooses another.
+[Settings](../settings/environments.md). Plugins can add backends with the hook
 [`register_environment`](../hooks/register_environment.md)."""
 
 

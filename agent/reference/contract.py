@@ -15,11 +15,11 @@ from agent.reference.page import Page, as_markdown, block, code, doc_of, index, 
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _WORDS = """\
-All that a program or a plugin imports, with signatures, fields and defaults. [Errors](../errors.md), [events](../events.md) and
-[hooks](../hooks/index.md) have pages of their own."""
+Everything that a program or a plugin can import, with signatures, fields and defaults. [Errors](../errors.md),
+[events](../events.md) and [hooks](../hooks/index.md) have their own pages."""
 _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-agents": (
-        "Agent, and sessions", "agent.api",
+        "Agent and sessions", "agent.api",
         (
             "agent.api agent.process agent.conversation.session agent.conversation.state agent.conversation.limits "
             "agent.policy.tool_selection "
@@ -29,7 +29,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-interfaces": ("Interfaces", "agent.desk", "agent.desk.request agent.desk.desk agent.desk.approvals"),
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager agent.conversation.lineage"),
     "for-tools": ("Tools", "toolcrib", "hooks derive registry entry display tool_sources types image effects state"),
-    "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),
+    "for-calls": ("Calls and decisions on them", "toolcrib", "context identity decision after"),
     "for-backends": ("Backends", "toolcrib", "environment containment"),
     "for-backend-programs": ("Backends of programs", "toolcrib.backends", "tools.environments.remote.program"),
     "for-models": ("Model providers", "toolcrib", "session"),
@@ -63,7 +63,7 @@ def pages() -> Iterator[Page]:
         said = "\n".join(text for named, text in found if named in public)
         shown = [text for named, text in found if named in public or re.search(rf"\b{named}\b", said)]
         begin = [doc_of(import_module(imported)), ""] if imported != "toolcrib" else []
-        lines = (f"# {title}", "", f"To be imported from `{imported}`.", "", *begin, *shown)
+        lines = (f"# {title}", "", f"Import from `{imported}`.", "", *begin, *shown)
         yield Page(f"reference/python/{name}", "\n".join(lines))
 
 
@@ -193,7 +193,7 @@ def _default(node: ast.expr | None) -> str:
 
 
 def _type(node: ast.expr | None, *, is_value: bool = False) -> str:
-    """Return an expression as it is written, with double quotes; a type without the quotes of a forward reference."""
+    """Return an expression's source, with double quotes; a type without the quotes of a forward reference."""
     if node is None:
         return ""
     if not is_value and isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -10,8 +10,8 @@ from agent.reference.contract import types_in
 from agent.reference.page import Page, code, doc_of, rows
 
 _WORDS = """\
-What `Agent(on_event=...)` is called with, and what every surface of toolcrib shows of a run.
-[Events as JSON lines](../events.md) has what `toolcrib run --json` writes of them."""
+`Agent(on_event=...)` receives these events, and every interface of toolcrib shows runs by them.
+[Events as JSON lines](../events.md) describes the form that `toolcrib run --json` prints."""
 
 
 def pages() -> Iterator[Page]:

@@ -10,8 +10,8 @@ from agent.reference.contract import types_in
 from agent.reference.page import Page, block, code, doc_of, index, rows
 
 _WORDS = """\
-What a plugin may implement, with `@toolcrib.hookimpl`; sync or async, as it likes, and with only the arguments that it wants.
-A mistyped hook is refused when the plugin loads. [Plugins](../../plugins.md) has the first steps."""
+A plugin implements hooks with `@toolcrib.hookimpl`. They may be sync or async, and take only the arguments that they need. A
+misspelt hook is refused when the plugin loads. [Plugins](../../plugins.md) has the first steps."""
 
 
 def pages() -> Iterator[Page]:
@@ -37,4 +37,4 @@ def _table(group: type, hooks: Mapping[str, Callable[..., Any]]) -> str:
         arguments = ", ".join(list(inspect.signature(hook).parameters)[1:])
         first, _, _ = doc_of(hook).partition("\n\n")
         made.append((f"[{code(f'{name}({arguments})')}]({name}.md)", " ".join(first.split())))
-    return f"*{doc_of(group)}*\n\n{rows(('hook', 'what it is for'), made)}"
+    return f"*{doc_of(group)}*\n\n{rows(('hook', 'purpose'), made)}"

@@ -8,8 +8,8 @@ from pathlib import Path
 from agent.reference.page import Page, index
 
 _WORDS = """\
-The plugins that come with toolcrib, each off until `toolcrib plugins enable NAME`: the platforms on which a gateway lets
-people chat, and what watches. [The gateway](../../gateway.md) says what all platforms share."""
+The plugins that come with toolcrib, which `toolcrib plugins enable NAME` enables: platforms for chats through the gateway, and
+plugins that watch. [The gateway](../../gateway.md) describes what all platforms share."""
 
 
 def pages() -> Iterator[Page]:

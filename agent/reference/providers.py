@@ -8,7 +8,7 @@ from importlib import import_module
 from agent.reference.page import Page, code, doc_of, index
 
 _WORDS = """\
-What toolcrib speaks to a model's server, as `model.provider` names it. A plugin may add others by the hook
+A provider is an API of model servers, selected by `model.provider`. Plugins can add providers with the hook
 [`register_provider`](../hooks/register_provider.md)."""
 
 
@@ -20,22 +20,20 @@ def pages() -> Iterator[Page]:
     for name, one in PROVIDERS.items():
         lines = [f"# {code(name)}", "", doc_of(import_module(one.wire.session.partition(":")[0])), ""]
         lines += [
-            f"- Its key is in {code(one.vendor.prefix + '_API_KEY')}, or where `model.api_key_env` says.",
+            f"- Its key is in {code(one.vendor.prefix + '_API_KEY')}, or in the variable that `model.api_key_env` names.",
             f"- Its own server: {code(one.vendor.base_url)}.",
         ]
         if one.models:
             lines.append(
-                f"- Models whose names begin with {', '.join(map(code, one.models))} mean it, where that vendor's key is set."
+                f"- Models whose names begin with {', '.join(map(code, one.models))} use it if that vendor's key is set."
             )
         if one.lists:
-            lines.append("- Its server may be asked which models it has: `toolcrib models`.")
+            lines.append("- Its server can list its models: `toolcrib models`.")
         if one.wire.in_text:
-            lines.append(
-                "- Calls stand in the model's text, in the protocol that `model.protocol` names or that goes by the model."
-            )
+            lines.append("- Calls are part of the model's text, in the protocol of `model.protocol` or of the model.")
         lines += ["", f"Try it: `toolcrib chat --provider {name}`. [Settings of the model](../settings/model.md).", ""]
         yield Page(f"reference/providers/{name}", "\n".join(lines))
     manual = (
-        'No model: you type the calls yourself, such as `@read_file {"path": "README.md"}`. A chat is so until a model is set.'
+        'No model: you call tools by hand, such as `@read_file {"path": "README.md"}`. It is the default until a model is set.'
     )
     yield Page(f"reference/providers/{MANUAL}", f"# {code(MANUAL)}\n\n{manual}\n")

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tools.judge.table import Rule
 
 _WORDS = """\
-What the judge asks about, by what it is about. It reads a command as a shell would, follows its variables, wrappers and
-scripts, and holds each program that it comes to against these rows. `ask` can be agreed to for longer, `ask-once` is asked
-every time, `block` is refused whatever anybody granted. The key is what a grant, an allow-list and `gateway.approvers` name.
-The examples are tests: each command under *flagged* is flagged by its row, each under *free* by no row at all. `toolcrib
-explain 'COMMAND'` says how a command would be judged here, and who would decide."""
+The findings of the judge, by topic. The judge reads a command as a shell would, follows its variables, wrappers and scripts,
+and compares each program that would run with these rows. An approval of `ask` may last, `ask-once` is asked every time, and
+`block` is denied despite any grant. Grants, allow-lists and `gateway.approvers` refer to the key. The examples are tests: each
+command under *flagged* is flagged by its row, each under *free* by no row at all. `toolcrib explain 'COMMAND'` shows how a
+command would be judged here, and who would decide."""
 
 
 def pages() -> Iterator[Page]:

@@ -8,9 +8,9 @@ from agent.config import settings
 from agent.reference.page import Page, as_json, code, index, plain
 
 _WORDS = """\
-The keys of `config.yaml`, by section. `toolcrib config` shows what is set and where each value comes from, `toolcrib config
-set KEY VALUE` changes one, and `toolcrib config check` finds what is wrong in the file. `*` stands for a name that you
-choose. A key below `profiles.NAME` is one of these again, and counts with `--profile NAME`."""
+The keys of `config.yaml`, by section. `toolcrib config` shows the values and where each comes from, `toolcrib config set KEY
+VALUE` changes one, and `toolcrib config check` finds errors in the file. `*` stands for a name that you choose. A key below
+`profiles.NAME` is one of these keys and applies with `--profile NAME`."""
 
 
 def pages() -> Iterator[Page]:
@@ -23,7 +23,7 @@ def pages() -> Iterator[Page]:
         lines = [f"# {code(section)}", "", f"{mine[0].section}.", ""] if mine[0].section else [f"# {code(section)}", ""]
         for one in mine:
             lines += [f"## {code(one.key)}", "", one.doc, ""]
-            lines += [f"Default: {code(as_json(one.default))}." if one.has_default else "It must be given."]
+            lines += [f"Default: {code(as_json(one.default))}." if one.has_default else "Required."]
             lines += [f"Expected: {plain(one.expect)}."] if one.expect else []
             lines += [""]
         yield Page(f"reference/settings/{section}", "\n".join(lines))

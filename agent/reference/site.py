@@ -42,7 +42,7 @@ def written() -> Path:
     for folder in (beside / "docs", beside.parent / "docs"):
         if (folder / "conf.py").is_file():
             return folder
-    raise ToolcribError("this installation has no written pages; install the release again")
+    raise ToolcribError("this installation has no written pages; reinstall the release")
 
 
 def all_pages(more: Iterable[Page]) -> Iterator[Page]:
@@ -75,7 +75,7 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
         command += ["-W", "--keep-going"] if strict else []
         done = subprocess.run([*command, str(source), str(out)], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ToolcribError(f"the pages could not be laid out:\n{done.stderr.strip() or done.stdout.strip()}")
+            raise ToolcribError(f"the pages could not be built:\n{done.stderr.strip() or done.stdout.strip()}")
         shutil.rmtree(out / ".doctrees", ignore_errors=True)
         site = target / __version__
         if site.exists():
@@ -100,7 +100,7 @@ def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Pat
 
 def _require() -> None:
     if any(find_spec(name) is None for name in ("sphinx", "furo", "myst_parser")):
-        raise ToolcribError(f"to lay out the pages it needs the extra: {EXTRA}\n`toolcrib docs PAGE` shows one without it")
+        raise ToolcribError(f"building the pages needs the extra: {EXTRA}\n`toolcrib docs PAGE` shows a page without it")
 
 
 def _within(page: Page) -> Page:

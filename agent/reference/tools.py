@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from toolcrib.contract.entry import ToolEntry
 
 _WORDS = """\
-The tools that come with toolcrib. A session gets those of its toolsets that can work where it is: `toolcrib tools` lists them
-and says why one is missing, `toolcrib toolsets` says where each comes from."""
+The tools that come with toolcrib. A session gets the tools of its toolsets that can work in its environment: `toolcrib tools`
+lists them, and why one is missing; `toolcrib toolsets` shows the toolsets."""
 _KINDS = {
-    "read": "It looks, and changes nothing.",
-    "edit": "It changes files: the gate looks at each call first.",
-    "execute": "It runs commands: the gate looks at each call first.",
+    "read": "It changes nothing.",
+    "edit": "It changes files: the gate checks each call first.",
+    "execute": "It runs commands: the gate checks each call first.",
     "other": "",
 }
 _CHANGES = {
-    "nothing": "It changes nothing outside of the conversation.",
-    "kept": "Undo keeps the files as they were before.",
+    "nothing": "It changes nothing outside the conversation.",
+    "kept": "Undo can restore the files.",
 }
 
 
@@ -45,17 +45,17 @@ def _text(entry: ToolEntry) -> str:
         facts.append("The session itself runs it, not the dispatcher.")
     facts.append(_CHANGES.get(entry.changes, ""))
     if entry.parallel_safe:
-        facts.append("It may run beside other such calls of a turn.")
+        facts.append("Several such calls of a turn may run at the same time.")
     if entry.interactive:
-        facts.append("It needs a person, and never runs beside other calls.")
+        facts.append("It needs a user, and never runs beside other calls.")
     if entry.timeout is not None:
         facts.append(f"Time limit: {entry.timeout:g} seconds.")
     if entry.requires_env:
-        facts.append(f"Variables that it needs: {', '.join(map(code, entry.requires_env))}.")
+        facts.append(f"Required variables: {', '.join(map(code, entry.requires_env))}.")
     lines = [
         f"# {code(entry.name)}",
         "",
-        "What a model is told:",
+        "Description for the model:",
         "",
         block(schema["description"]),
         "",

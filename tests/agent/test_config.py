@@ -150,7 +150,7 @@ def test_all_faults_are_told_together_each_with_its_line_and_key(file: Path) -> 
     texts = [text for _line, _key, text in faults]
     assert texts[0] == "unknown key; did you mean tools?"
     assert texts[1] == "expected a number of seconds above 0, got text"
-    assert texts[2] == "given twice; the first is in line 3"
+    assert texts[2] == "given twice; first given in line 3"
     assert "expected a list of names, got true or false" in texts[3]
     assert texts[4] == "unknown key; did you mean tools.timeout?"
     assert texts[5] == "expected text, got true or false; put it in quotes"
@@ -168,11 +168,11 @@ def test_a_time_limit_is_a_finite_number_above_zero(file: Path, value: str) -> N
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        (b"a: [1\nb: 2\n", 2, "not YAML"),
+        (b"a: [1\nb: 2\n", 2, "invalid YAML"),
         (b"max_turns: 3\nx: \xff\n", 2, "not UTF-8"),
         (b"max_turns: 3\nx: \x07\n", 2, "U+0007"),
         (b"a: *b\n", 1, "undefined alias"),
-        (b"max_turns: 3\n---\nmax_turns: 4\n", 2, "not YAML"),
+        (b"max_turns: 3\n---\nmax_turns: 4\n", 2, "invalid YAML"),
         (b"[" * 1_200, 0, "nested too deeply"),
         (b"#" * 1_000_001, 0, "larger than"),
         (b"- a\n", 1, "expected keys"),
@@ -377,7 +377,7 @@ def test_writers_wait_for_each_other(file: Path) -> None:
 
 
 def test_a_lock_that_is_never_released_is_told(file: Path) -> None:
-    with locked(file), pytest.raises(ConfigError, match=r"keeps .* locked"), locked(file, seconds=0.05):
+    with locked(file), pytest.raises(ConfigError, match=r"another process has locked"), locked(file, seconds=0.05):
         pass
 
 
@@ -391,7 +391,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 set_value({str(file)!r}, "max_turns", 4)
 """
     done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert "the file is as it was" in done.stderr
+    assert "the file is unchanged" in done.stderr
     assert file.read_text() == "max_turns: 3\n"
     assert sorted(path.name for path in file.parent.iterdir()) == ["config.yaml", "config.yaml.lock"]
 
@@ -417,5 +417,5 @@ def test_an_empty_home_is_not_the_root_folder(monkeypatch: pytest.MonkeyPatch) -
     for name in ("XDG_CONFIG_HOME", "TOOLCRIB_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "")
-    with pytest.raises(ConfigError, match=r"\$HOME is empty.*set it, or TOOLCRIB_CONFIG to an absolute path"):
+    with pytest.raises(ConfigError, match=r"\$HOME is empty.*set HOME, or set TOOLCRIB_CONFIG to an absolute path"):
         config_path()

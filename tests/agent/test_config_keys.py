@@ -20,16 +20,16 @@ def read(folder: Path, keys: str) -> KeysConfig:
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ("steer: [x]", "config.yaml:3: display.keys.steer: expected a list of keys such as ctrl-t, alt-s"),
-        ("steer: [ctrl-c]", "ctrl-c and ctrl-d are taken"),
-        ("steer: ['ctrl-x ctrl-d']", "ctrl-c and ctrl-d are taken"),
+        ("steer: [x]", "config.yaml:3: display.keys.steer: expected a list of keys, such as ctrl-t, alt-s"),
+        ("steer: [ctrl-c]", "ctrl-c and ctrl-d are reserved"),
+        ("steer: ['ctrl-x ctrl-d']", "ctrl-c and ctrl-d are reserved"),
         ("steer: [hyper-s]", "display.keys.steer: expected a list of keys"),
         ("steer: alt-s", "expected a list of keys"),
         ("send: []", "display.keys.send: expected a list of keys"),
         ("stear: [f5]", "display.keys.stear: unknown key; did you mean display.keys.steer?"),
         ("leave: [f5]", "display.keys.leave: unknown key"),
-        ("steer: [enter]", "display.keys: expected no two actions with the same key"),
-        ("steer: [ctrl-x]", "nor one whose key another's begins with"),
+        ("steer: [enter]", "display.keys: expected a different key for each action"),
+        ("steer: [ctrl-x]", "no key that begins another action's sequence"),
     ],
 )
 def test_faults_name_the_file_the_line_and_the_key(tmp_path: Path, keys: str, fault: str) -> None:

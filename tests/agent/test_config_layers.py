@@ -150,7 +150,7 @@ def test_every_key_is_found_and_has_a_value() -> None:
         ("tools.timeot", "did you mean tools.timeout?"),
         ("platforms.telegram.disabled_tool", "did you mean platforms.telegram.disabled_tools?"),
         ("profiles.p.tools.timeot", "did you mean profiles.p.tools.timeout?"),
-        ("tools.timeout.x", "holds no keys"),
+        ("tools.timeout.x", "has no keys below it"),
         ("", "expected one of"),
     ],
 )
@@ -211,7 +211,7 @@ def test_the_environment_chooses_a_profile_and_an_argument_goes_before_it(file: 
     assert load_config(file).model.name == "small"
     assert load_config(file, profile="").model.name == "big"
     monkeypatch.setenv("TOOLCRIB_PROFILE", "locl")
-    with pytest.raises(BrokenConfig, match=r"no profile 'locl' \(from \$TOOLCRIB_PROFILE\); did you mean 'local'\?"):
+    with pytest.raises(BrokenConfig, match=r"unknown profile 'locl' \(from \$TOOLCRIB_PROFILE\); did you mean 'local'\?"):
         load_config(file)
     assert set_value(file, "max_turns", 3).max_turns == 3
 
@@ -246,7 +246,7 @@ def test_what_a_profile_may_not_have_and_its_faults_are_told_unchosen() -> None:
         "profiles.a.max_turn",
         "profiles.a.run.cwd",
     ]
-    assert "not in a profile" in found[0][1]
+    assert "not allowed in a profile" in found[0][1]
     assert "did you mean profiles.a.max_turns?" in found[5][1]
     assert "did you mean profiles.a.terminal.cwd?" in found[6][1]
 

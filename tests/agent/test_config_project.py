@@ -95,8 +95,8 @@ def test_what_a_project_may_not_say_is_left_unused_and_told(file: Path, project:
         "approval", "store", "tols",
     }  # fmt: skip
     text = "\n".join(config.notices)
-    assert f"{own}:3: tools.timeout: not used: a project may only lower it, and 100 stands ({file}:1)" in text
-    assert "tols: not used: there is no key 'tols'; did you mean tools?" in text
+    assert f"{own}:3: tools.timeout: ignored: a project may only lower this limit, which is 100 ({file}:1)" in text
+    assert "tols: ignored: unknown key 'tols'; did you mean tools?" in text
 
 
 PROJECT_VALUES = st.recursive(
@@ -136,7 +136,7 @@ def test_no_project_file_loosens_anything(tmp_path_factory: pytest.TempPathFacto
     ("text", "words"),
     [
         ("tools: {disabled: terminal}", "expected a list of names"),
-        ("tools: [", "not YAML"),
+        ("tools: [", "invalid YAML"),
         ("tools: 3", "expected keys"),
         ("- a", "expected keys"),
         ("tools: {timeout: 1, timeout: 2}", "given twice"),
@@ -151,7 +151,7 @@ def test_a_broken_project_file_stops_and_says_how_to_go_on(file: Path, project: 
     with pytest.raises(BrokenConfig) as caught:
         load_config(file, project_dir=project)
     assert words in str(caught.value)
-    assert f"mend or remove {own}" in str(caught.value)
+    assert f"fix or remove {own}" in str(caught.value)
 
 
 def test_a_project_file_is_no_link_pipe_or_folder(file: Path, project: Path, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_notices_are_few_and_cannot_act_on_a_terminal(file: Path, project: Path)
     says(project, '"a\\e[31m\\u202e": 1\n' + "".join(f"k{number}: 1\n" for number in range(100)))
     notices = load_config(file, project_dir=project).notices
     assert len(notices) == 21
-    assert notices[-1].endswith("and 81 more of the kind")
+    assert notices[-1].endswith("and 81 more like these")
     assert all(notice.isprintable() for notice in notices)
 
 
@@ -197,4 +197,4 @@ def test_a_project_allows_no_host(file: Path, project: Path) -> None:
     config = load_config(file, project_dir=project)
     assert (config.sandbox.network, config.sandbox.hosts) == ("hosts", ("mine.example",))
     (notice,) = config.notices
-    assert "sandbox: not used" in notice
+    assert "sandbox: ignored" in notice

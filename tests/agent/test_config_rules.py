@@ -79,9 +79,9 @@ def test_one_text_is_an_example_and_a_missing_key_shows_a_rule(file: Path) -> No
     (rule,) = load_config(file).approval.rules
     assert (rule.example, rule.counter) == (("x z",), ("q",))
     file.write_text("approval:\n  rules: [{level: allow, command: rm, example: rm x}]\n  tools: [{tool: x}]\n")
-    with pytest.raises(BrokenConfig, match=r"key and why missing; it looks like \{key: build\.clean") as caught:
+    with pytest.raises(BrokenConfig, match=r"key and why missing; the form is \{key: build\.clean") as caught:
         load_config(file)
-    assert "decision and why missing; it looks like {tool: mcp_mail_*" in str(caught.value)
+    assert "decision and why missing; the form is {tool: mcp_mail_*" in str(caught.value)
 
 
 def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> None:
@@ -176,4 +176,4 @@ def test_a_project_can_set_no_rules(file: Path, tmp_path: Path) -> None:
     config = load_config(file, project_dir=own.parents[1])
     assert config.approval.rules == ()
     assert config.approval.tools == ()
-    assert "not used" in config.notices[0]
+    assert "ignored" in config.notices[0]

@@ -200,7 +200,7 @@ def test_setup_asks_for_what_it_needs(toolcrib: Run) -> None:
     done = toolcrib(*words, "--label", "four").stdout
     assert "✓ scratch  scratch  open" in done
     assert 'environments.scratch.label: "" -> "four"' in done
-    assert "nothing is known to hold commands back" in done  # its row does not declare containment
+    assert "commands may be unrestricted" in done  # its row does not declare containment
     assert "--label x is for scratch" in toolcrib(*words[:-1], "local", "--label", "x", expect=2).stderr
 
 

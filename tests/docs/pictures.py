@@ -109,11 +109,11 @@ def _chat(person: Person) -> None:
 def _question(person: Person) -> None:
     person.at_prompt()
     person.types("clean up")
-    person.sees(r"\? help\n.*says no and interrupts")
+    person.sees(r"\? help\n.*denies and interrupts")
 
 
 def _picker(person: Person) -> None:
-    person.sees(r"Esc leaves\.")
+    person.sees(r"Esc cancels\.")
 
 
 def _ended(person: Person) -> None:

@@ -64,7 +64,7 @@ def plugin(user_plugin: Callable[[str, str], Path]) -> Callable[[str], Path]:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ('{"command": ', "is not JSON"),
+        ('{"command": ', "is not valid JSON"),
         ("[1]", "must be a JSON object"),
         ("[" * 100_000, "nested too deep"),
     ],
@@ -98,7 +98,7 @@ def test_a_chat_reads_on_after_each_of_them() -> None:
     assert done.returncode == 0
     assert "its arguments are not JSON" in done.stdout
     assert "Unknown tool: nope" in done.stdout
-    assert "nobody can be asked" in done.stdout
+    assert "no user can be asked" in done.stdout
     assert "still here" in done.stdout
     assert "the tool 'read_file' is not granted" in done.stdout
 
@@ -204,7 +204,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
 def test_a_broken_configuration_is_refused_whole(plugin: Any) -> None:
     config = plugin("").parent.parent / "config.yaml"
     for broken, said in (
-        ("plugins: {enabled: [a]", "not YAML"),
+        ("plugins: {enabled: [a]", "invalid YAML"),
         ("nonsense_key: 1\n", "nonsense_key"),
         ("[]\n", "config.yaml"),
     ):

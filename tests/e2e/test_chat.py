@@ -50,7 +50,7 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
     for padding in (0, 60, 75, 76, 77, 78, 79, 80, 81, 82, 83, 100):
         command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
         chatting.types("@terminal " + json.dumps({"command": command}))
-        screen = chatting.sees(r"\? help\n[^\n]*says no and interrupts\Z")  # the complete prompt is drawn
+        screen = chatting.sees(r"\? help\n[^\n]*denies and interrupts\Z")  # the complete prompt is drawn
         prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # without the status line
         ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  ↳|  │[ ↳]"
         ours += r"|┏━ Allow this\?$|┃ "
@@ -250,7 +250,7 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
     chatting.sees(r"^→  cautious")
     chatting.at_prompt()
     chatting.presses("c")
-    chatting.sees(r"^Ctrl-C once more leaves, as Ctrl-D does$")
+    chatting.sees(r"^Ctrl-C again leaves, as Ctrl-D does$")
     chatting.presses("c")
     assert chatting.waits_for_the_end() == 0
 

@@ -27,9 +27,9 @@ def shell(project: Path, server: ChatServer, line: str) -> subprocess.CompletedP
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ('"$TC" run hi >/dev/full', 1, b"the output can not be written"),
-        ('"$TC" run hi --json >/dev/full', 1, b"the output can not be written"),
-        ('echo hi | "$TC" chat >/dev/full', 1, b"the output can not be written"),
+        ('"$TC" run hi >/dev/full', 1, b"the output cannot be written"),
+        ('"$TC" run hi --json >/dev/full', 1, b"the output cannot be written"),
+        ('echo hi | "$TC" chat >/dev/full', 1, b"the output cannot be written"),
         ('"$TC" run hi >&-', 0, b""),
         ('"$TC" run hi 2>&-', 0, b""),
         ('"$TC" run - <&-', 2, b"standard input is closed"),

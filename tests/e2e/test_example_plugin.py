@@ -66,7 +66,7 @@ def test_installed_but_not_enabled_nothing_of_it_is_active(run: Run) -> None:
     assert run("call", "terminal", PROD).returncode == 0
     unknown = run("hello", "Ada")
     assert unknown.returncode == 2
-    assert "there is no command 'hello'" in unknown.stderr
+    assert "unknown command 'hello'" in unknown.stderr
 
 
 def test_enabled_it_adds_a_tool(enabled: Run) -> None:

@@ -33,7 +33,7 @@ def test_a_file_that_is_named_goes_with_the_message(talking: Any, server: ChatSe
     talking.types('what does @src/a.py do? mail me@x.org, @nobody and @gone/x; see @"my notes.md" and @src.')
     screen = talking.sees(r"^Seen\.$")
     assert "\nattached src/a.py: 1 line\n" in screen
-    assert "@gone/x stays words: no such file is there" in screen
+    assert "@gone/x stays text: no such file" in screen
     assert "attached src: a folder of 1" in screen
     message = said(server)
     assert message.startswith('what does @src/a.py do? mail me@x.org, @nobody and @gone/x; see @"my notes.md" and @src.\n\n')
@@ -48,7 +48,7 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     (project / ".env").write_text("KEY=hidden-value\n")
     server.responses += [ChatServer.text("One."), ChatServer.text("Two."), ChatServer.text("Three.")]
     talking.types("read @.env")
-    talking.sees(r"@\.env: it looks like a file that keeps secrets\. Show it to the model\? Type yes or no:$")
+    talking.sees(r"@\.env: the file looks like it contains secrets\. Show it to the model\? Type yes or no:$")
     talking.types("no")
     assert "@.env is not attached" in talking.sees(r"^One\.$")
     assert "hidden-value" not in str(server.requests)
@@ -80,7 +80,7 @@ def test_a_question_for_a_line_is_broken_where_the_screen_ends(
     person.at_prompt()
     person.types("@.env tell")
     screen = person.sees(r"no:\s*$")
-    question = "@.env: it looks like a file that keeps secrets. Show it to the model? Type yes or no:"
+    question = "@.env: the file looks like it contains secrets. Show it to the model? Type yes or no:"
     assert question in " ".join(screen.replace("\n┃ ", " ").split())
     person.process.send("n")
     person.sees(r"no: *n$")
@@ -96,7 +96,7 @@ def test_large_binary_and_drawn_files(talking: Any, server: ChatServer, project:
     talking.types("see @big.log @x.bin @p.png")
     screen = talking.sees(r"^Seen\.$")
     assert "attached big.log: 14563 lines, the first 255 of 351 KiB" in screen
-    assert "@x.bin is not attached: it is no text" in screen
+    assert "@x.bin was not attached: it is not text" in screen
     assert "attached p.png: [image/png, 508 B]" in screen
     text, image = said(server)
     assert 256 << 10 < len(text["text"]) < (256 << 10) + 1000
@@ -228,7 +228,7 @@ def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: 
 
 def test_a_program_that_draws_is_not_begun(talking: Any, server: ChatServer) -> None:
     talking.types("!vi a.py")
-    screen = " ".join(talking.sees(r"^✗ vi needs a terminal of its own(.*\n)+│ >$").split())
+    screen = " ".join(talking.sees(r"^✗ vi needs its own terminal, so it was not run(.*\n)+│ >$").split())
     assert "use Ctrl-Z, then run it and fg, or another terminal" in screen
     talking.types("!printf 'one\\rtwo\\r\\n'; sleep 300")
     talking.sees(r"^│     two$")
@@ -270,8 +270,8 @@ def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, plain: An
     person.at_prompt()
     person.process.send("/keys\x1b[15~")
     screen = person.sees(r"^Ctrl-D +Leave, ")
-    assert re.search(r"^F5 +Send the message; while it works, queue it\. \(send\)$", screen, re.MULTILINE)
-    assert re.search(r"^Ctrl-X e +Hand the message to the model with its next results\. \(steer\)$", screen, re.MULTILINE)
+    assert re.search(r"^F5 +Send the message, or queue it during a run\. \(send\)$", screen, re.MULTILINE)
+    assert re.search(r"^Ctrl-X e +Send the message to the model with the next tool results\. \(steer\)$", screen, re.MULTILINE)
     person.process.send("\x1b[18~one")
     person.sees(r"^│ search 'one' > one\n│ +two$|^│ search 'one' > one$")
 
@@ -315,7 +315,7 @@ def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -
     person.sees(r"^→ dark ")
     assert person.colours("+     return 3.14159") == {"green"}
     person.types("/theme drak")
-    person.sees(r"there is no theme 'drak'; did you mean dark\?$")
+    person.sees(r"unknown theme 'drak'; did you mean dark\?$")
 
 
 def test_no_color_wins(talking: Any) -> None:
@@ -357,14 +357,14 @@ def test_the_draft_of_a_first_message_comes_back(
         talking.looks()
         assert time.monotonic() < end
     beside = sit_down("chat", "--base-url", server.base_url, "--model", "m")
-    assert "not sent is back" not in beside.at_prompt(), "it is still being typed"
+    assert "unsent text is back" not in beside.at_prompt(), "it is still being typed"
     beside.types("/quit")
     talking.process.kill(signal.SIGKILL)
     while talking.looks():
         pass
     talking.process.wait()
     again = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
-    again.sees(r"^what was typed and not sent is back$")
+    again.sees(r"^your unsent text is back$")
     again.sees(r"^│ > half a first message$")
     server.responses.append(ChatServer.text("Hello."))
     again.process.send("\r")
@@ -392,12 +392,12 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     assert re.search(
         r"^begins: terminal runs echo hi \.\.\.\nended: terminal runs echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE
     )
-    assert "d alone denies at once; a reason goes on the same line: d because ..." in screen
+    assert "d denies at once; put a reason on the same line: d because ..." in screen
     person.types("o")
     screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
-    assert "the model is at work" in screen
+    assert "the model is working" in screen
     assert not set("💻⠋⠙⠹") & set(screen)
-    between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
+    between = person.written.split(b"the model is working")[3].split(b"And the last")[0]
     assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
     assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
 
@@ -418,7 +418,7 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--screen-reader")
     person.sees(r"^>$")
     person.types("/show 1")
-    person.sees(r"there is no item 1; none was shown yet")
+    person.sees(r"there is no item 1; there are no items yet")
     person.types("go")
     screen = person.sees(r"^All is done\.\n(.*\n)*>$")
     assert "begins: todo plans 3 tasks ...\n" in screen
@@ -468,11 +468,11 @@ def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path:
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", DISPLAY=":99", WAYLAND_DISPLAY="", PATH=path)
     person.at_prompt()
     person.process.send("what is \x16")
-    person.sees(r"^✗ xclip is not installed, which reads the clipboard's pictures; or drop")
+    person.sees(r"^✗ xclip, which reads images from the clipboard, is not installed; or drop")
     (tmp_path / "bin" / "xclip").write_text(f"#!/bin/sh\ncat {tmp_path}/data\n")
     (tmp_path / "bin" / "xclip").chmod(0o755)
     person.process.send("\x16")
-    person.sees(r"^\[image/png, 524 B\] will go with your next message; /image alone removes it$")
+    person.sees(r"^\[image/png, 524 B\] is attached to your next message; /image removes it$")
     person.sees(r"^│ > what is \n[^\n]*· 1 with the next message ·|^│ > what is$")
     person.types("this?")
     person.sees(r"^A plot\.$")
@@ -552,7 +552,7 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
         again.process.send("/resume \t")
         again.sees(r"^│ > /resume [0-9a-f]{12}$")
         again.process.send("\r")
-    again.sees(r"^what was typed and not sent is back$")
+    again.sees(r"^your unsent text is back$")
     again.sees(r"^│ > queued words\n│   half a draft\n[^\n]*/help\Z")  # the chat is idle: Ctrl-C clears the draft
     again.process.send("\x03")
     again.types("!!true")
@@ -587,7 +587,7 @@ def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--screen-reader")
     person.sees(r"^>$")
     person.types("tidy up")
-    person.sees(r"the model is at work")
+    person.sees(r"the model is working")
     person.process.send("o\rand then report\rhalf a li")
     person.sees(r"\[o\]nce.*>$")
     assert (project / "build").exists()

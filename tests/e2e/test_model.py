@@ -53,9 +53,9 @@ def test_at_the_end_of_its_turns_it_asks_whether_to_go_on(sit_down: Any, server:
     look = ("terminal", {"command": "echo hi"})
     server.responses = [*[ChatServer.calls(look, ids=[f"c{n}"]) for n in range(2)], ChatServer.text("It says hi.")]
     person = sit_down("chat", "go", "--max-turns", "1", "--base-url", server.base_url, "--model", "test-model")
-    person.sees("The model has used 1 turn[.] Go on for up to 1 more[?] Type yes or no:")
+    person.sees("The model has used 1 turn[.] Continue for up to 1 more[?] Type yes or no:")
     person.types("yes")
-    person.sees("The model has used 2 turns[.] Go on for up to 1 more[?] Type yes or no:")
+    person.sees("The model has used 2 turns[.] Continue for up to 1 more[?] Type yes or no:")
     person.types("no")
     person.sees("It says hi[.]")
     person.at_prompt()
@@ -144,7 +144,7 @@ FAULTS = [
         "/new       an empty session",
     ),
     (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),
-    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "the model knows what had come"),
+    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "the model has the part of its reply"),
     (ChatServer.text("slow", pieces=FIRST_EVENT, pause=60), "StreamBroken", "sent nothing for"),
 ]
 
@@ -161,7 +161,7 @@ def test_whatever_the_server_does_is_told_and_the_session_kept(sit_down: Any, pl
             person.sees(rf"✗ {kind}")
             screen = person.at_prompt()
             assert words in screen.replace("\n", "")
-            assert "The session is kept" in screen
+            assert "The session continues" in screen
             person.types("again")
             person.sees(rf"^Answer {number}\.$")
             person.at_prompt()

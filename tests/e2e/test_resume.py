@@ -87,7 +87,7 @@ def test_a_long_session_shows_its_end_and_can_be_read_whole(sit_down: Any, serve
     run_async(store())
     person = sit_down("chat", "--continue", "--base-url", server.base_url, "--model", "m", PAGER="cat")
     screen = person.at_prompt()
-    assert "… 794 messages above: /show all reads them, /export writes them into a file" in screen
+    assert "… 794 messages above; to read them: /show all; to write them to a file: /export" in screen
     assert "> user 397\n  assistant 397\n> user 398" in screen
     assert "user 396" not in screen
     person.types("/show all")
@@ -131,14 +131,14 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
         person.sees(rf"^{answer}\.$")
         ready(person)
     person.types("a third")
-    screen = person.sees(r"^  /model +a model that reads more$")
+    screen = person.sees(r"^  /model +a larger model$")
     assert "too long for the model" in " ".join(screen.split())
     ready(person)
     person.types("/fork 1")
     person.sees(r"say it\s+again: a third")
     ready(person)
     person.types("/context")
-    shown = person.sees(r"^window: not known; to set it:\n  model\.context_window$")
+    shown = person.sees(r"^window: unknown; to set it:\n  model\.context_window$")
     assert re.search(r"^  your messages +\d+", shown, re.MULTILINE)
     ready(person)
     person.types("a third")
@@ -146,7 +146,7 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     assert [text for _, text in said(server)] == ["another", "Kiwi.", "a third"]
     ready(person)
     person.types("/sessions")
-    listed = person.sees(r"^type /resume ID to continue one$").split("\nID ")[-1].splitlines()
+    listed = person.sees(r"^to continue one: /resume ID$").split("\nID ")[-1].splitlines()
     assert all(len(line) < columns for line in listed)
     named = [line for line in listed if re.match(r"[0-9a-f]{12}  ", line)]
     assert len(named) == 2

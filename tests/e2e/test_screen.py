@@ -128,7 +128,7 @@ def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, pr
     talking.sees("│ rm -rf three")
     talking.process.send("do keep it")  # more than a single letter is text
     talking.sees(r"^│ > do keep it$")
-    talking.sees(r"^  a question waits: stop typing to answer it$")
+    talking.sees(r"^  an approval request waits: stop typing to answer it$")
     talking.sees(r"^┏━ Allow this\?  call 3 of 3$")
     assert not (project / "two").exists()
     talking.process.send("d")
@@ -159,7 +159,7 @@ def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, p
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Kept.")]
     talking.types("tidy up")
     talking.sees(CHOICES)
-    assert "Alt-S" not in talking.sees(r"Ctrl-C says no and interrupts")
+    assert "Alt-S" not in talking.sees(r"Ctrl-C denies and interrupts")
     talking.process.send("\x1bs\x18\x13\x1bo\r")
     talking.chooses("d")
     talking.sees(r"why not")
@@ -262,9 +262,9 @@ def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, proj
 
 def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     talking.types("/show 1")
-    talking.sees(r"there is no item 1; none was shown yet$")
+    talking.sees(r"there is no item 1; there are no items yet$")
     talking.types("/show")
-    talking.sees(r"nothing to show yet: a call gets its #N once it has ended$")
+    talking.sees(r"nothing to show yet: a call gets its #N when it ends$")
     server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
     talking.types("count")
     screen = talking.sees(r"^Done\.$")
@@ -276,7 +276,7 @@ def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     screen = talking.sees(r"^1\n2\n3\n")
     assert "command: seq 20" in screen
     talking.types("/show 7")
-    talking.sees(r"there is no item 7; there are items from 1 to 1")
+    talking.sees(r"there is no item 7; the items are 1 to 1")
 
 
 def test_lines_that_are_left_out_are_counted_as_people_write_numbers(talking: Any, server: ChatServer) -> None:

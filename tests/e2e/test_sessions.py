@@ -21,7 +21,7 @@ def test_a_session_is_named_resumed_and_deleted(sit_down: Any) -> None:
         person.sees(r"Hello there\.")
         person.at_prompt()
         person.types("/title the long plan")
-        person.sees(r"this session is called: the long plan")
+        person.sees(r"the session is renamed: the long plan")
         person.types("/quit")
         person.waits_for_the_end()
         listed = sit_down("sessions")

@@ -44,9 +44,9 @@ def test_a_person_is_led_to_a_model_that_works(set_up: Any, server: ChatServer, 
     server.responses += [ChatServer.calls(CALL), ChatServer.text("Hello there.")]
     person = set_up()
     answers(person, "It has 2 models. Which one?", "9")
-    answers(person, "write a number from 1 to 2, or a name", "2")
+    answers(person, "type a number from 1 to 2, or a name", "2")
     answers(person, "Where do commands run?", "")
-    answers(person, "Which tools does a session get?", "safe, todo")
+    answers(person, "Which tools should a session have?", "safe, todo")
     screen = person.sees(r"Write this\?")
     for told in ("✓ it called a tool natively", "✓ local  local:workspace  open", "tools: safe, todo; 5 are granted"):
         assert told in screen
@@ -90,11 +90,11 @@ def test_an_interrupt_ends_a_trial_and_writes_nothing(set_up: Any, server: ChatS
 def test_a_typed_key_is_unseen_and_kept_for_its_owner(set_up: Any, server: ChatServer) -> None:
     server.responses += [ChatServer.calls(CALL)]
     person = set_up(OPENAI_BASE_URL=server.base_url)
-    screen = asked(person, "Which model answers")
-    number = next(line.split()[0] for line in screen.splitlines() if "OpenAI, by a key that you type now" in line)
+    screen = asked(person, "Which model do you want to use")
+    number = next(line.split()[0] for line in screen.splitlines() if "OpenAI, with a key that you type now" in line)
     person.types(number)
-    answers(person, "the key, for the line OPENAI_API_KEY", "two words")
-    answers(person, "that is no key", KEY)
+    answers(person, "the key, stored as OPENAI_API_KEY", "two words")
+    answers(person, "this is not a key", KEY)
     answers(person, "Where do commands run", "")
     answers(person, "Which tools", "")
     screen = person.sees(r"Write this\?")
@@ -113,14 +113,14 @@ def test_another_server_gets_a_key_of_its_own(set_up: Any, server: ChatServer) -
     server.responses += [ChatServer.calls(CALL)]
     person = set_up("--ports", "9", "--backend", "local", "--toolsets", "preset")
     for times, address in enumerate(("localhost", "http://far.example/v1"), 1):
-        screen = asked(person, "Which model answers", times)
-        number = next(line.split()[0] for line in screen.splitlines() if "another server, by its address" in line)
+        screen = asked(person, "Which model do you want to use", times)
+        number = next(line.split()[0] for line in screen.splitlines() if "another server, by address" in line)
         person.types(number)
         answers(person, "its address, such as", address, times)
     answers(person, "Does it need a key", "3")
-    answers(person, "its name, in capitals", "NO_SUCH_KEY")
+    answers(person, "the variable's name, in capitals", "NO_SUCH_KEY")
     answers(person, "the line NO_SUCH_KEY", KEY)
-    asked(person, r"the key in NO_SUCH_KEY would travel\s+unencrypted.*Which model answers")
+    asked(person, r"the key in NO_SUCH_KEY would travel\s+unencrypted.*Which model do you want to use")
     person.types(number)
     answers(person, "its address, such as", server.base_url, 3)
     answers(person, "Does it need a key", "2", 2)
@@ -137,7 +137,7 @@ def test_a_failed_trial_is_answered_anew_kept_or_ends_it(set_up: Any, server: Ch
     server.responses += [ChatServer.body({"error": {"message": "no such model"}}, 404), ChatServer.calls(CALL)]
     person = set_up("--model", "qwn", "--base-url", server.base_url, "--backend", "local", "--toolsets", "preset")
     answers(person, "What now", "1")
-    answers(person, "Which model answers", "1")
+    answers(person, "Which model do you want to use", "1")
     answers(person, "Write this", "1")
     assert person.waits_for_the_end() == 0
     assert 'name: "test-model"' in config_file().read_text()
@@ -156,26 +156,26 @@ def test_a_screen_reader_gets_lines_that_are_added_alone(set_up: Any, config: An
     config("display: {screen_reader: true}\n")
     person = set_up("--provider", "manual", "--backend", "local", "--toolsets", "preset", "--yes")
     assert person.waits_for_the_end() == 0
-    assert "trying the backend: a command, a file, an interrupt ...\n" in person.text
+    assert "testing the backend: a command, a file, an interrupt ...\n" in person.text
     assert b"\r\x1b[K" not in person.written
 
 
 def test_a_weaker_backend_is_asked_about_again(set_up: Any, config: Any) -> None:
     config("# strict\nterminal: {backend: bubblewrap}  # for a reason\nmodel: {provider: manual}\n")
     person = set_up("--no-test")
-    answers(person, "Which model answers", "")
+    answers(person, "Which model do you want to use", "")
     screen = asked(person, "Where do commands run")
     number = next(line.split()[0] for line in screen.splitlines() if "local: this machine" in line)
     person.types(number)
-    answers(person, "With local, commands may do on this machine what you may", "")
+    answers(person, "With local, commands have all your rights on this machine", "")
     answers(person, "Where do commands run", "", times=2)
     answers(person, "Which tools", "")
     assert person.waits_for_the_end() == 0
     assert "nothing to change" in person.text
     person = set_up("--no-test")
-    answers(person, "Which model answers", "")
+    answers(person, "Which model do you want to use", "")
     answers(person, "Where do commands run", number)
-    answers(person, "With local, commands may do on this machine what you may", "2")
+    answers(person, "With local, commands have all your rights on this machine", "2")
     answers(person, "Which tools", "")
     answers(person, "Write this", "")
     assert person.waits_for_the_end() == 0
@@ -189,11 +189,11 @@ def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> No
     person = set_up("--no-test", "--provider", "manual", "--toolsets", "preset")
     screen = asked(person, "Where do commands run")
     said = " ".join(screen.split())
-    assert "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys" in said
-    assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in said
+    assert "sandbox: commands on this machine write only the project, private caches and a private /tmp, cannot read keys" in said
+    assert "snapshots: /undo and `toolcrib undo` revert changes that commands made in the project" in said
     assert re.search(r"1 as now: local, sandbox workspace: .*\(recommended\)", said)
     person.types(next(line.split()[0] for line in screen.splitlines() if "no sandbox" in line))
-    answers(person, "now they are kept in a sandbox", "2")
+    answers(person, "now they run in a sandbox", "2")
     answers(person, "Write this", "")
     assert person.waits_for_the_end() == 0
     assert 'sandbox.mode: "workspace" -> "none"' in person.text
@@ -202,7 +202,7 @@ def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> No
 def test_a_person_goes_back_at_the_end(set_up: Any, server: ChatServer) -> None:
     person = set_up("--no-test", "--provider", "manual", "--backend", "local", "--toolsets", "safe")
     answers(person, "Write this", "2")
-    answers(person, "Which model answers", "1")
+    answers(person, "Which model do you want to use", "1")
     answers(person, "Where do commands run", "")
     answers(person, "Which tools", "")
     answers(person, "Write this", "1", times=2)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 def test_a_person_searches_a_tool_and_switches_it_off_and_on(sit_down: Any, project: Path) -> None:
     person = sit_down("tools", columns=60, rows=24)
-    person.sees("11 of 12 on, [0-9,]+ tokens a request")
+    person.sees("11 of 12 on, [0-9,]+ tokens per request")
     person.process.send("interaction")  # no tool has this name
     person.sees("no tool matches")
     person.process.send("\x15bash")
@@ -51,7 +51,7 @@ def test_who_leaves_writes_nothing(sit_down: Any, ends: str) -> None:
     person.sees(r"switched off by\n *platforms.telegram.disabled_tools")
     person.process.send("\r")
     person.sees(r"^telegram, user 42: - terminal")
-    person.sees(r"^not for the user 42 alone; for")
+    person.sees(r"^not only for the user 42; for")
     person.process.send(ends)
     if ends == "\x1b":  # the first Escape returns to the list
         person.sees(r"^> \[ \]\* terminal")
@@ -67,7 +67,7 @@ def test_a_kill_leaves_the_terminal_as_it_was(sit_down: Any) -> None:
     person = sit_down("tools")
     descriptor = person.process.child_fd
     before = termios.tcgetattr(descriptor)
-    person.sees("tokens a request")
+    person.sees("tokens per request")
     assert termios.tcgetattr(descriptor)[3] != before[3]
     person.process.kill(signal.SIGTERM)
     assert person.waits_for_the_end() == 128 + signal.SIGTERM
@@ -79,9 +79,9 @@ def test_below_a_session_it_switches_nothing(sit_down: Any, config: Any) -> None
     """The picker refuses changes in the same cases as other commands that write the configuration."""
     about = config("tools: {timeout: 60}\n").parent.stat()
     person = sit_down("tools", TOOLCRIB_BELOW=f"{about.st_dev}:{about.st_ino}")
-    person.sees("tokens a request")
+    person.sees("tokens per request")
     person.process.send(" ")
-    person.sees("a person's to do, and this runs below a command of a session")
+    person.sees("only a user may switch tools, not a command of a session")
     assert "[ ]" not in person.text
     person.process.send("\x03")
     assert person.waits_for_the_end() == 0
@@ -99,7 +99,7 @@ def test_where_nobody_wants_a_picker_it_is_the_list(sit_down: Any, config: Any, 
         found = json.loads(person.written)
         assert all(one["cost"] > 0 for one in found)
         return
-    assert "tokens a request, of 11 tools" in person.text
+    assert "tokens per request, for 11 tools" in person.text
     assert ("on:  terminal" in person.text) == (how == "screen reader")
     assert max(map(len, person.text.splitlines())) <= 40
 
@@ -107,7 +107,7 @@ def test_where_nobody_wants_a_picker_it_is_the_list(sit_down: Any, config: Any, 
 def test_what_can_not_be_previewed_ends_it_with_the_reason(sit_down: Any, config: Any) -> None:
     file = config("tools: {timeout: 60}\n")
     person = sit_down("tools")
-    person.sees("tokens a request")
+    person.sees("tokens per request")
     file.write_text("tools: [\n")
     person.process.send(" \r")
     person.sees(r"toolcrib: .*config.yaml")

@@ -1,4 +1,4 @@
-"""Subcommands, one a file, named as the file: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``.
+"""Subcommands, one in each file, with the file's name: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``.
 
-A plugin's subcommand is an object with the same three.
+A plugin's subcommand is an object with the same three attributes.
 """

@@ -1,4 +1,4 @@
-"""``toolcrib approvals``: what was agreed, what waits for an answer, and what was decided before."""
+"""``toolcrib approvals``: grants, pending approval requests, and past decisions."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from agent.process import Crib
     from toolcrib.contract.store import TicketRecord
 
-HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
+HELP = "List and answer pending approval requests; list, narrow and revoke grants; show past decisions."
 _EPILOG = """\
 examples:
-  toolcrib approvals                        what waits for an answer in any session, then every grant that still counts
-  toolcrib approvals show 81aa              all that a yes to it would cover
-  toolcrib approvals answer 81aa            asks you about it as the chat does, then runs the call
-  toolcrib approvals answer 81aa --scope once --continue      a yes without more, and the run goes on here
+  toolcrib approvals                        pending requests of all sessions, then all grants in force
+  toolcrib approvals show 81aa              everything that an approval of this request would cover
+  toolcrib approvals answer 81aa            ask you as the chat does, then run the call
+  toolcrib approvals answer 81aa --scope once --continue      approve without a prompt, and continue the run here
   toolcrib approvals answer 81aa --deny "not on a Friday"
-  toolcrib approvals narrow 4f1c build      bind a grant to a folder below its own
-  toolcrib approvals revoke 4f1c            take it back
-  toolcrib approvals list                   only the grants
-  toolcrib approvals pending                only what waits
-  toolcrib approvals deny 81aa "not now"    answer one with no, wherever it was asked
-  toolcrib approvals history --limit 50     who decided what, by which rule
+  toolcrib approvals narrow 4f1c build      limit a grant to a subfolder of its folder
+  toolcrib approvals revoke 4f1c            revoke a grant
+  toolcrib approvals list                   only grants
+  toolcrib approvals pending                only pending requests
+  toolcrib approvals deny 81aa "not now"    deny a request, whichever session it belongs to
+  toolcrib approvals history --limit 50     past decisions with the person or rule that decided
 
-A ticket is answered at a terminal that you sit at, never through a pipe, and once: the first answer counts. Where the session is
-open in a process that waits for it, that process goes on; else the call is run here, through its gates, and with --continue the
-rest of its run too. Where what was asked about has changed since, the answer is not used, and a new ticket waits.
-`toolcrib explain` tells how a command would be judged.
+You answer a request (a ticket) at a terminal, never through a pipe, and only once: the first answer counts. If another process
+has the session open and waits for the answer, that process continues. Otherwise the call runs here, after all its checks, and
+has the session open and waits for the answer, that process continues. Otherwise the call runs here, after all its checks, and
+with --continue the rest of the run follows. If anything that the request depends on has changed since, the answer does not apply,
 
-exit codes of answer and deny: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with
---continue those of `toolcrib run`.
+exit codes of answer and deny: 0 answered, 1 refused (too late, or already answered), 2 unknown ticket or no terminal; with
+--continue, those of `toolcrib run`.
 """
 _ACTIONS = ("list", "narrow", "revoke", "pending", "show", "answer", "deny", "history")
 _CHANGES = ("narrow", "revoke", "deny")
@@ -51,18 +51,18 @@ _CHANGES = ("narrow", "revoke", "deny")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, help="what to do; without it, what waits and every grant")
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, help="what to do (default: list pending requests and all grants)")
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or ticket's id")
     parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
-    parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")
+    parser.add_argument("--session", metavar="ID", default="", help="only this session (the beginning of its id)")
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="history: the last N decisions (default: 20)")
-    parser.add_argument("--json", action="store_true", help="lists as JSON; without an action, the grants")
+    parser.add_argument("--json", action="store_true", help="print lists as JSON; without an action, the grants")
     group = parser.add_argument_group("answer")
     group.add_argument("--continue", dest="go_on", action="store_true", help="continue the run here, if no other process does")
-    group.add_argument("--scope", metavar="SCOPE", default="", help="a yes that covers this; one of those that are offered")
-    group.add_argument("--deny", metavar="REASON", help="a no; the model reads the reason")
-    group.add_argument("--uses", metavar="N", type=count, help="with --scope uses: for so many calls")
-    group.add_argument("--minutes", metavar="N", type=count, help="with --scope minutes: for so long")
+    group.add_argument("--scope", metavar="SCOPE", default="", help="approve with this scope, one that the ticket offers")
+    group.add_argument("--deny", metavar="REASON", help="deny; the model receives the reason")
+    group.add_argument("--uses", metavar="N", type=count, help="with --scope uses: for this many calls")
+    group.add_argument("--minutes", metavar="N", type=count, help="with --scope minutes: for this many minutes")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             return answer_ticket(crib, runner, args)
     with open_crib(args, looks=True, as_confirmed=args.action not in _CHANGES) as crib:
         if args.action in _CHANGES:
-            refuse_below(folders_of(crib.config), "changing what was agreed")
+            refuse_below(folders_of(crib.config), "changing grants")
         if crib.grants.problem is not None:
             raise crib.grants.problem
         try:
@@ -101,23 +101,23 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
                 args,
                 await _waiting(crib, session),
                 format_grants.ticket_rows,
-                "no question waits for an answer",
+                "no request is pending",
                 format_grants.SPARE_OF_TICKETS,
             )
         case "history":
-            found, none = await approvals.history(session, args.limit), "nothing was decided yet"
+            found, none = await approvals.history(session, args.limit), "no decisions yet"
             _show(args, found, format_grants.entry_rows, none, format_grants.SPARE_OF_ENTRIES, whole=(5,))
         case "show":
             print(await _whole(crib.desk.approvals, args.id))
         case "list" | None:
             if args.action is None and not args.json:
                 await _show_waiting(crib, await _waiting(crib, session))
-            none = "nothing is granted; a yes in chat may last longer than one call"
+            none = "no grants; approving in the chat with a scope longer than one call creates one"
             _show(
                 args, await approvals.grants(session), format_grants.grant_rows, none, format_grants.SPARE_OF_GRANTS, whole=(1,)
             )
             if waiting := crib.grants.unconfirmed():
-                print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
+                print(f"toolcrib: {_unconfirmed(len(waiting))}: start `toolcrib chat`", file=sys.stderr)
         case _:
             print(await _change(approvals, args, crib))
 
@@ -132,7 +132,7 @@ async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
     if found:
         rows = [["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"], *[await _waiting_row(crib, one) for one in found]]
         table(rows, spare=(4, 3, 2, 1))
-        print("\n`toolcrib approvals answer TICKET` answers one\n")
+        print("\n`toolcrib approvals answer TICKET` answers a ticket\n")
 
 
 async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
@@ -150,24 +150,24 @@ def _check(args: argparse.Namespace) -> None:
     """Raise ToolcribError for arguments that would be ignored: a user who names two ids means both."""
     changes = args.action in ("narrow", "revoke", "deny", "answer", "show")
     if args.id and not changes:
-        raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")
+        raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; use --session to select a session")
     if args.detail and args.action in ("revoke", "answer", "show"):
-        raise ToolcribError(f"one at a time: toolcrib approvals {args.action} ID")
+        raise ToolcribError(f"give one id: toolcrib approvals {args.action} ID")
     if args.action != "answer" and (args.go_on or args.scope or args.deny is not None or args.uses or args.minutes):
-        raise ToolcribError("--continue, --scope, --deny, --uses and --minutes go with `toolcrib approvals answer TICKET`")
+        raise ToolcribError("--continue, --scope, --deny, --uses and --minutes need `toolcrib approvals answer TICKET`")
     if args.session and changes:
-        raise ToolcribError(f"--session is for lists; `toolcrib approvals {args.action}` goes by the id")
+        raise ToolcribError(f"--session is only for lists; `toolcrib approvals {args.action}` takes an id")
 
 
 def _unconfirmed(count: int) -> str:
-    return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not count until you confirm"
+    return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not apply until you confirm"
 
 
 async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) -> str:
     from agent.cli.escape import exact
 
     if not args.id:
-        raise ToolcribError(f"say which: toolcrib approvals {args.action} ID")
+        raise ToolcribError(f"give the id: toolcrib approvals {args.action} ID")
     if args.action == "revoke":
         return f"revoked: {exact(format_grants.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
@@ -176,7 +176,7 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
         shown = exact(format_grants.line(format_grants.on_one(record.ticket.message)))
         return f"denied: {shown}{await _left(crib, record.session_id)}"
     if not args.detail:
-        raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
+        raise ToolcribError("give the folder: toolcrib approvals narrow ID FOLDER")
     return f"narrowed: {exact(format_grants.covers(await approvals.narrow(args.id, args.detail)))}"
 
 
@@ -198,7 +198,7 @@ async def _whole(approvals: ApprovalDesk, prefix: str) -> str:
     from tools.approval.prompt import PromptLine, physical, prompt_of
 
     if not prefix:
-        raise ToolcribError("say which: toolcrib approvals show TICKET")
+        raise ToolcribError("give the ticket: toolcrib approvals show TICKET")
     record = (await approvals.find(prefix)).record
     prompt = prompt_of(record.ticket)
     covers = [PromptLine(f"  {scope}: {exact(str(words))}") for scope, words in covers_of(record.ticket).items()]

@@ -1,4 +1,4 @@
-"""``toolcrib call``: one call through the whole dispatcher, for scripts and for trying things out."""
+"""``toolcrib call``: one call through the whole dispatcher, for scripts and experiments."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ examples:
   toolcrib call write_file @arguments.json --plain
   toolcrib call terminal '{"command": "id"}' --backend docker
 
-exit codes: 0 done, 1 the tool failed, 2 a wrong command line or configuration (nothing ran), 3 denied, 130 interrupted.
-`terminal` is done when the command has ended: its own exit code stands in the JSON.
-What needs approval is asked on the terminal; it is denied where standard input is none.
+exit codes: 0 done, 1 the tool failed, 2 wrong command line or configuration (nothing ran), 3 denied, 130 interrupted.
+`terminal` succeeds when its command ends; the JSON has the command's exit code.
+A call that needs approval is asked about at the terminal. If standard input is not a terminal, it is denied.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "tool", metavar="TOOL", help="its name; `toolcrib tools` lists them, `toolcrib tools show TOOL` its arguments"
+        "tool", metavar="TOOL", help="the tool's name; `toolcrib tools` lists all, `toolcrib tools show TOOL` shows arguments"
     )
     parser.add_argument(
         "args",
         metavar="ARGS",
         nargs="?",
         default="{}",
-        help="its arguments: a JSON object (default: {}), - to read it from stdin, or @FILE",
+        help="the arguments: a JSON object (default: {}), - to read it from standard input, or @FILE",
     )
     add_place_option(parser)
     add_develop_option(parser)
-    parser.add_argument("--plain", action="store_true", help="for people to read, instead of JSON")
+    parser.add_argument("--plain", action="store_true", help="print text instead of JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
     with open_crib(args) as crib:
         if crib.registry.get(args.tool) is None:
             near = crib.registry.closest(args.tool)
-            hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
+            hint = f"did you mean {near!r}?" if near else "list tools: toolcrib tools"
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
         if (reason := crib.registry.availability([args.tool])[args.tool]) is not None:
-            raise ToolcribError(f"{args.tool} can't work here: {reason}")
+            raise ToolcribError(f"{args.tool} is not available here: {reason}")
         asker = asker_for(find_terminal(lines_only=crib.config.display.screen_reader))
         request = SessionRequest(platform="cli", asker=asker, backend=args.backend, once=True, watch=_tell, whole_results=True)
         session = run_async(crib.desk.open(request))
@@ -100,11 +100,11 @@ def _arguments(given: str) -> dict[str, Any]:
         start = max(0, error.colno - 31)
         shown, caret = line[start : start + 60], " " * (error.colno - 1 - start) + "^"
         raise ToolcribError(
-            f"{where} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}\n  {shown}\n  {caret}\n"
+            f"{where} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}\n  {shown}\n  {caret}\n"
             f"Write an object, such as: {_EXAMPLE}"
         ) from None
     except RecursionError:
-        raise ToolcribError(f"{where} is nested too deep") from None
+        raise ToolcribError(f"{where} is nested too deeply") from None
     if not isinstance(value, dict):
         raise ToolcribError(f"{where} must be a JSON object, such as: {_EXAMPLE}")
     return value
@@ -114,7 +114,7 @@ def _read(given: str) -> tuple[str, str]:
     """Return the text of the arguments, and the name of its source."""
     try:
         if given == "-" and sys.stdin is None:
-            raise ToolcribError("standard input is closed; pipe the arguments in, or give them as ARGS")
+            raise ToolcribError("standard input is closed; pipe the arguments in, or pass them as ARGS")
         if given == "-":
             return sys.stdin.buffer.read().decode("utf-8"), "standard input"
         if given.startswith("@"):

@@ -1,4 +1,4 @@
-"""``toolcrib chat``: type calls, see results."""
+"""``toolcrib chat``: chat with a model, or call tools by hand."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _HISTORY_BYTES = 1 << 20
 _TURNS = 50
-"""Default number of turns of a run in the chat: the user watches, and is asked when they are used up."""
-HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
+"""Default number of turns of a run in the chat, after which the chat asks the user whether to continue."""
+HELP = "Chat with a model that uses the tools, or call tools by hand without a model."
 _EPILOG = f"""\
 examples:
   toolcrib chat "which test fails?"
@@ -54,27 +54,27 @@ examples:
 
 {MODEL_HELP}
 in the chat:
-  @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  !git status                      runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
+  @terminal {{"command": "ls"}}      calls a tool; so does @tool NAME {{...}}
+  !git status                      runs your command unasked and sends its output to the model; !!git status does not send it
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [WISH]  /new  /fork [N]  /init  /sessions  /resume ID
   /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]
   /env  /quit
-  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
-  for its turn, too: it has the model's shell. /keys lists the keys.
+  Messages that you type during a run are queued. Alt-S sends the message with the next tool results, Ctrl-C interrupts the run.
+  A !command waits for the model's shell to be free. /keys lists all keys.
 
-Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
-be approved is denied. The exit code is 0 once all lines were read, however calls ended (`toolcrib call` answers with an exit
-code for a call), or 1 where the model did not answer a line.
+Input may also be piped in. Then answers and results go to standard output, everything else to standard error, and calls that
+need approval are denied. The exit code is 0 after the last line, even if calls failed (`toolcrib call` has an exit code for each
+call), or 1 if the model did not answer a line.
   printf '@terminal {{"command": "uname -a"}}\\n' | toolcrib chat
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("message", metavar="MESSAGE", nargs="?", default="", help="the first line, as if it were typed there")
-    words = "only add lines, in words: nothing spins or is painted anew (display.screen_reader)"
+    parser.add_argument("message", metavar="MESSAGE", nargs="?", default="", help="the first message, as if you typed it")
+    words = "only append lines, in words: nothing spins or is redrawn (display.screen_reader)"
     parser.add_argument("--screen-reader", action="store_true", help=words)
     add_model_options(parser)
     add_session_options(parser)
@@ -168,11 +168,11 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
     except Ended:
         raise
     except KeyboardInterrupt as error:
-        error.add_note(f"toolcrib chat --resume {conversation.session.id[:12]} continues it")
+        error.add_note(f"toolcrib chat --resume {conversation.session.id[:12]} continues this session")
         raise
     session, info = conversation.session.id, runner.run(conversation.session.info())
     if info is not None and info.messages:
-        print(f"session {session[:12]}: toolcrib chat --resume {session[:12]} continues it")
+        print(f"session {session[:12]}: toolcrib chat --resume {session[:12]} continues this session")
     return OK
 
 
@@ -210,7 +210,7 @@ def _conversation(
 
 
 class _Below:
-    """A terminal that can't redraw, for questions: they appear below the chat's output."""
+    """A terminal that can't redraw, for approval requests: they appear below the chat's output."""
 
     def __init__(self, screen: Screen, terminal: Terminal) -> None:
         self._screen = screen
@@ -240,12 +240,12 @@ class _Below:
 
 def _greet(conversation: Conversation) -> None:
     if is_below_any():
-        print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
+        print("toolcrib: this chat was started by a command of a session: it cannot approve calls, so they are denied.")
     print(f"toolcrib: {tame(where_line(conversation.session))}")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return
-    print("toolcrib: no model, you call the tools. /help lists the commands, Ctrl-D leaves.")
+    print("toolcrib: no model: call tools by hand. /help lists the commands, Ctrl-D leaves.")
     if not conversation.has_server() and not conversation.choice.provider:
         from agent.cli.offer import offers
 
@@ -349,7 +349,7 @@ def _history(file: Path | None) -> History:
             try:
                 super().store_string(string)
             except OSError as error:
-                print(f"toolcrib: this line is not remembered: {file}: {error.strerror or error}", file=sys.stderr)
+                print(f"toolcrib: cannot save this line in the history: {file}: {error.strerror or error}", file=sys.stderr)
 
     return TypedLines(file)
 
@@ -365,7 +365,7 @@ def _history_file() -> Path | None:
         file.chmod(0o600)
         _shorten(file)
     except OSError as error:
-        print(f"toolcrib: lines are not remembered: {file}: {error.strerror or error}", file=sys.stderr)
+        print(f"toolcrib: cannot save lines in the history: {file}: {error.strerror or error}", file=sys.stderr)
         return None
     return file
 
@@ -385,7 +385,7 @@ def _shorten(file: Path) -> None:
 
 
 def _confirm_allowlist(crib: Crib) -> None:
-    """Show entries of command_allowlist that no answer of the user wrote, and ask: they count only when confirmed."""
+    """Show unconfirmed entries of command_allowlist, which no answer of the user added, and ask to confirm them."""
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of, confirm_by_word
     from tools.approval.prompt import PromptLine, physical
@@ -393,8 +393,8 @@ def _confirm_allowlist(crib: Crib) -> None:
     entries: list[Any] = crib.grants.unconfirmed()
     if not entries:
         return
-    print(f"{crib.config.path} names commands to run unasked that you have not confirmed:")
+    print(f"{crib.config.path} lists commands to run without asking that you have not confirmed:")
     lines = [PromptLine(f"  {exact(crib.grants.describe(entry))}") for entry in entries]
     print("\n".join(physical(lines, columns_of(sys.stdout))))
-    if confirm_by_word("Shall they run unasked?"):
+    if confirm_by_word("Allow them to run without asking?"):
         crib.grants.confirm()

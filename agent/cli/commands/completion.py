@@ -1,4 +1,4 @@
-"""``toolcrib completion``: a script for the shell, made of what the commands' own parsers take."""
+"""``toolcrib completion``: a completion script for the shell, generated from the commands' parsers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from toolcrib.contract.errors import ToolcribError
 
 HELP = "Install completion for bash, zsh or fish, or print its script."
 _EPILOG = """\
-install it, into a file of your own that the shell reads; it goes along with newer versions:
-  toolcrib completion --install                 for the shell that $SHELL names
-  toolcrib completion --install zsh             says the line that .zshrc needs, unless it is there
+install it into a file that your shell reads; it keeps working with newer versions:
+  toolcrib completion --install                 for the shell in $SHELL
+  toolcrib completion --install zsh             also prints a line for .zshrc, if .zshrc needs it
   toolcrib completion --uninstall
 
-or have it read at each start:
+or load it at each start:
   eval "$(toolcrib completion bash)"            in ~/.bashrc
   eval "$(toolcrib completion zsh)"             in ~/.zshrc, after compinit
   toolcrib completion fish | source             in ~/.config/fish/config.fish
 
-names for a script of yours, those that a shell need not quote:
-  toolcrib completion --names tools              what a session gets
+print names for your own script, except names that a shell must quote:
+  toolcrib completion --names tools              tools of a session
   toolcrib completion --names backends
   toolcrib completion --names values --key display.theme
 """
@@ -32,7 +32,7 @@ _BASH = """\
 _toolcrib() {
     local line=${COMP_LINE:0:$COMP_POINT} valued=" %(valued)s "
     local current=${line##*[[:space:]]} before= named= action= key= word= skip= offered= kind= at= count=0
-    for ((at = 1; at < COMP_CWORD; at++)); do  # bash makes words of their own of = and :
+    for ((at = 1; at < COMP_CWORD; at++)); do  # bash splits words at = and :
         word=${COMP_WORDS[at]}
         if [[ $word == [=:] ]]; then skip=1
         elif [[ $skip ]]; then skip=
@@ -69,7 +69,7 @@ _toolcrib() {
     esac
     [[ $kind ]] && offered+=" $(toolcrib completion --names "$kind" 2>/dev/null)"
     COMPREPLY=($(compgen -W "$offered" -- "$current"))
-    if [[ ${ZSH_VERSION-} ]]; then  # which hands over, and wants back, the word as a whole
+    if [[ ${ZSH_VERSION-} ]]; then  # zsh passes and expects whole words
         word=${line##*[[:space:]]}
         [[ $word == --*=* ]] && COMPREPLY=("${COMPREPLY[@]/#/${word%%%%=*}=}")
     elif [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
@@ -79,7 +79,7 @@ _toolcrib() {
 complete -o default -F _toolcrib toolcrib
 """
 _FISH = """\
-function __toolcrib_at --description 'Succeed behind exactly these words, or with --below behind these and any others'
+function __toolcrib_at --description 'Succeed after exactly these words, or with --below after these and any others'
     set -l valued %(valued)s
     set -l words
     set -l skip 0
@@ -115,7 +115,7 @@ class CompletionWords:
     actions: tuple[str, ...]
     options: tuple[str, ...]
     valued: tuple[str, ...]
-    """Options that take a value: a file, a name, a number."""
+    """Options that take a value, such as a file, a name or a number."""
     help: str = ""
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Option -> its values, for options with a fixed list of values."""
@@ -123,15 +123,13 @@ class CompletionWords:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that completes toolcrib's words")
+    parser.add_argument("--install", action="store_true", help="write the file that the shell reads, and print its path")
+    parser.add_argument("--uninstall", action="store_true", help="remove that file")
     parser.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that is to complete toolcrib's words"
+        "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, one on each line: {', '.join(sorted(KINDS))}"
     )
-    parser.add_argument("--install", action="store_true", help="write the file that the shell reads, and say where")
-    parser.add_argument("--uninstall", action="store_true", help="take that file away")
-    parser.add_argument(
-        "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, a line each: {', '.join(sorted(KINDS))}"
-    )
-    parser.add_argument("--key", metavar="KEY", default="", help="values: of this key of the configuration")
+    parser.add_argument("--key", metavar="KEY", default="", help="with --names values: of this key of the configuration")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if args.install or args.uninstall:
         return _file(args)
     if not args.shell:
-        raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish; --install makes it complete")
+        raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish; --install installs completion")
     known = {name: _words(parser_of(name, import_module(module))) for name, module in sorted(built_in().items())}
     if args.shell == "fish":
         print(_fish(known), end="")
@@ -158,8 +156,8 @@ def _file(args: argparse.Namespace) -> int:
     from agent.policy.self_protection import folders_of, refuse_below
 
     if args.install and args.uninstall:
-        raise ToolcribError("either --install or --uninstall")
-    refuse_below(folders_of(load_config(args.config, profile=args.profile)), "changing what a person's shell reads")
+        raise ToolcribError("give either --install or --uninstall")
+    refuse_below(folders_of(load_config(args.config, profile=args.profile)), "changing the shell's completion")
     print("\n".join((install if args.install else uninstall)(args.shell or shell_of_person())))
     return OK
 

@@ -1,4 +1,4 @@
-"""``toolcrib config``: what is set and where that comes from; changing it with comments kept."""
+"""``toolcrib config``: show settings with their origins, and change them; comments in the file are kept."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from agent.cli.app import FAILED, OK, UNASKED
 if TYPE_CHECKING:
     from agent.config import Config
 
-HELP = "Show the settings and where each comes from; get, set, unset, edit, check, confirm."
+HELP = "Show settings and where each comes from; get, set, unset, edit, check and confirm them."
 _EPILOG = """\
 examples:
   toolcrib config show --origins
   toolcrib config get tools.timeout
-  toolcrib config set tools.disabled '[terminal]'          the value is YAML; comments in the file stay
+  toolcrib config set tools.disabled '[terminal]'          the value is YAML; comments in the file are kept
   toolcrib config set profiles.local.model.name qwen3
-  toolcrib config unset tools.disabled                     back to the default
-  toolcrib config check                                    every fault, each with file and line; exit code 1
-  toolcrib config edit                                     your editor ($VISUAL, $EDITOR), then confirm and check
-  toolcrib config confirm                                  agree to what was changed in the file otherwise, at a terminal
+  toolcrib config unset tools.disabled                     use the default again
+  toolcrib config check                                    list every error with file and line; exit code 1 if there are any
+  toolcrib config edit                                     open your editor ($VISUAL, $EDITOR), then confirm and check
+  toolcrib config confirm                                  approve changes that were made by other means, at a terminal
 
-show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
-project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
-them; command_allowlist and plugins.trusted_projects are set at a terminal alone. What loosens or redirects (approval, plugins,
-toolsets, platforms, backends, a model's server, the store) and was not set at a terminal counts after `config confirm` only, once
-toolcrib was started before. A command that a model asks for sets nothing: the approval gate blocks it, and below a session that
-goes by this configuration it refuses by itself.
+show and get print the values in force: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then the restrictions
+of the project's .toolcrib/config.yaml. set and unset change your own file. They ask nothing, so scripts can use them, but you can
+set command_allowlist and plugins.trusted_projects only at a terminal. After toolcrib has been started once, a setting that
+loosens or redirects (approval, plugins, toolsets, platforms, backends, a model's server, the store) and was not set at a terminal
+applies only after `config confirm`. Commands of a model cannot change settings: the approval gate blocks them, and inside a
+session of this configuration the command refuses.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
 
-exit codes: 0 done; 1 a key that is not set, or faults were found; 2 a wrong command line, key or value (nothing was changed);
-4 it is set, and counts only once a person confirms it: until then nothing runs.
+exit codes: 0 done; 1 the key is not set, or errors were found; 2 wrong command line, key or value (nothing was changed);
+4 the setting was written, but nothing starts until a user confirms it.
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
-"""Keys that allow more without a question; only a user at a terminal may set them."""
+"""Keys that allow more without asking; only a user at a terminal may set them."""
 _ACTIONS = ("show", "get", "set", "unset", "path", "edit", "check", "confirm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG + "\nkeys:\n" + _key_lines() + "\n"
     parser.add_argument(
-        "action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show); the examples below show each"
+        "action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show); see the examples below"
     )
-    parser.add_argument("key", nargs="?", metavar="KEY", help="for get, set and unset; for show, only what is below it")
+    parser.add_argument("key", nargs="?", metavar="KEY", help="for get, set and unset; for show, only keys below it")
     parser.add_argument("value", nargs="?", metavar="VALUE", help="for set")
-    parser.add_argument("--profile", metavar="NAME", help="as with this profile ('': with none); for show, get and check")
-    parser.add_argument("--origins", action="store_true", help="with show or get: where each value comes from")
-    parser.add_argument("--json", action="store_true", help="with show or get: as JSON")
+    parser.add_argument("--profile", metavar="NAME", help="with show, get or check: use this profile ('': none)")
+    parser.add_argument("--origins", action="store_true", help="with show or get: print where each value comes from")
+    parser.add_argument("--json", action="store_true", help="with show or get: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,15 +59,15 @@ def run(args: argparse.Namespace) -> int:
 
     needs = {"get": ("key",), "set": ("key", "value"), "unset": ("key",)}.get(args.action, ())
     if any(getattr(args, name) is None for name in needs):
-        raise ToolcribError(f"an argument is missing: toolcrib config {args.action} {' '.join(needs).upper()}")
+        raise ToolcribError(f"missing argument: toolcrib config {args.action} {' '.join(needs).upper()}")
     if args.value is not None and args.action != "set":
-        raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
+        raise ToolcribError(f"`config {args.action}` takes no value; to set one: toolcrib config set KEY VALUE")
     if args.key is not None and args.action in ("path", "edit", "check", "confirm"):
         raise ToolcribError(f"`config {args.action}` takes no key")
     if (args.origins or args.json) and args.action not in ("show", "get"):
         raise ToolcribError(f"`config {args.action}` takes neither --origins nor --json")
     if args.profile is not None and args.action in ("set", "unset"):
-        raise ToolcribError(f"to change a profile, name its key: toolcrib config {args.action} profiles.NAME.KEY")
+        raise ToolcribError(f"to change a profile, give its key: toolcrib config {args.action} profiles.NAME.KEY")
     actions = {"show": _show, "get": _get, "set": _set, "unset": _unset, "path": _path, "check": _check}
     actions |= {"edit": _edit, "confirm": _confirm}
     return actions[args.action](args)
@@ -183,12 +183,12 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
 
     try:
         config = _load(args)
-        found = _below(config, args.key)  # of a section only what is set, without the defaults
+        found = _below(config, args.key)  # of a section, only the keys that are set
         _lines(config, [pair for pair in found if config.origin(pair[0]) != "default"] or found, origins=True)
     except NotSet:
         print(f"{'.'.join(parts)} is not set")
     except BrokenConfig as error:
-        print(f"toolcrib: it is changed, but {error}", file=sys.stderr)
+        print(f"toolcrib: the key was changed, but {error}", file=sys.stderr)
 
 
 def _path(args: argparse.Namespace) -> int:
@@ -213,12 +213,12 @@ def _check(args: argparse.Namespace) -> int:
     for fault in faults:
         print("\n".join(map(tame, fault.splitlines())))
     if not faults:
-        print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
+        print(f"{file}: no errors" if file.exists() else f"{file}: no such file, so every key has its default")
     return FAILED if faults else OK
 
 
 def _edit(args: argparse.Namespace) -> int:
-    """Open the user's editor on the file, ask to confirm what loosens or redirects, and check the file. Needs a terminal."""
+    """Open the user's editor on the file, ask to confirm loosening and redirecting changes, and check it. Needs a terminal."""
     import os
     import shlex
     import subprocess
@@ -234,24 +234,24 @@ def _edit(args: argparse.Namespace) -> int:
     with controlling_terminal(folders):
         pass  # raises if there is no terminal
     if why := _unwritable(file.resolve()):
-        raise ToolcribError(f"{file} can't be written: {why}; no editor was opened. `--config FILE` names another file")
+        raise ToolcribError(f"{file} cannot be written: {why}; no editor was opened. To use another file: --config FILE")
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = file.read_bytes() if file.exists() else None
     try:
         code = subprocess.run([*editor, str(file)], check=False).returncode
     except OSError as error:
-        raise ToolcribError(f"{editor[0]} can't be started: {error.strerror or error}; name your editor in $EDITOR") from None
+        raise ToolcribError(f"{editor[0]} cannot be started: {error.strerror or error}; set $EDITOR to your editor") from None
     if code:
-        raise ToolcribError(f"{editor[0]} ended with {code}; {file} is as it left it: toolcrib config check")
+        raise ToolcribError(f"{editor[0]} ended with exit code {code}; to check {file}: toolcrib config check")
     try:
-        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only when they are confirmed
+        if _confirm(args, _NOT_KEPT) != OK:  # first, because plugins, which define keys, load only once confirmed
             return _put_back(file, before)
     except BrokenConfig:
         pass  # the check reports it in full
     code = _check(args)
     if code != OK:
-        print("toolcrib: to mend it: toolcrib config edit", file=sys.stderr)
+        print("toolcrib: to fix it: toolcrib config edit", file=sys.stderr)
     return code
 
 
@@ -264,15 +264,15 @@ def _unwritable(file: Path) -> str:
         return ""
     if os.statvfs(there).f_flag & os.ST_RDONLY:
         return "its file system is read-only"
-    return f"{there} is not writable for you"
+    return f"{there} is not writable by you"
 
 
-_NOT_KEPT = "nothing is confirmed"
-_NOT_AGREED = "nothing is confirmed, and no session starts until it is; to take the change back: toolcrib config edit"
+_NOT_KEPT = "not confirmed"
+_NOT_AGREED = "not confirmed, so no session starts; to revert the change: toolcrib config edit"
 
 
 def _put_back(file: Path, before: bytes | None) -> int:
-    """Undo an edit that the user did not confirm, since nothing would start with it. The edited file is kept beside it."""
+    """Revert an edit that the user did not confirm, since nothing would start with it. The edited file is kept beside it."""
     from agent.config import write_private
 
     kept = file.with_name(f"{file.name}.rejected")
@@ -281,7 +281,7 @@ def _put_back(file: Path, before: bytes | None) -> int:
         file.unlink()
     else:
         file.write_bytes(before)
-    print(f"{file}: as it was before; your edit is in {kept}")
+    print(f"{file}: restored; your edit is in {kept}")
     return FAILED
 
 
@@ -295,11 +295,11 @@ def _confirm(args: argparse.Namespace, refused: str = _NOT_AGREED) -> int:
 
     config = load_config(args.config, profile="")
     if not (changes := unconfirmed(config)):
-        print(f"{config.path}: nothing awaits your confirmation")
+        print(f"{config.path}: nothing to confirm")
         return OK
     with controlling_terminal(folders_of(config)) as terminal:
         agreed = ask(config, changes, terminal)
-    print(f"{config.path}: {'confirmed as it is now' if agreed else refused}")
+    print(f"{config.path}: {'confirmed' if agreed else refused}")
     return OK if agreed else FAILED
 
 

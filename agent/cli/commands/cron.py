@@ -1,4 +1,4 @@
-"""``toolcrib cron``: jobs that run by a schedule."""
+"""``toolcrib cron``: jobs that run on a schedule."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
 
-HELP = "Have tasks done later or again and again, by a schedule: list, add, run, stop, pause, resume and remove jobs."
+HELP = "Run tasks later or repeatedly, on a schedule: list, add, run, stop, pause, resume and remove jobs."
 _EPILOG = """\
 examples:
   toolcrib cron add "every weekday at 9" "summarise what changed in this repository since yesterday"
   toolcrib cron add "in 20 minutes" "remind me of the oven" --to telegram:12345
   toolcrib cron add "on the 1st of each month at 07:30" "check the backups" --zone Europe/Berlin --unattended park --name backups
   toolcrib cron add "*/30 9-17 * * 1-5" "look at the queue" --missed skip
-  toolcrib cron                              your jobs, when each is due next, and whether somebody runs them; --all: everybody's
-  toolcrib cron run backups                  once now, here, besides its times
+  toolcrib cron                              your jobs, when each is due, and whether a scheduler runs; --all: of all users
+  toolcrib cron run backups                  run it once now, here, in addition to its schedule
   toolcrib cron pause backups                until: toolcrib cron resume backups
-  toolcrib cron stop backups                 ends a run of it that is under way, wherever that is; its next times come
-  toolcrib cron history backups              what came of it, each with its session: toolcrib sessions show ID
-  toolcrib cron remove backups               its history stays a while: toolcrib cron list --removed
+  toolcrib cron stop backups                 end its current run, in any process; later runs are not affected
+  toolcrib cron history backups              its runs and their results; to read one: toolcrib sessions show ID
+  toolcrib cron remove backups               its history stays for a while: toolcrib cron list --removed
 
-  toolcrib cron serve                        run jobs until Ctrl-C; `toolcrib gateway run` does so too
+  toolcrib cron serve                        run jobs until Ctrl-C; `toolcrib gateway run` runs them too
 
 A schedule has one of these forms: in 20 minutes; tomorrow at 8am; on friday at 17:00; 2026-12-24 18:00; every 2 hours;
 every day at 9 and 17:30; every weekday at 9; every monday and thursday at 18:30; every 3 days at 8; on the 1st of each month at
 07:30; 0 9 * * 1-5, a cron expression of five fields.
 
-Each local time comes once, also when the clocks change. A job runs in your current folder, as you, with the tools that both you
-and jobs may use on that day (toolset toolcrib-cron). Nobody can be asked then: a call that needs approval is denied (deny), waits
-for `toolcrib approvals` (park), or follows a rule set of the configuration (cron.rule_sets). The answer is kept as a session, or
-sent to one of your chats (--to).
+A local time that a clock change skips or repeats runs once. A job runs in your current folder, as you, with the tools that both
+you and jobs may use on that day (toolset toolcrib-cron). No user can be asked during the run: a call that needs approval is
+denied (deny), waits for `toolcrib approvals` (park), or follows a rule set of the configuration (cron.rule_sets). The answer is
+stored as a session, or sent to one of your chats (--to).
 
-exit codes: 0 done, 1 a run failed, 2 a wrong command line, name or configuration, 7 run: it waits for an answer.
+exit codes: 0 done, 1 a run failed, 2 wrong command line, name or configuration, 7 run: the run waits for an answer.
 """
 _ACTIONS = ("list", "add", "run", "stop", "pause", "resume", "remove", "history", "serve")
 _LOOKING = ("list", "history")
@@ -56,28 +56,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list)")
     parser.add_argument("job", metavar="JOB", nargs="?", default="", help="the job's id or name; add: the schedule")
-    parser.add_argument("task", metavar="TASK", nargs="?", default="", help="add: what to do then")
+    parser.add_argument("task", metavar="TASK", nargs="?", default="", help="add: what to do")
     add = parser.add_argument_group("add")
-    add.add_argument("--name", default="", help="a few words to know it by")
+    add.add_argument("--name", default="", help="a short name")
     add.add_argument("--zone", default="", help="time zone by its IANA name (default: cron.zone)")
     add.add_argument("--to", metavar="PLATFORM:CHAT", default="", help="a chat of yours for the answers (default: a session)")
     add.add_argument("--unattended", metavar="POLICY", default="", help="deny, park or a rule set (default: cron.unattended)")
     add.add_argument(
-        "--missed", choices=("once", "skip"), default="", help="times at which nobody ran jobs (default: cron.missed)"
+        "--missed", choices=("once", "skip"), default="", help="runs missed while no scheduler ran (default: cron.missed)"
     )
-    parser.add_argument("--all", action="store_true", help="list: jobs of everybody, also of people in chats")
-    parser.add_argument("--removed", action="store_true", help="list: also those that were removed, whose history is kept")
-    parser.add_argument("--limit", metavar="N", type=count, default=20, help="history: how many (default: 20)")
-    parser.add_argument("--json", action="store_true", help="list, history, add: as JSON")
+    parser.add_argument("--all", action="store_true", help="list: jobs of all users, including users of chats")
+    parser.add_argument("--removed", action="store_true", help="list: also removed jobs whose history is kept")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="history: the last N runs (default: 20)")
+    parser.add_argument("--json", action="store_true", help="list, history, add: print JSON")
     add_model_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.action in _NEEDS_A_JOB and not args.job:
-        raise ToolcribError(f"name the job: toolcrib cron {args.action} JOB; `toolcrib cron` lists them")
+        raise ToolcribError(f"give the job: toolcrib cron {args.action} JOB; to list jobs: toolcrib cron")
     with open_crib(args, looks=args.action in _LOOKING) as crib:
         if not crib.config.store.enabled:
-            raise ToolcribError("jobs need the store: they outlive the process (store.enabled)")
+            raise ToolcribError("jobs need the store, since they outlive the process; set store.enabled: true")
         if args.action not in _LOOKING:
             from agent.policy.self_protection import folders_of, refuse_below
 
@@ -107,9 +107,9 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     for job in jobs:
         print("\n".join(job_lines(job)))
     if not jobs:
-        print('there are no jobs; for example: toolcrib cron add "every weekday at 9" "summarise what changed here"')
+        print('no jobs; to add one: toolcrib cron add "every weekday at 9" "summarise what changed here"')
     elif any(job.state == "active" for job in jobs) and not await whether_run(crib.store):
-        _say("nobody runs jobs now: start `toolcrib cron serve`, or `toolcrib gateway run` where there are chats")
+        _say("no scheduler is running: start `toolcrib cron serve`, or `toolcrib gateway run` if you use chats")
     return OK
 
 
@@ -133,7 +133,7 @@ async def _add(crib: Crib, args: argparse.Namespace) -> int:
         return OK
     print("\n".join(added_lines(job)))
     if not await whether_run(crib.store):
-        _say("nobody runs jobs now: start `toolcrib cron serve`, or `toolcrib gateway run` where there are chats")
+        _say("no scheduler is running: start `toolcrib cron serve`, or `toolcrib gateway run` if you use chats")
     return OK
 
 
@@ -144,7 +144,7 @@ async def _changed(crib: Crib, args: argparse.Namespace) -> int:
     book = _book(crib)
     act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[args.action]
     job = await act(args.job, Maker())
-    done = {"remove": f"{job.id} is removed", "stop": f"what was under way of {job.id} is stopped"}
+    done = {"remove": f"{job.id} is removed", "stop": f"the current run of {job.id} is stopped"}
     print(done.get(args.action) or "\n".join(job_lines(job)))
     return OK
 
@@ -163,7 +163,7 @@ async def _history(crib: Crib, args: argparse.Namespace) -> int:
     for run in runs:
         print("\n".join(run_lines(run, zone)))
     if not runs:
-        print("it was not due yet; `toolcrib cron run` runs it now")
+        print("not run yet; to run it now: toolcrib cron run")
     return OK
 
 
@@ -190,7 +190,7 @@ async def _run(crib: Crib, args: argparse.Namespace) -> int:
     job = await _book(crib).find(args.job)
     run, text = await run_once(crib, job, choice)
     if run.ended_at is None:
-        _say(f"it waits for an answer: toolcrib approvals; its session is {run.session_id[:12]}")
+        _say(f"the run waits for an answer: toolcrib approvals; its session is {run.session_id[:12]}")
         return PARKED
     print(tame(text or run.note))
     return OK if run.state == "done" else FAILED

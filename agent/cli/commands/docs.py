@@ -1,4 +1,4 @@
-"""``toolcrib docs``: the manual, in the browser or here."""
+"""``toolcrib docs``: the manual, in the browser or in the terminal."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from agent.reference import Page
     from agent.reference.finding import Section
 
-HELP = "Open the manual in the browser, or show and search it here; it needs no network."
+HELP = "Open the manual in the browser, or show and search it in the terminal; works offline."
 _EPILOG = """\
 examples:
-  toolcrib docs                                the site, in the browser
-  toolcrib docs gateway                        a page, here
-  toolcrib docs model.base_url                 a setting; also a class, an event, an error, a hook, a tool, a rule
-  toolcrib docs --search prompt injection      all places where these words stand
-  toolcrib docs --list                         the pages
-  toolcrib docs --build site                   lay the site out in that folder, a folder for each version
+  toolcrib docs                                open the site in the browser
+  toolcrib docs gateway                        print a page
+  toolcrib docs model.base_url                 print a setting; or a class, an event, an error, a hook, a tool, a rule
+  toolcrib docs --search prompt injection      list all sections with these words
+  toolcrib docs --list                         list the pages
+  toolcrib docs --build site                   build the site in that folder, with a subfolder for each version
 
-The site has all pages, with a search that works from files. It is laid out once for each version, which takes some seconds and
-the extra: pip install 'toolcrib[docs]'. Pages about settings, commands, tools, classes, events, errors, hooks and rules are made
-of the installed program itself.
+The site has all pages and an offline search. It is built once for each version, which takes a few seconds and needs an extra:
+pip install 'toolcrib[docs]'. Pages about settings, commands, tools, classes, events, errors, hooks and rules are generated from
+the installed program.
 
-exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can't be laid out.
+exit codes: 0 done, 1 nothing was found, 2 wrong command line, or the site cannot be built.
 """
 _SHOWN = 20
 _SHORT = 3
@@ -37,12 +37,12 @@ _SHORT = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("words", metavar="WORD", nargs="*", help="a page, or the name of what is described in one")
-    parser.add_argument("--search", action="store_true", help="list the places where all the words stand")
+    parser.add_argument("words", metavar="WORD", nargs="*", help="a page, or the name of a setting, class, tool, ...")
+    parser.add_argument("--search", action="store_true", help="list sections that contain all the words")
     parser.add_argument("--list", action="store_true", help="list the pages")
-    parser.add_argument("--build", metavar="FOLDER", type=Path, help="lay the site out in this folder")
-    parser.add_argument("--strict", action="store_true", help="with --build: fail where a page has a fault, such as a dead link")
-    parser.add_argument("--no-browser", action="store_true", help="print where the site is instead of opening it")
+    parser.add_argument("--build", metavar="FOLDER", type=Path, help="build the site in this folder")
+    parser.add_argument("--strict", action="store_true", help="with --build: fail if a page has an error, such as a dead link")
+    parser.add_argument("--no-browser", action="store_true", help="print the address of the site instead of opening it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.reference.site import all_pages, build
 
     if args.strict and args.build is None:
-        raise ToolcribError("--strict goes with --build")
+        raise ToolcribError("--strict needs --build")
     if args.build is not None:
         print(build(args.build, of_commands(), strict=args.strict))
         return OK
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.words:
         return _here(args.words, list(all_pages(of_commands())), only_search=args.search)
     if args.search:
-        raise ToolcribError("say what to look for: toolcrib docs --search WORD ...")
+        raise ToolcribError("give the words to search for: toolcrib docs --search WORD ...")
     return _open(no_browser=args.no_browser)
 
 
@@ -73,12 +73,12 @@ def _open(*, no_browser: bool) -> int:
     from agent.reference.site import current
 
     def announce() -> None:
-        print("toolcrib: laying out the pages, once for this version ...", file=sys.stderr, flush=True)
+        print("toolcrib: building the pages, once for this version ...", file=sys.stderr, flush=True)
 
     first = current(cache_dir() / "docs", of_commands(), announce)
     print(first)
     if not no_browser and is_interactive() and not webbrowser.open(first.as_uri()):
-        print("toolcrib: no browser could be started; open that file in one, or see `toolcrib docs --list`", file=sys.stderr)
+        print("toolcrib: no browser could be started; open that file, or list the pages: toolcrib docs --list", file=sys.stderr)
     return OK
 
 
@@ -109,12 +109,12 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     if not places:
         name = " ".join(words)
         meant = f"; did you mean {' or '.join(near)}?" if (near := like(name, found)) else ""
-        print(f"toolcrib: nothing is said about {name!r}{meant or ';'} `toolcrib docs --list` has the pages", file=sys.stderr)
+        print(f"toolcrib: nothing found for {name!r}{meant or '.'} List the pages: toolcrib docs --list", file=sys.stderr)
         return FAILED
     for one in places[:_SHOWN]:
         print(f"{one.page}: {one.title}")
     if len(places) > _SHOWN:
-        print(f"... and {len(places) - _SHOWN} more; name more words")
+        print(f"... and {len(places) - _SHOWN} more; add words to narrow the search")
     print(f"\n`toolcrib docs {places[0].page}` shows that page")
     return OK
 

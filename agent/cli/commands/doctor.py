@@ -1,4 +1,4 @@
-"""``toolcrib doctor``: what is wrong here, what to do about it, and doing it."""
+"""``toolcrib doctor``: find problems here, report their fixes, and apply them."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ if TYPE_CHECKING:
     from agent.cli.finding import CheckFinding
     from agent.cli.mending import Mending
 
-HELP = "Check this installation and its configuration; each fault comes with its fix."
+HELP = "Check this installation and its configuration; report each problem with its fix."
 _EPILOG = """\
 examples:
-  toolcrib doctor                              what is wrong, each with what to do about it
-  toolcrib doctor --fix                        the same, then each repair that there is is shown, and done if you say yes
-  toolcrib doctor --fix --yes                  unasked, but only what loses nothing (permissions, say)
-  toolcrib doctor --offline --json             for programs; no server is asked
+  toolcrib doctor                              list problems, each with its fix
+  toolcrib doctor --fix                        also show each available repair, and run it if you agree
+  toolcrib doctor --fix --yes                  run repairs that lose nothing (permissions, ...) without asking
+  toolcrib doctor --offline --json             for programs; contacts no server
   toolcrib doctor --bundle report.tar.gz --log gateway.log
-                                               what a bug report needs, without secrets and without what was said
+                                               what a bug report needs, without secrets and without conversations
   toolcrib doctor --repair-store
 
-It works with a broken configuration too. The exit code is 1 where something is wrong, else 0; notes don't count. Looked at are
-Python, programs on PATH, permissions, the disk, the time zone, the installed files, what killed processes left, the store,
-plugins, toolsets, approvals, the gateway, jobs, backends, and the configured model servers with their keys and the clock.
+doctor works with a broken configuration too. The exit code is 1 if there is a problem, else 0; notes do not count. It checks
+Python, programs on PATH, permissions, the disk, the time zone, installed files, remains of killed processes, the store, plugins,
+toolsets, approvals, the gateway, jobs, backends, and the configured model servers with their keys and the clock.
 
---fix shows what a repair would do, such as `chmod 600 FILE` or `docker rm -f NAME`, and what it costs. One that removes,
-overwrites or ends something is asked for at a terminal and never done by --yes. After each the check is made again, and the
-outcome told. Packages are installed only where that needs no password; otherwise the command for this system is shown to be
-copied. It is for people: below a command of a session it is refused.
+--fix shows what a repair would run, such as `chmod 600 FILE` or `docker rm -f NAME`, and what would be lost. A repair that
+removes, overwrites or ends something is confirmed at a terminal; --yes never runs it. After each repair the check runs again and
+its outcome is printed. Packages are installed only if that needs no password; otherwise the command for this system is shown to
+copy. --fix is only for people: inside a session it is refused.
 
---json prints a list of objects: `id` (stays the same, such as store.damaged), `level` (ok, note or wrong), `text`, `fix`
-(words, or null), `repair` (null, or an object: `does`, and `loses`, null where nothing is lost). With --fix --yes also
-`outcome`, null where no repair was tried. Fields may be added.
+--json prints a list of objects: `id` (stable, such as store.damaged), `level` (ok, note or wrong), `text`, `fix` (text, or null),
+`repair` (null, or an object: `does`, and `loses`, null if nothing is lost). With --fix --yes also `outcome`, null if no repair
+was tried. Fields may be added.
 
---bundle lists what is in the bundle and writes it, for its account alone (0600); an existing file stays. In it are versions,
-the platform, these findings, settings that are not at their default, names of plugins, numbers of what the store holds, and the
-last lines of what doctor logs and of each --log FILE (toolcrib itself keeps no log: a gateway's is where its output goes).
-Secrets are taken out, people and addresses get other names, and texts of sessions are never read. Look through it before you
-send it.
+--bundle lists the contents of the bundle and writes it, readable by you alone (0600); an existing file is not overwritten. It has
+versions, the platform, these findings, settings that are not at their default, names of plugins, counts of stored data, and the
+last lines of doctor's log and of each --log FILE (toolcrib itself keeps no log; a gateway writes to its standard error). Secrets
+are removed, names of people and addresses are replaced, and texts of sessions are never read. Read it before you send it.
 
 --repair-store restores a damaged store from its newest sound backup. If more of a conversation can be read from the damaged file,
 it comes from there. It prints when the backup was made, what was restored and what was lost, and keeps the damaged file under a
-dated name. Unfinished runs are ended and grants are forgotten, so that nothing runs or counts twice. Large results of tools
+dated name. Unfinished runs are ended and grants are removed, so that nothing runs or counts twice. Large results of tools
 (artifacts) are checked by their digests. A damaged search index is removed; the next search makes a new one. It refuses while
 another process uses the store.
 """
@@ -57,15 +56,15 @@ _SIGNS = {"ok": "✓", "note": "·", "wrong": "✗"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("--fix", action="store_true", help="show the repair of each fault that has one, and do it if you agree")
+    parser.add_argument("--fix", action="store_true", help="show each available repair, and run it if you agree")
     parser.add_argument(
-        "--yes", action="store_true", help="with --fix: do unasked what loses nothing; with --repair-store: repair unasked"
+        "--yes", action="store_true", help="with --fix: run repairs that lose nothing unasked; with --repair-store: do not ask"
     )
-    parser.add_argument("--json", action="store_true", help="as JSON: a list of findings")
-    parser.add_argument("--offline", action="store_true", help="ask no server, and no other host")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of findings")
+    parser.add_argument("--offline", action="store_true", help="contact no server and no other host")
     parser.add_argument("--bundle", metavar="FILE", default="", help="write a support bundle (FILE.tar.gz), without secrets")
     parser.add_argument(
-        "--log", metavar="FILE", action="append", default=[], help="with --bundle: the last lines of this log too"
+        "--log", metavar="FILE", action="append", default=[], help="with --bundle: include the last lines of this log"
     )
     parser.add_argument("--repair-store", action="store_true", help="repair the store if it is damaged, and check nothing else")
 
@@ -74,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
     if args.repair_store:
         return _repair(args)
     if args.yes and not args.fix:
-        raise ToolcribError("--yes goes with --repair-store or --fix")
+        raise ToolcribError("--yes needs --repair-store or --fix")
     if args.json and args.fix and not args.yes:
-        raise ToolcribError("--json asks nobody: with --fix it takes --yes, which does only what loses nothing")
+        raise ToolcribError("--json does not ask: add --yes to --fix, which runs only repairs that lose nothing")
     if args.log and not args.bundle:
-        raise ToolcribError("--log goes with --bundle")
+        raise ToolcribError("--log needs --bundle")
     if args.bundle and (args.fix or args.json):
-        raise ToolcribError("--bundle goes with neither --fix nor --json: the findings are in the bundle")
+        raise ToolcribError("--bundle takes neither --fix nor --json: the bundle includes the findings")
     if args.bundle:
         refuse_below(_folders(args), "writing a support bundle")
         return _bundle(args)
@@ -143,17 +142,17 @@ def _conclude(wrong: Sequence[CheckFinding], mending: Mending | None) -> None:
     from agent.cli.terminal import is_interactive
 
     if mending is not None and not mending.done:
-        what = "nothing was repaired" if mending.outcomes else "there is nothing that doctor can repair by itself"
+        what = "nothing was repaired" if mending.outcomes else "doctor can repair nothing here"
         if mending.outcomes and not is_interactive():
-            what += ": nobody can be asked here; start it at a terminal"
-            what += "" if mending.agreed else ", or add --yes for what loses nothing"
+            what += ": no user can be asked here; run it at a terminal"
+            what += "" if mending.agreed else ", or add --yes for repairs that lose nothing"
         print(f"\n{what}")
     elif mending is not None and wrong:
-        print("\nwhat is still wrong:")
+        print("\nremaining problems:")
         for finding in wrong:
             print(f"✗ {tame(finding.text)}")
             print(f"    fix: {finding.fix}")
-    print(f"\n{len(wrong)} fault{'' if len(wrong) == 1 else 's'} found" if wrong else "\nnothing is wrong")
+    print(f"\n{len(wrong)} problem{'' if len(wrong) == 1 else 's'} found" if wrong else "\nno problems found")
 
 
 def _as_json(findings: Sequence[CheckFinding], mending: Mending | None) -> list[dict[str, object]]:

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from agent.api import Crib
     from agent.cli.backends import RunningContainer
 
-HELP = "Backends, which run commands: list and test them, open a shell in one, end what is left in them."
+HELP = "List and test backends, which run commands; open a shell in one, and stop its containers."
 _EPILOG = """\
 examples:
-  toolcrib env                          the backends, * the default one, and our containers
-  toolcrib env test                     tries each configured backend: a command, a file, an interrupt
+  toolcrib env                          list backends, * marks the default, and toolcrib's containers
+  toolcrib env test                     test each configured backend: a command, a file, an interrupt
   toolcrib env test docker gpu
-  toolcrib env shell docker             a shell of your own in a new container, removed afterwards
-  toolcrib env shell --session 4f1c     in the backend, and the container, of that session
-  toolcrib env stop 4f1c                ends that session's container; or by its name, or all of a backend
-  toolcrib env prune                    removes what killed processes left, and kept containers of more than 7 days
-  toolcrib chat --backend docker        one session in another backend than the configured one
+  toolcrib env shell docker             open a shell in a new container, which is removed afterwards
+  toolcrib env shell --session 4f1c     open a shell in that session's backend and container
+  toolcrib env stop 4f1c                end that session's container; or a container by name, or all of a backend
+  toolcrib env prune                    remove what killed processes left, and containers kept for more than 7 days
+  toolcrib chat --backend docker        use another backend than the configured one for a session
 
-The backends are {backends}, those that you name in `environments` of
-the configuration, and what plugins add; `terminal.backend` says which one sessions take:
+The backends are {backends}, your own in `environments` of the
+configuration, and backends of plugins; `terminal.backend` is the default of sessions:
   toolcrib config set environments.docker.image debian:12
   toolcrib config set terminal.backend docker
-A session keeps its backend. Where that is unavailable its calls fail and say why: they never run elsewhere.
+A session keeps its backend. If the backend is unavailable, calls fail with the reason: they never run elsewhere.
 
-exit codes: 0 done, 1 a backend does not work (test, shell) or an engine does not answer (stop, prune), the shell's own
-(shell), 2 a wrong command line or configuration.
+exit codes: 0 done, 1 a backend does not work (test, shell) or an engine does not answer (stop, prune), the shell's own exit code
+(shell), 2 wrong command line or configuration.
 """
 _OLD = "7d"
 _ACTIONS = ("list", "test", "shell", "stop", "prune")
@@ -49,18 +49,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = _EPILOG.format(backends=listed())
     parser.add_argument(
-        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
+        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); see the examples below"
     )
-    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="backends; for stop also sessions and containers")
+    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="backends; for stop, also sessions and containers")
     parser.add_argument(
         "--session", metavar="ID", default="", help="shell: the backend of this session (the beginning of its id)"
     )
-    parser.add_argument("--all", action="store_true", help="stop: all of our containers")
+    parser.add_argument("--all", action="store_true", help="stop: all containers of toolcrib")
     parser.add_argument(
-        "--older-than", metavar="AGE", type=age, default=_OLD, help="prune: kept containers too, from this age on (7d)"
+        "--older-than", metavar="AGE", type=age, default=_OLD, help="prune: also kept containers this old (default: 7d)"
     )
     parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
-    parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
+    parser.add_argument("--json", action="store_true", help="list, test, stop, prune: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     act = {"test": _test, "shell": _shell, "stop": _stop, "prune": _prune}.get(args.action, _list)
     with open_crib(args, as_confirmed=act is _list) as crib:
         if args.action in ("shell", "stop", "prune"):
-            refuse_below(folders_of(crib.config), "what concerns other sessions' containers")
+            refuse_below(folders_of(crib.config), "using containers of other sessions")
         try:
             return act(crib, args)
         except EnvironmentFailed as error:  # not an error of the command line
@@ -92,9 +92,9 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
         table(running_rows(found, time.time()))
     left = left_behind()
     if left or any(one.container.left_behind for one in found.running):
-        print("\nkilled processes left something behind: `toolcrib env prune` removes it")
+        print("\nremains of killed processes were found; to remove them: toolcrib env prune")
     if old := sum(one.container.idle_for(age(_OLD)) for one in found.running):
-        print(f"\nkept for more than {_OLD} and not in use: {old} of the containers; `toolcrib env prune` removes them")
+        print(f"\n{old} of the containers have been unused for more than {_OLD}; to remove them: toolcrib env prune")
     return OK
 
 
@@ -123,9 +123,9 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     if len(args.names) > 1:
-        raise ToolcribError("one at a time: toolcrib env shell NAME")
+        raise ToolcribError("give one name: toolcrib env shell NAME")
     if not is_interactive():
-        raise ToolcribError("a shell needs a person at a terminal; `toolcrib call terminal --backend NAME` runs a command")
+        raise ToolcribError("a shell needs a terminal; to run a command: toolcrib call terminal ARGS --backend NAME")
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
         return crib.backends.shell(crib.backends.get("".join(args.names)), start)
@@ -134,9 +134,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     start = info.cwd if Path(info.cwd).is_dir() else start
     containers = [one.container for one in find_containers(crib).running if one.container.session == info.id]
     if backend.row.makes_containers and not containers:
-        raise ToolcribError(
-            f"the session {info.id[:12]} has no container now: `toolcrib env shell {backend.name}` makes a new one"
-        )
+        raise ToolcribError(f"the session {info.id[:12]} has no container now; for a new one: toolcrib env shell {backend.name}")
     return crib.backends.shell(backend, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None)
 
 
@@ -144,22 +142,22 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.backends import chosen, find_containers
 
     if bool(args.names) == args.all:
-        raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")
+        raise ToolcribError("name what to stop: toolcrib env stop SESSION, BACKEND or CONTAINER, or --all")
     found = find_containers(crib)
     wanted: list[RunningContainer] = list(found.running) if args.all else []
     for word in args.names:
         meant = chosen(found, word)
         if not meant:
-            unseen = "".join(f"\n  not looked at: {fault}" for fault in found.faults.values())
-            said = f"no container of ours belongs to {word!r}; `toolcrib env` lists them{unseen}"
+            unseen = "".join(f"\n  not checked: {fault}" for fault in found.faults.values())
+            said = f"no container of toolcrib belongs to {word!r}; list containers: toolcrib env{unseen}"
             raise EnvironmentFailed(said) if unseen else ToolcribError(said)
         wanted += [one for one in meant if one not in wanted]
     lives = sum(one.container.owner_lives is True for one in wanted)
-    about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)
+    about = f"{_counted(wanted)}, {lives} of them used by running processes" if lives else _counted(wanted)
     if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
         return FAILED
     stopped = [(one.container.name, one.kind.stop(one.container)) for one in wanted]
-    return _told(stopped, args, "there is nothing to stop", found.faults)
+    return _told(stopped, args, "nothing to stop", found.faults)
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
@@ -167,7 +165,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from tools.environments import leftovers
 
     if args.names:
-        raise ToolcribError("prune takes no names; `toolcrib env stop NAME` does")
+        raise ToolcribError("prune takes no names; to stop one container: toolcrib env stop NAME")
     found = find_containers(crib)
     wanted = [one for one in found.running if one.container.left_behind or one.container.idle_for(args.older_than)]
     folders = leftovers.left_behind()
@@ -178,7 +176,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
         one.kind.remove(one.container)
     for folder in folders:
         leftovers.remove(folder)
-    return _told([(name, "removed") for name in shown], args, "there is nothing to remove", found.faults)
+    return _told([(name, "removed") for name in shown], args, "nothing to remove", found.faults)
 
 
 def _counted(wanted: Sequence[RunningContainer]) -> str:
@@ -192,7 +190,7 @@ def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
     if yes or not about:
         return True
     if not is_interactive():
-        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+        raise ToolcribError(f"{question} No user can be asked here: add --yes")
     return confirm_by_word(question)
 
 
@@ -205,5 +203,5 @@ def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: st
     else:
         print("\n".join(tame(f"{what}: {name}") for name, what in done) or nothing)
     for fault in faults.values():
-        print(tame(f"toolcrib: not looked at: {fault}"), file=sys.stderr)
+        print(tame(f"toolcrib: not checked: {fault}"), file=sys.stderr)
     return FAILED if faults else OK

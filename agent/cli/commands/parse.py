@@ -1,4 +1,4 @@
-"""``toolcrib parse``: how a raw model output is read, so that one can see why a call was missed."""
+"""``toolcrib parse``: show how a raw model output is read, to see why a call was missed."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from toolcrib.contract.types import ToolCall
 if TYPE_CHECKING:
     from toolcrib.contract.session import ParsedReply
 
-HELP = "Show how a raw model output is read: text, thinking, calls, and what is wrong with them."
+HELP = "Show how a raw model output is read: text, thinking, calls, and their errors."
 _WIRES = tuple(name for name, wire in WIRES.items() if wire.reader)
 _EPILOG = """\
 examples:
   toolcrib parse < reply.txt                               the text of a reply, whatever its dialect
   toolcrib parse --protocol tags '<tool_call>{"name":"ls"}</tool_call>'
-  toolcrib parse --wire anthropic --stream < stream.txt    the body of a server's answer
+  toolcrib parse --wire anthropic --stream < stream.txt    the body of a server's response
 
---jsonl reads one JSON object a line: {"id", "text" or "body", "tools": [...], "flags": {...}, "format": "..."}; tools are schemas
-in the function format, format is a protocol or a model's family, flags say whether the prompt opened the thinking
+--jsonl reads one JSON object from each line: {"id", "text" or "body", "tools": [...], "flags": {...}, "format": "..."}; tools are
+schemas in the function format, format is a protocol or a model's family, flags describe whether the prompt opened the thinking
 (starts_in_thinking, thinking_enabled, enable_thinking) and whether a token limit ended the reply (truncated). It prints one line
-each: {"id", "content", "reasoning", "calls": [{"id", "name", "arguments"}], "finish", "faults": [...], "error"}. Calls are those
-that would run; faults tell of the others.
+for each: {"id", "content", "reasoning", "calls": [{"id", "name", "arguments"}], "finish", "faults": [...], "error"}. calls has
+the calls that would run; faults describe the others.
 
-exit codes: 0 read, also where calls have faults; 1 not a reply of that wire; 2 a wrong command line.
+exit codes: 0 read, even if calls have errors; 1 not a reply of that wire format; 2 wrong command line.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="the output; standard input where it is not given")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="the output (default: standard input)")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--protocol", metavar="NAME", default="auto", help="how calls are written in the text (auto: any way)")
+    how.add_argument("--protocol", metavar="NAME", default="auto", help="how calls are written in the text (auto: any protocol)")
     how.add_argument(
         "--wire",
         choices=_WIRES,
-        help="read the body of a server's answer instead",
+        help="read the body of a server's response instead",
     )
     parser.add_argument("--stream", action="store_true", help="with --wire: the body is a stream of events")
-    parser.add_argument("--jsonl", action="store_true", help="one JSON object a line, in and out")
+    parser.add_argument("--jsonl", action="store_true", help="read and print JSON objects, one on each line")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.stream and not args.wire:
-        raise ToolcribError("--stream is for --wire; text is read the same at any cut")
+        raise ToolcribError("--stream needs --wire; text is read the same however it is split")
     if not args.wire:
         from agent.protocols import find_protocol
 
         find_protocol(args.protocol)
     if args.jsonl:
         if args.text is not None:
-            raise ToolcribError("with --jsonl the lines come from standard input, and TEXT is left out")
+            raise ToolcribError("--jsonl reads lines from standard input; omit TEXT")
         return _lines(args)
     text = args.text if args.text is not None else _stdin().decode("utf-8", "replace")
     try:
@@ -88,7 +88,7 @@ def _line(raw: bytes, args: argparse.Namespace) -> dict[str, Any]:
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        return {**read, "error": f"the line is not JSON: {error}"}
+        return {**read, "error": f"the line is not valid JSON: {error}"}
     if not isinstance(given, dict):
         return {**read, "error": 'the line is not a JSON object, such as {"id": "1", "text": "..."}'}
     read["id"] = given.get("id")
@@ -115,7 +115,7 @@ def _read(given: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
         return _of_turn(_read_body(args.wire, given.get("body", given.get("text")), stream=args.stream))
     text = given.get("text")
     if not isinstance(text, str):
-        raise ToolcribError('"text" must be a string' if "text" in given else 'there is no "text"; a "body" needs --wire')
+        raise ToolcribError('"text" must be a string' if "text" in given else '"text" is missing; a "body" needs --wire')
     from agent.protocols import find_protocol
     from agent.protocols._profile import protocol_of, thinking_of
 
@@ -164,9 +164,9 @@ def _read_body(wire: str, body: Any, *, stream: bool) -> ProviderTurn:
             body = json.loads(body)
         except (ValueError, RecursionError) as error:
             hint = "; for a stream of events, give --stream" if start and not stream else ""
-            raise ToolcribError(f"the body is not JSON: {error}{hint}") from None
+            raise ToolcribError(f"the body is not valid JSON: {error}{hint}") from None
     if body is None:
-        raise ToolcribError('there is no "body"')
+        raise ToolcribError('"body" is missing')
     reader.read_body(body)
     return _turn(reader)
 
@@ -216,5 +216,5 @@ def _tame(text: str) -> str:
 
 def _stdin() -> bytes:
     if sys.stdin is None:
-        raise ToolcribError("standard input is closed; give the output as TEXT")
+        raise ToolcribError("standard input is closed; pass the output as TEXT")
     return sys.stdin.buffer.read()

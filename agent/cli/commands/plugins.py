@@ -1,4 +1,4 @@
-"""``toolcrib plugins``: which there are, which are loaded, and what keeps one out."""
+"""``toolcrib plugins``: list plugins with their state and errors; enable, disable and trust them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from agent.api import Crib
     from agent.plugin_host.plugins import PluginInfo
 
-HELP = "List the plugins: where they are from, which are enabled, what keeps one out. Enable, disable and trust them."
+HELP = "List plugins with their sources, state and errors. Create, enable, disable and trust them."
 _EPILOG = """\
 examples:
   toolcrib plugins
-  toolcrib plugins info hello         what it has: hooks and tools; a plugin that is off is not run for it
-  toolcrib plugins new weather        a plugin of your own with a first tool, enabled: `toolcrib call weather` runs it
-  toolcrib plugins enable hello       from the next session on; disable takes it out again
-  toolcrib plugins trust              this project's own plugins, as they are now: read them first (at a terminal alone)
+  toolcrib plugins info hello         its hooks and tools; a plugin that is not enabled is not loaded for this
+  toolcrib plugins new weather        create a plugin with a first tool and enable it: `toolcrib call weather` runs it
+  toolcrib plugins enable hello       for new sessions; disable reverts it
+  toolcrib plugins trust              trust this project's own plugins in their current state (at a terminal); read them first
 
 A plugin runs with all your rights, so none is loaded until you name it in the configuration, as enable does:
   plugins:
     enabled: [hello]
 
-exit codes: 0 done; 1 the plugin is enabled and can't be loaded; 2 a wrong command line, name or configuration (nothing was done);
-4 it is enabled or disabled, and counts only once a person confirms it (`toolcrib config confirm`).
+exit codes: 0 done; 1 the plugin is enabled but cannot be loaded; 2 wrong command line, name or configuration (nothing was done);
+4 the plugin was enabled or disabled, which applies only after a user confirms it (`toolcrib config confirm`).
 """
 
 
@@ -40,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("list", "info", "new", "enable", "disable", "trust"),
         default="list",
-        help="what to do (default: list); the examples below show each",
+        help="what to do (default: list); see the examples below",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="the plugin, for info, new, enable and disable")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.action in ("info", "new", "enable", "disable") and not args.name:
-        raise ToolcribError(f"name the plugin: toolcrib plugins {args.action} NAME")
+        raise ToolcribError(f"give the plugin: toolcrib plugins {args.action} NAME")
     if args.action in ("list", "trust") and args.name:
         raise ToolcribError(f"`plugins {args.action}` takes no name")
     actions = {"list": _list, "info": _info, "new": _new, "enable": _enable, "disable": _disable, "trust": _trust}
@@ -74,7 +74,7 @@ def _list(args: argparse.Namespace) -> int:
     faults += added
     table(rows)
     if all(info.source == "bundled" for info in found):
-        faults.append(f"none but toolcrib's own; install one, or put one into {crib.config.folder / 'plugins'}")
+        faults.append(f"only toolcrib's own plugins; install others, or put them into {crib.config.folder / 'plugins'}")
     if faults:
         print("\n" + "\n".join(faults))
     return OK
@@ -96,7 +96,7 @@ def _info(args: argparse.Namespace) -> int:
         info = next((one for one in crib.plugins if (one.name, one.where) == (plain.name, plain.where)), plain)
         lines = [f"{info.name} {info.version}".rstrip(), f"  {_state(info)}; from {info.source}: {info.where}"]
         lines += [f"  {info.error}"] if info.error else []
-        lines += _has(crib, info) if info.loaded else ["  what it has is seen once it is loaded"]
+        lines += _has(crib, info) if info.loaded else ["  its hooks and tools are known once it is loaded"]
     print("\n".join(map(tame, lines)))
     return OK
 
@@ -125,9 +125,9 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
     meant = (
         f"did you mean {known[alike[0]].name!r}?"
         if alike
-        else f"there are: {', '.join(sorted(one.name for one in known.values()))}"
+        else f"the plugins are: {', '.join(sorted(one.name for one in known.values()))}"
     )
-    meant = meant if known else f"install it by pip, or begin one of yours: toolcrib plugins new {name}"
+    meant = meant if known else f"install it with pip, or create your own: toolcrib plugins new {name}"
     raise ToolcribError(f"there is no plugin {name!r}; {meant}")
 
 
@@ -139,43 +139,43 @@ def _new(args: argparse.Namespace) -> int:
 
     config = load_config(args.config, profile="")
     if not Regex(r"[a-z][a-z0-9_]{0,40}").fullmatch(args.name):
-        raise ToolcribError(f"{args.name!r} can't be a tool's and a module's name: small letters, digits and '_', a letter first")
+        raise ToolcribError(f"{args.name!r} is not a valid name: use small letters, digits and '_', and begin with a letter")
     folder = config.folder / "plugins"
     refuse_below([config.folder, config.folder.resolve()], "writing a plugin")
     file = folder / f"{args.name}.py"
     with open_crib(args) as crib:
         taken = crib.registry.get(args.name)
     if file.exists() or taken is not None:
-        what = f"{file} is there already" if file.exists() else f"there is a tool {args.name!r} already"
+        what = f"{file} already exists" if file.exists() else f"a tool {args.name!r} already exists"
         raise ToolcribError(f"{what}; choose another name")
     write_private(file, _FIRST.format(name=args.name))
-    print(f"{file}: written; change it as you like")
+    print(f"wrote {file}; edit it as you like")
     code = _enable(args)
     print(f"""try it: toolcrib call {args.name} '{{"who": "world"}}'""")
     return code
 
 
-_FIRST = '''"""A plugin: a tool, and a gate. toolcrib's docs/plugins.md has all that one can do."""
+_FIRST = '''"""A plugin: a tool, and a gate. See docs/plugins.md of toolcrib."""
 
 from toolcrib import Block, hookimpl, tool
 
 
 @tool(toolset="{name}", kind="read")
 def {name}(who: str, times: int = 1) -> str:
-    """Greet somebody. (The model reads this text, and that of the arguments.)
+    """Greet a person. (The model reads this text and the descriptions of the arguments.)
 
     Args:
-        who: Whom to greet.
-        times: How often.
+        who: The name of the person to greet.
+        times: How many times.
     """
     return " ".join([f"Hello, {{who}}!"] * times)
 
 
 @hookimpl
 def tool_gate(call):
-    """Asked before each call, of any tool."""
+    """Called before each call of any tool."""
     if call.name == "{name}" and call.args.get("times", 1) > 100:
-        return Block("that is too often")
+        return Block("too many times")
 '''
 
 
@@ -188,14 +188,14 @@ def _enable(args: argparse.Namespace) -> int:
     info = _named(discover(config, Path.cwd()), args.name)
     counts = True
     if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
-        print(f"{info.name}: enabled already, in {config.path}")
+        print(f"{info.name}: already enabled, in {config.path}")
     else:
         counts = set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
-        print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
+        print("it belongs to this project and is not trusted in its current state: read it, then `toolcrib plugins trust`")
     elif counts and (why := _failure(args, info)):
-        print(f"{info.name}: it can't be loaded, and does nothing until it is mended: {why}", file=sys.stderr)
+        print(f"{info.name}: cannot be loaded, so it is inactive until this is fixed: {why}", file=sys.stderr)
         return FAILED
     return OK if counts else UNASKED
 
@@ -220,7 +220,7 @@ def _disable(args: argparse.Namespace) -> int:
     if len(left) == len(enabled):
         raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
     counts = set_as_person(args.config, ("plugins", "enabled"), left)
-    print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
+    print(f"{args.name}: disabled, in {config.path}; running sessions keep it")
     return OK if counts else UNASKED
 
 
@@ -235,24 +235,24 @@ def _trust(args: argparse.Namespace) -> int:
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
     if not (root / ".toolcrib" / "plugins").is_dir():
-        raise ToolcribError(f"{root} has no plugins of its own (.toolcrib/plugins): there is nothing to trust")
+        raise ToolcribError(f"nothing to trust: {root} has no plugins of its own (.toolcrib/plugins)")
     digest = project_digest(root)
     with shown_otherwise():
         found = [info for info in discover(config, root) if info.source == "project"]
     if not found:
-        raise ToolcribError(f"{root / '.toolcrib' / 'plugins'} has no plugin in it: there is nothing to trust")
+        raise ToolcribError(f"nothing to trust: {root / '.toolcrib' / 'plugins'} contains no plugin")
     if all(info.trusted for info in found):
-        print(f"{root}: its plugins are trusted already, as they are now")
+        print(f"{root}: its plugins are already trusted in their current state")
         return OK
     with controlling_terminal(folders_of(config)) as terminal:
-        terminal.show(f"{root} has plugins of its own, which would run with all your rights once they are enabled:")
+        terminal.show(f"{root} has plugins of its own, which run with all your rights once they are enabled:")
         for info in found:
             terminal.show(f"  {info.name}  {info.where}")
-        if not confirmed(terminal, "Did you read them, and shall they be trusted as they are now?"):
-            print("nothing is trusted")
+        if not confirmed(terminal, "Have you read them, and do you trust them as they are now?"):
+            print("not trusted")
             return OK
         if project_digest(root) != digest:
-            raise ToolcribError("they changed while you were asked: read them again")
+            raise ToolcribError("the plugins changed while you were asked: read them again")
         set_as_person(args.config, ("plugins", "trusted_projects", str(root)), digest)
-    print(f"{root}: trusted as they are now, in {config.path}; any change in them takes that back")
+    print(f"{root}: trusted in their current state, in {config.path}; any change of the plugins ends the trust")
     return OK

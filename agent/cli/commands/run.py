@@ -1,4 +1,4 @@
-"""``toolcrib run``: one task for a model, for scripts and for a quick question."""
+"""``toolcrib run``: one task for a model, for scripts and quick questions."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ if TYPE_CHECKING:
     from agent.process import Crib
     from toolcrib.contract.image import Image
 
-HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
+HELP = "Give a model one task; print its answer on stdout and its tool calls on stderr."
 _EPILOG = f"""\
 examples:
   toolcrib run "which test fails, and why?"
-  git diff | toolcrib run "review this"    standard input is context beside the task; alone, it is the task
+  git diff | toolcrib run "review this"    standard input is context for the task; without a task, it is the task
   toolcrib run "tidy up" --json | jq -r 'select(.type == "text_delta") | .text'
   toolcrib run "and now its tests" --continue
   toolcrib run "what is wrong in this plot?" --image plot.png
   toolcrib run "does it build from scratch?" --backend docker
-  toolcrib run "tidy up" --park            what needs you waits, also for days: `toolcrib approvals answer` continues it
+  toolcrib run "tidy up" --park            calls that need approval wait, even for days: `toolcrib approvals answer` continues
   toolcrib run "clean up" --allow '{{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build}}'
-  toolcrib run --resume 4f1c               continues a run that was parked, or whose process was killed
+  toolcrib run --resume 4f1c               continue a parked run, or one whose process was killed
 
 {MODEL_HELP}
 standard input:
-  A pipe or a file is read to its end (at most 1 MiB of text) and given to the model beside the task, as data. A terminal never
-  is. In a loop that reads lines (`while read line; do toolcrib run ...`) give --no-stdin, or the rest of the lines is read.
+  A pipe or a file is read to its end (at most 1 MiB of text) and given to the model with the task, as data. A terminal is not
+  read. In a loop that reads lines (`while read line; do toolcrib run ...`) add --no-stdin, or toolcrib reads the other lines.
 
-Where standard output is a pipe or a file, it gets the answer alone, so that `x=$(toolcrib run ...)` has nothing else: what the
-model says before its calls goes to standard error, beside them.
+If standard output is a pipe or a file, it gets only the answer, so `x=$(toolcrib run ...)` captures nothing else. Text that the
+model writes before calls goes to standard error.
 
-Nobody is asked: what would need a person's agreement is denied, or with --park the run is parked until somebody answers. A
-task that is given to a session with a parked run waits there until that run has ended. --allow lets a script's own commands
-through, for this run: never what is asked every time or refused, nor what --mode plan refuses. --park keeps no --allow.
+run never asks: a call that needs approval is denied. With --park the run waits until a user answers. A task for a session with a
+parked run waits until that run has ended. --allow permits a script's own commands in this run, but never calls that are asked
+every time or blocked, or that --mode plan denies. --park does not store --allow.
 
 exit codes:
-  0    it answered, and nothing was denied for want of a person
+  0    it answered, and no call was denied because no user could be asked
   1    the run failed: the model's server, a loop that got nowhere, a gate that ended it
   2    a wrong command line or configuration, or no model
-  4    it answered, but what a person would have been asked about was denied
+  4    it answered, but calls that needed approval were denied
   5    --max-turns or --max-tokens was reached
-  6    --timeout ran out
-  7    the run is parked: it waits for the answers that it lists
+  6    --timeout expired
+  7    the run is parked: it waits for answers to the listed requests
   130  interrupted (143 by SIGTERM)
-  141  what read its output has ended (| head): the run was interrupted, and its session is kept
+  141  the reader of the output has exited (| head): the run was interrupted, and its session is kept
 
---json writes one JSON object a line: `toolcrib docs events` describes them.
+--json prints events as JSON, one on each line; see `toolcrib docs events`.
 """
 
 
@@ -82,27 +82,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "task",
         metavar="TASK",
         nargs="?",
-        help="what to do, or - to read it from standard input; without it, what is piped in is the task, or --resume and "
-        "--continue go on with an unfinished run",
+        help="what to do, or - to read it from standard input; without it, the piped input is the task, or --resume and "
+        "--continue continue an unfinished run",
     )
-    parser.add_argument("--no-stdin", action="store_true", help="leave standard input alone, also where it is a pipe or a file")
-    parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
+    parser.add_argument("--no-stdin", action="store_true", help="do not read standard input, even if it is a pipe or a file")
+    parser.add_argument("--park", action="store_true", help="park the run if a call needs approval, instead of denying the call")
     parser.add_argument(
         "--allow",
         metavar="RULE",
         action="append",
         default=[],
-        help="let what this rule covers run unasked, in this run; its form is that of approval.rules or approval.tools",
+        help="allow what this rule covers in this run, without asking; the form is as in approval.rules or approval.tools",
     )
     parser.add_argument(
-        "--allow-file", metavar="FILE", action="append", default=[], help="such rules from a YAML file outside of the project"
+        "--allow-file", metavar="FILE", action="append", default=[], help="read such rules from a YAML file outside the project"
     )
-    parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
+    parser.add_argument("--json", action="store_true", help="print events as JSON lines")
     parser.add_argument(
-        "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
+        "--image", metavar="FILE", action="append", default=[], help="attach this image (PNG, JPEG, GIF, WebP); may be repeated"
     )
-    parser.add_argument("--save-images", metavar="DIR", help="write what it draws there; no file is overwritten")
-    parser.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="for the whole run")
+    parser.add_argument(
+        "--save-images", metavar="DIR", help="write images that the model makes to this folder; no file is overwritten"
+    )
+    parser.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="limit of the whole run")
     add_model_options(parser)
     add_session_options(parser)
 
@@ -193,7 +195,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
 
     choice, goes_on = choice_of(args), args.resume or args.latest
     if choice.provider == MANUAL:
-        raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
+        raise ToolcribError("--provider manual has no model for a task; use it with `toolcrib chat`")
     if not goes_on and find_endpoint(crib.config, choice) is None:
         raise _no_model()
     load_early()
@@ -254,7 +256,7 @@ def _task(args: argparse.Namespace) -> str:
 
     given: str | None = args.task
     if given == "-" and args.no_stdin:
-        raise ToolcribError("TASK - is read from standard input, which --no-stdin leaves alone; leave one of them out")
+        raise ToolcribError("TASK - reads standard input, but --no-stdin forbids it; use only one of them")
     descriptor = None if args.no_stdin else piped_descriptor()
     piped = "" if descriptor is None else read_piped(descriptor, args.timeout)
     if given == "-":
@@ -266,11 +268,11 @@ def _task(args: argparse.Namespace) -> str:
     if task.strip():
         return task
     if given is not None:
-        raise ToolcribError('the task is empty; say what to do: toolcrib run "which test fails?"')
+        raise ToolcribError('the task is empty; give a task: toolcrib run "which test fails?"')
     if not args.resume and not args.latest:
-        raise ToolcribError('say what to do: toolcrib run "which test fails?"')
+        raise ToolcribError('give a task: toolcrib run "which test fails?"')
     if args.image:
-        raise ToolcribError("--image goes with a task; say what to do with the picture")
+        raise ToolcribError("--image needs a task: what to do with the image")
     return ""
 
 
@@ -279,7 +281,7 @@ def _typed() -> str:
     from agent.cli.piped import LIMIT, as_text
 
     if sys.stdin is None:
-        raise ToolcribError("standard input is closed; pipe the task in, or give it as TASK")
+        raise ToolcribError("standard input is closed; pipe the task in, or pass it as TASK")
     return as_text(sys.stdin.buffer.read(LIMIT + 1))
 
 
@@ -302,7 +304,7 @@ def _started(lines: JsonLines | None, session: Session, model: str, args: argpar
 
     if problem := unavailable(session.backend):
         name = session.backend.name
-        print(f"toolcrib: the backend {name!r} is unavailable, and calls in it will fail: {problem}", file=sys.stderr, flush=True)
+        print(f"toolcrib: the backend {name!r} is unavailable, so calls in it will fail: {problem}", file=sys.stderr, flush=True)
     files = session.prompt.surroundings.files
     if lines is not None:
         instructions = [file.path for file in files if file.size]
@@ -335,15 +337,15 @@ def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
     words: dict[str, Any] = {
         "timeout": f"not finished in {timeout} s (--timeout)",
         "interrupted": "interrupted",
-        "max_turns": "the answer was asked for before the task was done: --max-turns was reached",
+        "max_turns": "the model was asked for its answer before the task was done: --max-turns was reached",
         "ended": "a gate ended the run",
     }
     if outcome.empty:
         words["done"] = "the model's answer is empty"
     if outcome.code == 4:
         words["done"] = (
-            "something was denied because nobody was asked; `toolcrib chat` asks, --allow RULE lets it pass in a run, and"
-            " --park has the run wait for an answer"
+            "calls that needed approval were denied; to be asked, use `toolcrib chat`; to allow them in a run, --allow RULE; to"
+            " let the run wait for an answer, --park"
         )
     if outcome.stopped == "parked":
         words["parked"] = "\n".join(parked_lines(outcome.session, outcome.tickets, outcome.queued))

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from agent.api import Crib
     from agent.backends import Backend
 
-HELP = "Show what the sandbox of this machine holds back, test it, or open a shell of your own in it."
+HELP = "Show what the sandbox of this machine restricts, test it, or open a shell in it."
 _EPILOG = """\
 examples:
-  toolcrib sandbox                      which mode is wanted, which holds here, what commands can write, read and reach
+  toolcrib sandbox                      the configured mode, the mode in force, and what commands can write, read and reach
   toolcrib sandbox --json
-  toolcrib sandbox test                 opens a sandbox for this project and tries each of its promises
-  toolcrib sandbox shell                a shell of your own in it
-  toolcrib sandbox shell -- make -j4    one command of your own in it
+  toolcrib sandbox test                 open a sandbox for this project and test each of its guarantees
+  toolcrib sandbox shell                open a shell in it
+  toolcrib sandbox shell -- make -j4    run one command in it
   toolcrib sandbox test --backend bubblewrap
 
-`sandbox.mode` of the configuration chooses what commands on this machine may do:
-  workspace   the default: they write only the project, private caches and a private /tmp, and read no keys
-  own         only toolcrib's own files are closed to them
-  none        they may do what you may
+`sandbox.mode` of the configuration sets what commands on this machine may do:
+  workspace   the default: they write only the project, private caches and a private /tmp, and cannot read keys
+  own         they cannot reach toolcrib's own files
+  none        they have all your rights
   toolcrib config set sandbox.mode own
 
-exit codes: 0 done, 1 there is no sandbox or a promise does not hold (test, shell), the command's own (shell), 2 a wrong
-command line or configuration.
+exit codes: 0 done, 1 no sandbox or a failed test (test, shell), the command's own exit code (shell), 2 wrong command line or
+configuration.
 """
 
 
@@ -43,10 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "action", nargs="?", choices=("status", "test", "shell"), default="status", help="what to do (default: status)"
     )
     parser.add_argument(
-        "command", metavar="COMMAND", nargs="*", default=[], help="shell: run this instead of a shell; -- goes before its options"
+        "command", metavar="COMMAND", nargs="*", default=[], help="shell: run this instead of a shell; put -- before its options"
     )
     add_place_option(parser)
-    parser.add_argument("--json", action="store_true", help="status, test: as JSON")
+    parser.add_argument("--json", action="store_true", help="status, test: print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     act = {"test": _test, "shell": _shell}.get(args.action, _status)
     with open_crib(args, as_confirmed=act is _status) as crib:
         if act is _shell:
-            refuse_below(folders_of(crib.config), "a shell of one's own")
+            refuse_below(folders_of(crib.config), "opening a shell")
         elif args.command:
-            raise ToolcribError(f"{args.action} takes no COMMAND; `toolcrib sandbox shell COMMAND` runs one")
+            raise ToolcribError(f"{args.action} takes no COMMAND; to run one: toolcrib sandbox shell COMMAND")
         try:
             return act(crib, _backend(crib, args.backend), args)
         except EnvironmentFailed as error:  # not an error of the command line
@@ -75,7 +75,7 @@ def _backend(crib: Crib, name: str) -> Backend:
         return backend
     if name:
         here = " or ".join(row.name for row in ROWS.values() if row.runs_here)
-        raise ToolcribError(f"{name} does not run commands on this machine: name {here}, or use `toolcrib env`")
+        raise ToolcribError(f"{name} does not run commands on this machine; use {here}, or `toolcrib env`")
     return crib.backends.get(LOCAL)
 
 
@@ -116,7 +116,7 @@ def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.sandbox_trial import SandboxTrial, try_sandbox
 
     less = _less(backend)
-    trials = [SandboxTrial(f"the mode {backend.wanted_mode} holds here", less)]
+    trials = [SandboxTrial(f"the mode {backend.wanted_mode} works here", less)]
     trials += try_sandbox(crib.backends, backend, _start(crib), folders_of(crib.config))
     if args.json:
         told = [{"what": one.what, "ok": not one.problem, "problem": one.problem, "untried": one.untried} for one in trials]
@@ -138,7 +138,7 @@ def _less(backend: Backend) -> str:
     held = sandbox_here(wanted)
     if held.mode == "none":
         raise EnvironmentFailed(f"commands are not sandboxed: {held.why_not_more}. To get a sandbox: {held.fix}")
-    return "" if held.mode == wanted else f"only {held.mode} holds: {held.why_not_more}. To get more: {held.fix}"
+    return "" if held.mode == wanted else f"only mode {held.mode} works: {held.why_not_more}. To get more: {held.fix}"
 
 
 def _shell(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
@@ -147,7 +147,7 @@ def _shell(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.cli.terminal import is_interactive
 
     if not args.command and not is_interactive():
-        raise ToolcribError("a shell needs a person at a terminal; `toolcrib sandbox shell COMMAND` runs a command without one")
+        raise ToolcribError("a shell needs a terminal; to run a command without one: toolcrib sandbox shell COMMAND")
     if less := _less(backend):
         print(tame(f"toolcrib: {less}"), file=sys.stderr)
     return in_sandbox(crib.backends.opener(_start(crib)), backend, _start(crib), args.command)

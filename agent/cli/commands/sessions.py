@@ -1,4 +1,4 @@
-"""``toolcrib sessions``: stored sessions, for people."""
+"""``toolcrib sessions``: list, search, show and change stored sessions."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from toolcrib.contract.regex import Regex
 if TYPE_CHECKING:
     from agent.process import Crib
 
-HELP = "List and search the stored sessions; show, resume, fork, name, tag, export, import and delete them."
+HELP = "List, search, show, resume, fork, rename, tag, export, import and delete stored sessions."
 _EPILOG = """\
 examples:
-  toolcrib sessions                                the last ones; --here, of this folder; --tag web, with that tag
-  toolcrib sessions --all                          those of delegates and of jobs too, which other lists leave out
-  toolcrib sessions search staging port            where both words stand
-  toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, a word that begins so, and one that does not stand there
-  toolcrib sessions show 4f1c                      all that was said, each message with its number
-  toolcrib sessions artifacts 4f1c                 the results that were too long for the model
-  toolcrib sessions show artifact:9b3c61d2aa70b1ee    one of them; -o FILE writes it
+  toolcrib sessions                                recent sessions; --here: of this folder; --tag web: with that tag
+  toolcrib sessions --all                          also those of delegates and jobs, which other lists leave out
+  toolcrib sessions search staging port            messages with both words
+  toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, words with a prefix, and an excluded word
+  toolcrib sessions show 4f1c                      the whole conversation with message numbers
+  toolcrib sessions artifacts 4f1c                 results that were too long for the model
+  toolcrib sessions show artifact:9b3c61d2aa70b1ee    one of them; -o FILE writes it to a file
 
-  toolcrib sessions resume 4f1c                    as `toolcrib chat --resume 4f1c`, which takes the chat's options
-  toolcrib sessions fork 4f1c                      a new session with the end of that one, where its context is full
-  toolcrib sessions fork 4f1c --messages 2         with your last two messages and what followed them
-  toolcrib sessions fork 4f1c --at 12              with all up to message 12, as `show` and `search` number them
+  toolcrib sessions resume 4f1c                    same as `toolcrib chat --resume 4f1c`; takes the chat's options
+  toolcrib sessions fork 4f1c                      a new session with the end of that one, for when its context is full
+  toolcrib sessions fork 4f1c --messages 2         from your last two messages on
+  toolcrib sessions fork 4f1c --at 12              up to message 12, as `show` and `search` number them
 
   toolcrib sessions rename 4f1c the flaky login test
-  toolcrib sessions tag 4f1c +web +urgent -draft   adds two tags and takes one off
+  toolcrib sessions tag 4f1c +web +urgent -draft   add two tags and remove one
 
   toolcrib sessions export 4f1c > talk.md
   toolcrib sessions export 4f1c -o talk.html       or .md, .json
-  toolcrib sessions import talk.json               what was exported as JSON, as it was; one that is there already stays
-  toolcrib sessions import --from claude-code      what another tool remembers: claude-code, codex or hermes
-  toolcrib sessions import --from codex ~/old --dry-run    from that folder or file; only says what would come
+  toolcrib sessions import talk.json               import a JSON export; a session that already exists is not changed
+  toolcrib sessions import --from claude-code      import sessions of another tool: claude-code, codex or hermes
+  toolcrib sessions import --from codex ~/old --dry-run    from that folder or file; only report what would be imported
 
-  toolcrib sessions delete 4f1c 77ab               with the calls, who agreed, what can be undone, and what was not sent
-  toolcrib sessions prune --older-than 90d         those not used since; --dry-run only counts them
+  toolcrib sessions delete 4f1c 77ab               with their calls, approvals, undo data and unsent messages
+  toolcrib sessions prune --older-than 90d         delete sessions not used since; --dry-run only counts them
 
-The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one. Stored sessions
-are for people: below a command of a session all of this refuses.
+The beginning of an id is enough if it is unique. `toolcrib trace ID` shows what was done in a session. Stored sessions are only
+for people: inside a session all of these commands are refused.
 
-What another tool remembers is looked for where it keeps it: ~/.claude/projects ($CLAUDE_CONFIG_DIR), ~/.codex/sessions
-($CODEX_HOME), ~/.hermes/state.db ($HERMES_HOME). It is only read. Secrets that toolcrib knows are taken out, lines that can't be
-read are named and left out, and each session gets the tool's name for a tag. Imported again, only what is new comes. An imported
-session is resumed where you are, with the model and in the mode that are configured here.
+Sessions of other tools are read from ~/.claude/projects ($CLAUDE_CONFIG_DIR), ~/.codex/sessions ($CODEX_HOME) and
+~/.hermes/state.db ($HERMES_HOME), which are not changed. Secrets that toolcrib knows are removed, unreadable lines are reported
+and left out, and each session is tagged with the tool's name. A second import adds only what is new. An imported session resumes
+in your current folder, with the model and mode configured here.
 
-exit codes: 0 done, 1 it failed or nothing was found, 2 a wrong command line, name or configuration, 130 interrupted.
+exit codes: 0 done, 1 failed or nothing found, 2 wrong command line, name or configuration, 130 interrupted.
 """
 _LEASE_SECONDS = 10.0
 _ACTIONS = ("list", "search", "show", "artifacts", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
@@ -75,39 +75,41 @@ def prepared(words: Sequence[str]) -> list[str]:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
+        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); see the examples below"
     )
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session; what to search for; import: the file")
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session; search: the first word; import: the file")
     words = "search: more words of the same message; rename: the title; tag: +this -that; delete: more ids; import: more files;"
     words += " artifacts: the one to show"
     parser.add_argument("words", metavar="WORD", nargs="*", help=words)
     parser.add_argument("--without", metavar="WORD", action="append", default=[], help=argparse.SUPPRESS)
     look = parser.add_argument_group("list and search")
-    look.add_argument("--all", action="store_true", help="list: those of delegates, marked as such, and of jobs too")
-    look.add_argument("--here", action="store_true", help="only those of this folder")
-    words = "only those with this tag; may be repeated"
+    look.add_argument("--all", action="store_true", help="list: also sessions of delegates, marked as such, and of jobs")
+    look.add_argument("--here", action="store_true", help="only sessions of this folder")
+    words = "only sessions with this tag; may be repeated"
     look.add_argument("--tag", metavar="TAG", action="append", default=[], type=lambda text: text.removeprefix("#"), help=words)
     look.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
-    look.add_argument("--best", action="store_true", help="search: the best first, not the newest")
-    look.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
+    look.add_argument("--best", action="store_true", help="search: the best match first, instead of the newest")
+    look.add_argument("--newer-than", metavar="AGE", type=age, help="search: only messages of this age at most, such as 7d")
     move = parser.add_argument_group("export and import")
     move.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="export: into this file, in the form of its ending; an artifact: into this file",
+        help="export, or show an artifact: write to this file; its extension sets the format of an export",
     )
-    move.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
-    move.add_argument("--force", action="store_true", help="with -o: write over a file that is there")
-    move.add_argument("--from", dest="source", choices=("claude-code", "codex", "hermes"), help="import: of another tool")
+    move.add_argument("--format", choices=("markdown", "html", "json"), help="export: the format (default: markdown)")
+    move.add_argument("--force", action="store_true", help="with -o: overwrite an existing file")
+    move.add_argument("--from", dest="source", choices=("claude-code", "codex", "hermes"), help="import: from another tool")
     other = parser.add_argument_group("fork, delete and prune")
-    other.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
-    other.add_argument("--at", metavar="N", type=_place, help="fork: up to this message, and all before it")
-    other.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
-    other.add_argument("--dry-run", action="store_true", help="prune, import: only say what would be done")
+    other.add_argument(
+        "--messages", metavar="N", type=count, help="fork: how many of your last messages (default: as many as fit well)"
+    )
+    other.add_argument("--at", metavar="N", type=_place, help="fork: up to this message")
+    other.add_argument("--older-than", metavar="AGE", type=age, help="prune: sessions not used for this long, such as 90d")
+    other.add_argument("--dry-run", action="store_true", help="prune, import: only report what would be done")
     other.add_argument("--yes", action="store_true", help="delete, prune: do not ask")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _place(text: str) -> int:
@@ -120,20 +122,20 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     if args.words and args.action in ("show", "export", "fork", "resume", "prune", "list"):
-        raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
+        raise ToolcribError(f"give one id: toolcrib sessions {args.action} {args.id}")
     if args.without and args.action not in ("search", "tag"):
         raise ToolcribError("-WORD is for search and tag")
     if args.action == "list" and args.id:
-        raise ToolcribError(f"list takes no id; `toolcrib sessions show {args.id}` shows that session")
+        raise ToolcribError(f"list takes no id; to show that session: toolcrib sessions show {args.id}")
     changes = args.action in ("fork", "rename", "tag", "import", "delete", "prune")
     looks = args.action in ("list", "search", "show")
     with open_crib(args, looks=args.action != "import", as_confirmed=looks) as crib:
-        what = "changing" if changes else "looking into"
+        what = "changing" if changes else "reading"
         refuse_below(folders_of(crib.config), f"{what} stored sessions (toolcrib sessions {args.action})")
         if args.action != "resume":
             return run_async(_acts()[args.action](crib, args))
         if not args.id:
-            raise ToolcribError("say which: toolcrib sessions resume ID")
+            raise ToolcribError("give the id: toolcrib sessions resume ID")
         session_id = run_async(crib.find_session(args.id)).id
     return _resume(session_id, args)
 
@@ -180,9 +182,9 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     elif found:
         table(session_rows(found, time.time()), spare=SPARE, below=True)
     elif args.tag or args.here:
-        print("no such session; `toolcrib sessions` lists all")
+        print("no such sessions; list all: toolcrib sessions")
     else:
-        print("no sessions yet; `toolcrib chat` begins one")
+        print("no sessions yet; to start one: toolcrib chat")
     return OK
 
 
@@ -197,7 +199,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from toolcrib.contract.artifacts import PREFIX
 
     if not args.id:
-        raise ToolcribError("say which: toolcrib sessions show ID")
+        raise ToolcribError("give the id: toolcrib sessions show ID")
     if args.id.startswith(PREFIX):
         from agent.cli import artifacts
 
@@ -216,14 +218,14 @@ async def _export(crib: Crib, args: argparse.Namespace) -> int:
     from agent.exporting import export, form_of, write
 
     if not args.id:
-        raise ToolcribError("say which: toolcrib sessions export ID")
+        raise ToolcribError("give the id: toolcrib sessions export ID")
     info = await crib.find_session(args.id)
     records, artifacts = await crib.store.sessions.messages(info.id), await artifacts_of(crib.store, info.id)
     if args.output is None:
         print(export(info, records, args.format or "markdown", artifacts), end="")
     else:
         write(args.output, export(info, records, args.format or form_of(args.output), artifacts), force=args.force)
-        print(f"{args.output}: written", file=sys.stderr)
+        print(f"wrote {args.output}", file=sys.stderr)
     return OK
 
 
@@ -232,20 +234,20 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
     from agent.conversation.forking import fork
 
     if not args.id:
-        raise ToolcribError("say which: toolcrib sessions fork ID")
+        raise ToolcribError("give the id: toolcrib sessions fork ID")
     info = await crib.find_session(args.id)
     made = await fork(crib.store, info, args.messages, window=crib.config.model.context_window, at=args.at)
     if args.json:
         print(json.dumps({**asdict(made), "parent": info.id}, ensure_ascii=False))
         return OK
     print(made.id)
-    print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
+    print(f"{made.records} of {info.messages} records; to continue: toolcrib chat --resume {made.id[:12]}", file=sys.stderr)
     if made.dropped:
         print(
-            f"{made.dropped} replies, results or calls did not fit or never ended: they are in the old one alone", file=sys.stderr
+            f"{made.dropped} replies, results or calls did not fit or never ended: only the old session has them", file=sys.stderr
         )
     if made.unanswered:
-        print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
+        print(f"unanswered, so left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
     return OK
 
 
@@ -268,7 +270,7 @@ async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str
 
 
 async def _recover(crib: Crib, session_id: str) -> None:
-    """End the calls of a process that was killed. A living process holds the session's lease while calls run."""
+    """End the calls of a process that was killed. A running process holds the session's lease while its calls run."""
     from agent.store._owner import new_owner
     from toolcrib.contract.store import Fence
 

@@ -1,4 +1,4 @@
-"""``toolcrib setup``: a short wizard for the model, the backend and the toolsets."""
+"""``toolcrib setup``: a short wizard that configures the model, the backend and the toolsets."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
     from agent.config import Config
 
-HELP = "Set up a model, a backend and toolsets: looks what there is, asks the rest, tries each, writes at the end."
+HELP = "Set up a model, a backend and toolsets: detect what it can, ask for the rest, test it, then write the configuration."
 _EPILOG = """\
 examples:
-  toolcrib setup                                            at a terminal; again whenever something changes
-  toolcrib setup --dry-run                                  all of it, and nothing is written
+  toolcrib setup                                            at a terminal; again after any change
+  toolcrib setup --dry-run                                  everything except writing
   toolcrib setup --provider manual --backend bubblewrap     no model; commands in a sandbox
   toolcrib setup --base-url http://127.0.0.1:11434/v1 --model qwen3 --yes
   toolcrib setup --provider anthropic --model claude-sonnet-4-5 --key-env WORK_KEY --no-test
   toolcrib setup --sandbox workspace                        commands write only the project, private caches and a private /tmp
   toolcrib setup --backend docker --image debian:12 --toolsets coding,todo
-  toolcrib setup --toolsets preset                          back to each platform's own tools
+  toolcrib setup --toolsets preset                          use each platform's default tools again
 
-It looks for model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), for vendors' keys in the environment and in
-secrets.env, for the backends that can work here, and for the tools that can. What is set already is the default of each question,
-and stays where you say nothing else. What has one sensible answer is told, not asked. Each answer is tried: the model calls a
-tool, the backend runs a command. Nothing is written before the end; Ctrl-C at any question writes nothing.
+setup detects model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), keys of vendors in the environment and in
+secrets.env, and backends and tools that can work here. The current value is the default of each question, and it stays if you do
+not change it. A question with a single sensible answer is not asked. Each answer is tested: the model calls a tool, the backend
+runs a command. Nothing is written before the end; Ctrl-C at any question writes nothing.
 
-Keys: you type one unseen, and it goes to secrets.env beside the configuration, which only you can read. --key-env names a
-variable, or a line there; no option takes the key itself.
+Keys: you type a key without echo, and it goes to secrets.env beside the configuration, which only you can read. --key-env names a
+variable, or a line of that file; no option takes the key itself.
 
-Where nobody sits at a terminal, flags answer, and what they leave open is what is set already or was found. The same rules hold
-as for `toolcrib config set`: what loosens or redirects counts once a person agreed to it, and below a session it refuses.
+Without a terminal, flags are the answers; for the rest, current or detected values are used. As with `toolcrib config set`, a
+setting that loosens or redirects applies only after a user confirms it, and inside a session the command refuses.
 
-exit codes: 0 done, or nothing to change; 1 a trial failed and nothing was written; 2 a wrong command line or configuration, or
-an answer that can't be found out (the flag is named); 4 written, and counts only once a person confirms it; 130 interrupted,
-nothing was written.
+exit codes: 0 done, or nothing to change; 1 a test failed and nothing was written; 2 wrong command line or configuration, or an
+answer is missing (the message names its flag); 4 written, but a user must confirm it first; 130 interrupted, nothing was written.
 """
 
 
@@ -54,13 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = _EPILOG
     model = parser.add_argument_group("the model")
-    model.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
-    model.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
+    model.add_argument("--model", metavar="NAME", default="", help="its name on the server")
+    model.add_argument("--base-url", metavar="URL", default="", help="address of its server, such as http://127.0.0.1:11434/v1")
     model.add_argument("--provider", metavar="NAME", default="", help=f"{', '.join(PROVIDERS)}; {MANUAL}: no model")
     model.add_argument("--key-env", metavar="NAME", default="", help="the variable, or line of secrets.env, that holds its key")
-    model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="look there for model servers: 8080,9000")
+    model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="ports to look for model servers on: 8080,9000")
     backend = parser.add_argument_group("the backend, which runs commands")
-    backend.add_argument("--backend", metavar="NAME", default="", help=f"{', '.join(ROWS)}, or one that you named")
+    backend.add_argument("--backend", metavar="NAME", default="", help=f"{', '.join(ROWS)}, or your own backend's name")
     backend.add_argument(
         "--sandbox", choices=("workspace", "own", "none"), default="", help="local: the mode of its sandbox, as sandbox.mode"
     )
@@ -70,8 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tools = parser.add_argument_group("the tools")
     tools.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets; preset: each platform's own")
     how = parser.add_argument_group("how")
-    how.add_argument("--no-test", action="store_true", help="try nothing")
-    how.add_argument("--yes", action="store_true", help="ask nothing: take what is set or was found")
+    how.add_argument("--no-test", action="store_true", help="test nothing")
+    how.add_argument("--yes", action="store_true", help="ask nothing: use current or detected values")
     how.add_argument("--dry-run", action="store_true", help="show what would be written")
 
 
@@ -85,7 +84,7 @@ def _ports(text: str) -> tuple[int, ...]:
     except ValueError:
         ports = ()
     if not ports or len(ports) > 20 or not all(0 < port < 65536 for port in ports):
-        raise argparse.ArgumentTypeError("expected up to 20 ports with commas, such as 8080,9000")
+        raise argparse.ArgumentTypeError("expected up to 20 ports separated by commas, such as 8080,9000")
     return ports
 
 
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     first = is_first_start(load_config(file, profile=""))  # asked first, since loading the configuration below records it
     config = _agreed_config(args, file)
     folders = folders_of(config)
-    refuse_below(folders, "setting toolcrib up")
+    refuse_below(folders, "running the setup")
     with _terminal(folders, asks=not args.yes) as terminal:
         try:
             return _walk(args, config, Person(terminal, lines_only=config.display.screen_reader), first=first)
@@ -169,7 +168,7 @@ def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFoun
 
     with crib_of(config, Path.cwd()) as crib:
         check(args, crib)
-        with person.waits("looking for model servers, keys and backends"):
+        with person.waits("detecting model servers, keys and backends"):
             found = run_async(detect_setup(crib, environment(config), args.ports))
     for server in found.servers:
         person.print_text(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
@@ -188,7 +187,7 @@ def _agrees(wizard: Wizard) -> bool:
         return True
     wizard.person.print_text(f"to be written to {wizard.file}:")
     wizard.person.print_text("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
-    options = [Option("write it", ""), Option("back: answer anew", BACK), Option("stop, and write nothing", STOP)]
+    options = [Option("write it", ""), Option("back: change answers", BACK), Option("stop, write nothing", STOP)]
     chosen = wizard.person.choose("Write this?", options, 0, "--yes")
     if chosen == STOP:
         raise StoppedError("stopped")

@@ -1,4 +1,4 @@
-"""``toolcrib tools``: what there is, and why something is missing."""
+"""``toolcrib tools``: list tools, and why a tool is missing."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from toolcrib.contract.registry import ToolRegistry
 if TYPE_CHECKING:
     from agent.api import ToolLine
 
-HELP = "List the tools, what each costs and why one is missing; show a schema; switch tools on and off."
+HELP = "List the tools with their costs, and why others are missing; show a schema; enable and disable tools."
 _EPILOG = """\
 examples:
-  toolcrib tools                                     at a terminal: search and switch tools
-  toolcrib tools --platform telegram --user 12345    as a session of that user there sees them
-  toolcrib tools list                                the plain list, as in a pipe; --plain is the same
+  toolcrib tools                                     at a terminal: search, enable and disable tools
+  toolcrib tools --platform telegram --user 12345    tools of a session of that user there
+  toolcrib tools list                                the plain list, as in a pipe; same as --plain
   toolcrib tools --json | jq '.[] | select(.granted | not)'
   toolcrib tools show terminal
   toolcrib tools disable terminal patch --platform telegram
   toolcrib tools enable terminal
 
-At a terminal a picker takes the whole screen: tools by toolset, [x] on, [ ] switched off, [-] missing for another reason.
-Type to search names, descriptions and toolsets (Ctrl-U: all again); the arrows move. Below the list stand what a tool is for, why
-it is missing and how to get it, and what its schema costs in every request. Space switches it on or off; Enter shows what that
-changes, and for whom, and a second Enter writes it. Esc and Ctrl-C write nothing. With display.screen_reader, and on a dumb
-terminal, it is the plain list.
+At a terminal a picker uses the whole screen: tools by toolset, [x] enabled, [ ] disabled, [-] missing for another reason. Type to
+search names, descriptions and toolsets (Ctrl-U clears the search); arrow keys move. Below the list are the tool's purpose, why it
+is missing and how to get it, and the cost of its schema in every request. Space enables or disables it; Enter shows the changes
+and the users that they affect, and a second Enter writes them. Esc and Ctrl-C write nothing. With display.screen_reader, and on a
+dumb terminal, the plain list is printed instead.
 
 The picker, enable and disable change `tools.disabled`, or with --platform that platform's `disabled_tools`, in your
-configuration. Costs are tokens, estimated: a quarter of the bytes of the schema's JSON.
+configuration. Costs are estimated tokens: a quarter of the bytes of the schema's JSON.
 """
 
 
@@ -43,14 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "action",
         nargs="?",
         choices=("list", "show", "enable", "disable"),
-        help="what to do (default: the picker at a terminal, else list); the examples below show each",
+        help="what to do (default: the picker at a terminal, else list); see the examples below",
     )
     parser.add_argument("wanted", metavar="NAME", nargs="*", help="the tool, for show; the tools, for enable and disable")
-    parser.add_argument("--platform", help="as a session there sees them (default: cli); what to change, for enable and disable")
-    parser.add_argument("--user", default="", help="as a session of this user there sees them, by the id that the platform knows")
-    parser.add_argument("--plain", action="store_true", help="the plain list, at a terminal too")
     parser.add_argument(
-        "--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason, fix, cost"
+        "--platform", help="tools of a session there (default: cli); for enable and disable, the platform to change"
+    )
+    parser.add_argument("--user", default="", help="tools of this user's sessions there, by the platform's user id")
+    parser.add_argument("--plain", action="store_true", help="print the plain list even at a terminal")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: name, toolset, emoji, description, granted, reason, fix, cost"
     )
 
 
@@ -91,9 +93,9 @@ def _list(args: argparse.Namespace, lines: Sequence[ToolLine], costs: Mapping[st
         ],
         spare=[3],
     )
-    print(f"{sum(costs[line.name] for line in granted):>6,}  tokens a request, of {len(granted)} tools")
+    print(f"{sum(costs[line.name] for line in granted):>6,}  tokens per request, for {len(granted)} tools")
     if missing:
-        print(f"\nnot on {args.platform or 'cli'}:")
+        print(f"\nmissing on {args.platform or 'cli'}:")
         sign = "off:" if in_words else "✗"
         table([(cost(line), sign, line.name, line.toolset, line.why) for line in missing], spare=[3], wrap=True)
 
@@ -102,7 +104,7 @@ def _show(registry: ToolRegistry, names: Sequence[str]) -> int:
     from agent.cli.tool_switching import unknown
 
     if len(names) != 1:
-        raise ToolcribError("name the tool: toolcrib tools show NAME")
+        raise ToolcribError("give the tool: toolcrib tools show NAME")
     entry = registry.get(names[0])
     if entry is None:
         raise ToolcribError(unknown(registry, names[0]))

@@ -1,4 +1,4 @@
-"""``toolcrib toolsets``: the bundles, what is in one, and what a platform gets."""
+"""``toolcrib toolsets``: the toolsets, their tools, and the tools of a platform."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from toolcrib.contract.errors import ToolcribError
 if TYPE_CHECKING:
     from agent.api import Crib
 
-HELP = "List the toolsets; what is in one, what a platform or a user gets, and why. Make and change your own."
+HELP = "List toolsets and their tools; show what a platform or a user gets, and why; create and change your own."
 ESTIMATE = "estimated: characters of the JSON / 4"
 _EPILOG = """\
 examples:
   toolcrib toolsets
   toolcrib toolsets show coding
-  toolcrib toolsets --platform telegram      what a chat there gets, and why not the rest
+  toolcrib toolsets --platform telegram      tools of a chat there, and why others are missing
   toolcrib toolsets resolve --platform telegram --user 12345 --explain
-  toolcrib toolsets resolve --with 'tools.disabled=[terminal]'     what a change would do, before it is made
+  toolcrib toolsets resolve --with 'tools.disabled=[terminal]'     preview a change before you make it
   toolcrib toolsets create research --tools read_file,search_files --include todo --description 'Looks'
   toolcrib toolsets edit research --add patch --drop search_files
   toolcrib toolsets diff coding research
   toolcrib toolsets diff cli telegram --platforms
   toolcrib toolsets delete research
 
-resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4; and how calls are
-approved: the mode, your rules that apply to these tools, what was granted for always (with --json as `approval`). diff shows what
-differs in that, too. create, edit and delete change toolsets.custom in your configuration, and tell who gets other tools or
-approvals by that.
+resolve shows the cost of each schema in every request, in tokens (estimated: the characters of its JSON / 4), and how calls are
+approved: the mode, your rules for these tools, and permanent grants (with --json as `approval`). diff compares these too. create,
+edit and delete change toolsets.custom in your configuration, and report whose tools or approvals change.
 """
 _OWN = ("resolve", "create", "edit", "diff", "delete")
 _OPTIONS = {
@@ -57,29 +56,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("list", "show", *_OWN),
         default="list",
-        help="what to do (default: list); the examples below show each",
+        help="what to do (default: list); see the examples below",
     )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the toolset; for diff the first")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="with diff: the second")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the toolset; with diff: the first one")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="with diff: the second one")
     parser.add_argument("--platform", help="cli, gateway, telegram, api, cron or acp")
-    parser.add_argument("--user", default="", help="with resolve: as the platform knows the user")
-    parser.add_argument("--explain", action="store_true", help="with resolve: why the rest is missing")
-    parser.add_argument("--json", action="store_true", help="with resolve: as JSON")
+    parser.add_argument("--user", default="", help="with resolve: the platform's user id")
+    parser.add_argument("--explain", action="store_true", help="with resolve: show why other tools are missing")
+    parser.add_argument("--json", action="store_true", help="with resolve: print JSON")
     parser.add_argument(
         "--with",
         dest="changed",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="with resolve: as if this were set in your configuration, and what it would change (repeatable)",
+        help="with resolve: preview this setting and what it changes; may be repeated",
     )
     parser.add_argument("--platforms", action="store_true", help="with diff: the names are platforms")
-    parser.add_argument("--tools", metavar="NAMES", type=_names, help="with create: tools, with commas between")
+    parser.add_argument("--tools", metavar="NAMES", type=_names, help="with create: tools, separated by commas")
     parser.add_argument("--add", metavar="NAMES", type=_names, default=(), help="with edit: tools to add")
-    parser.add_argument("--drop", metavar="NAMES", type=_names, default=(), help="with edit: tools to take out")
+    parser.add_argument("--drop", metavar="NAMES", type=_names, default=(), help="with edit: tools to remove")
     parser.add_argument("--include", metavar="NAMES", type=_names, default=(), help="with create and edit: toolsets to include")
-    parser.add_argument("--exclude", metavar="NAMES", type=_names, default=(), help="with edit: toolsets to include no longer")
-    parser.add_argument("--description", metavar="TEXT", help="with create and edit: what it is for")
+    parser.add_argument("--exclude", metavar="NAMES", type=_names, default=(), help="with edit: included toolsets to remove")
+    parser.add_argument("--description", metavar="TEXT", help="with create and edit: its purpose")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -89,12 +88,12 @@ def _names(text: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace) -> int:
     for option, actions in _OPTIONS.items():
         if getattr(args, option) and args.action not in actions:
-            raise ToolcribError(f"--{_SHOWN.get(option, option)} belongs to `toolsets {' and '.join(actions)}`")
+            raise ToolcribError(f"--{_SHOWN.get(option, option)} needs `toolsets {' or '.join(actions)}`")
     needs = {"show": ("NAME",), "create": ("NAME",), "edit": ("NAME",), "delete": ("NAME",), "diff": ("NAME", "OTHER")}
     if any(getattr(args, word.lower()) is None for word in needs.get(args.action, ())):
-        raise ToolcribError(f"name the toolset: toolcrib toolsets {args.action} {' '.join(needs[args.action])}")
+        raise ToolcribError(f"give the toolset: toolcrib toolsets {args.action} {' '.join(needs[args.action])}")
     if args.other is not None and args.action != "diff":
-        raise ToolcribError(f"`toolsets {args.action}` takes one name; lists are given as a,b")
+        raise ToolcribError(f"`toolsets {args.action}` takes one name; write lists as a,b")
     if args.action in ("create", "edit", "delete"):
         from agent.cli.toolset_edit import edit
 
@@ -130,7 +129,7 @@ def _diff(crib: Crib, args: argparse.Namespace) -> None:
         permissions_by(crib.config, platform, tools, runs_commands(crib.registry, tools)).lines()
         for platform, tools in zip(platforms, both, strict=True)
     )
-    print("\n".join(map(tame, other_approval(first, second))) or "calls of both are approved alike")
+    print("\n".join(map(tame, other_approval(first, second))) or "calls of both are approved the same way")
 
 
 def _list(crib: Crib) -> None:
@@ -155,7 +154,7 @@ def _show(crib: Crib, name: str) -> None:
     for tool in tools:
         entry = crib.registry.get(tool)
         if entry is None:
-            rows.append(("✗", tool, "no such tool is registered here"))
+            rows.append(("✗", tool, "no such tool here"))
         elif reasons[tool] is not None:
             rows.append(("✗", tool, f"missing: {reasons[tool]}"))
         else:
@@ -171,7 +170,7 @@ def _platform(crib: Crib, platform: str) -> None:
     table([("  " + (line.emoji or "🔧"), line.name, first_sentence(line.description)) for line in lines if line.granted])
     missing = [("  ✗", line.name, line.why) for line in lines if not line.granted]
     if missing:
-        print("and not:")
+        print("and does not get:")
         table(missing, wrap=True)
 
 
@@ -206,19 +205,19 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
     table(
         [(f"  {line.emoji or '🔧'}", line.name, line.toolset, f"{costs[line.name]:,} tokens") for line in lines if line.granted]
     )
-    print(f"{len(costs)} tools, {sum(costs.values()):,} tokens a request ({ESTIMATE})")
+    print(f"{len(costs)} tools, {sum(costs.values()):,} tokens per request ({ESTIMATE})")
     missing = [("  ✗", line.name, line.toolset, line.why) for line in lines if not line.granted]
     if missing and args.explain:
-        print("and not:")
+        print("and does not get:")
         table(missing, wrap=True)
     elif missing:
-        print(f"{len(missing)} others are not granted; --explain says why")
-    print("its calls are approved so:")
+        print(f"{len(missing)} others are missing; --explain shows why")
+    print("approval of its calls:")
     print("\n".join(f"  {tame(line)}" for line in approval.lines()))
 
 
 def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
-    """Print whose tools a change of the configuration would change: of all users, or only of the named platform and user."""
+    """Print the users whose tools or approvals a change of the configuration affects, or only the named platform and user."""
     from agent.cli.config_impact import changes, everybody, granted
     from agent.config import find_key, parse_value, preview
 
@@ -226,7 +225,7 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
     for text in args.changed:
         key, equals, value = text.partition("=")
         if not equals:
-            raise ToolcribError(f"--with takes KEY=VALUE, such as 'tools.disabled=[terminal]'; got {text!r}")
+            raise ToolcribError(f"--with expects KEY=VALUE, such as 'tools.disabled=[terminal]', got {text!r}")
         parts, hint = find_key(key.strip())
         values.append((parts, parse_value(value, hint)))
     config = preview(args.config, values, project_dir=crib.project_dir)
@@ -237,6 +236,6 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
     lines = list(changes(granted(crib.config, crib.project_dir, who), granted(config, crib.project_dir, who)))
     print(
         "\n".join(
-            ["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools or approvals"]
+            ["this would change:", *(f"  {line}" for line in lines)] if lines else ["no user would get other tools or approvals"]
         )
     )

@@ -1,4 +1,4 @@
-"""``toolcrib trace``: what was said and done in a stored session, and who agreed to it."""
+"""``toolcrib trace``: the history of a stored session, with approvals."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from toolcrib.contract.errors import ToolcribError
 if TYPE_CHECKING:
     from agent.process import Crib
 
-HELP = "Tell what was done in a stored session: turns, calls, how they ended, who agreed."
+HELP = "Show what was done in a stored session: turns, calls, their outcomes and approvals."
 _EPILOG = """\
 examples:
   toolcrib trace            the last session of this folder
   toolcrib trace 4f1c
 
-To see it as it happens: `--trace` with run and chat, or TOOLCRIB_TRACE=1.
+To see it live: `--trace` with run and chat, or TOOLCRIB_TRACE=1.
 """
 
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     with open_crib(args, looks=True, as_confirmed=True) as crib:
-        refuse_below(folders_of(crib.config), "looking into stored sessions")
+        refuse_below(folders_of(crib.config), "reading stored sessions")
         redactor = crib.redactor()
         for line in run_async(_story(crib, args.session)):
             print(redactor.text(line))
@@ -51,5 +51,5 @@ async def _story(crib: Crib, prefix: str) -> list[str]:
     info = await sessions.get(prefix) if prefix else await sessions.latest(cwd=here)
     if info is None:
         which = f"no session begins with {prefix!r}" if prefix else f"no session of this folder ({here}) is stored yet"
-        raise ToolcribError(f"{which}; `toolcrib sessions` lists them all")
+        raise ToolcribError(f"{which}; list sessions: toolcrib sessions")
     return await story(crib.store, info)

@@ -1,4 +1,4 @@
-"""``toolcrib undo``: take back what file tools changed, and bring it back again."""
+"""``toolcrib undo``: revert changes of file tools, and redo them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
     from tools.undo.restore import Done
 
-HELP = "Undo changes of file tools; --redo makes them again."
+HELP = "Revert changes that file tools made; --redo makes them again."
 _EPILOG = """\
 examples:
-  toolcrib undo                    the last turn that changed files, of the last such session of this folder
-  toolcrib undo --dry-run          only show what it would do
-  toolcrib undo                    once more: the turn before that
+  toolcrib undo                    the last turn that changed files, in the last such session of this folder
+  toolcrib undo --dry-run          only show what would be reverted
+  toolcrib undo                    again: the turn before that
   toolcrib undo --redo             redo what the last undo reverted
-  toolcrib undo --list             what was changed, by which turn and call
-  toolcrib undo --turn 7           that turn; --call ID, that call; --call alone, the last call
-  toolcrib undo --file src/a.py    only that file of it
+  toolcrib undo --list             list changes by turn and call
+  toolcrib undo --turn 7           that turn; --call ID: that call; --call: the last call
+  toolcrib undo --file src/a.py    only that file
   toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
 
-What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
-says. You see the difference that it makes, and are asked; --yes does it unasked. A file that was changed since is left alone,
-but for --force, and then --redo has its content. Not undone: what commands in the terminal and other tools did, and files that
-were too big to keep; both are named. The next message tells the session's model.
+Contents that write_file and patch replace or delete are kept in the state folder, within the limits of `undo` in the
+configuration. undo shows the difference and asks; --yes does not ask. A file that has changed since is skipped, unless you add
+--force; --redo then restores its content. Changes by terminal commands and other tools, and files that were too large to keep,
+are not reverted, but listed. The session's model is informed with the next message.
 
-With snapshots.enabled, what commands changed in the project is undone with the turn too. Changes that no call made, by you or by
-programs in the background, are listed as `background`, with the commands that such programs were started by; only --call with
-the id of such a change undoes it.
+With snapshots.enabled, changes that commands made in the project are reverted with the turn too. Changes without a call, by you
+or by background programs, are listed as `background` with the commands that started such programs; only --call with the id of
+such a change reverts it.
 
-The exit code is 0 where all was undone, 1 where something could not be undone or there was nothing, 4 where nobody could be
+The exit code is 0 if everything was reverted, 1 if something could not be reverted or nothing was found, 4 if no user could be
 asked.
 """
 _SESSIONS = 200
@@ -51,18 +51,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--turn", metavar="N", nargs="?", const="", help="a turn: the last one (as without it), or that number")
     which.add_argument(
-        "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (or how it begins or ends)"
+        "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or this id (or its beginning or end)"
     )
     which.add_argument("--redo", action="store_true", help="redo what the last undo reverted")
-    which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
-    parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file of it; may be repeated")
+    which.add_argument("--list", action="store_true", help="list changes, of one session or of the last ones")
+    parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file; may be repeated")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
-    parser.add_argument("--backend", metavar="NAME", default="", help="in that backend, instead of the session's own")
-    parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
-    parser.add_argument("--force", action="store_true", help="also files that have changed since")
+    parser.add_argument("--backend", metavar="NAME", default="", help="use this backend instead of the session's own")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    parser.add_argument("--force", action="store_true", help="also revert files that have changed since")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="--list: the last N (default: 20)")
-    parser.add_argument("--json", action="store_true", help="as JSON; it does not ask either, so it needs --yes or --dry-run")
+    parser.add_argument("--json", action="store_true", help="print JSON; does not ask, so it needs --yes or --dry-run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         if args.list:
             return run_async(_list(crib, args))
         if not args.dry_run:
-            refuse_below(folders_of(crib.config), "taking changes back")
+            refuse_below(folders_of(crib.config), "reverting changes")
         try:
             return run_async(_run(crib, args))
         except (NothingToUndoError, EnvironmentFailed, StoreFailed) as error:
@@ -94,14 +94,14 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     elif steps:
         table(rows(steps, time.time(), str(crib.project_dir)), spare=SPARE, whole=WHOLE)
     else:
-        print("file tools changed nothing yet")
+        print("file tools have changed nothing yet")
     return OK
 
 
 async def _info(crib: Crib, prefix: str) -> SessionInfo:
     info = await crib.store.sessions.get(prefix)
     if info is None:
-        raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib undo --list` shows those that changed files")
+        raise ToolcribError(f"no session begins with {prefix!r}; list sessions that changed files: toolcrib undo --list")
     return info
 
 
@@ -117,10 +117,10 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
         if info is not None and info.cwd == str(crib.project_dir):
             here.append(info)
     if wanted.id and len(here) > 1:
-        raise ToolcribError("say in which session: --session ID; `toolcrib undo --list` shows them")
+        raise ToolcribError("give the session: --session ID; list sessions: toolcrib undo --list")
     if not here:
         raise NothingToUndoError(
-            f"no session of this folder ({crib.project_dir}) changed files; `toolcrib undo --list` shows others, for --session"
+            f"no session of this folder ({crib.project_dir}) changed files; list others, for --session: toolcrib undo --list"
         )
     if wanted.id:
         return here[0]
@@ -153,7 +153,7 @@ async def _run(crib: Crib, args: argparse.Namespace) -> int:
             _show(plan, None, info, args)
         if idle:
             if plan.refused and not plan.acting and not args.json:
-                print("  something else may be undone: `toolcrib undo --list` shows it, for --session, --turn or --call")
+                print("  to revert something else, choose with --session, --turn or --call: toolcrib undo --list")
             return FAILED if plan.refused else OK
         if not args.yes and (answer := _may(args)) != OK:
             return answer
@@ -179,7 +179,7 @@ def _may(args: argparse.Namespace) -> int:
     from agent.cli.terminal import confirm_by_word, is_interactive
 
     if args.json or not is_interactive():
-        print("toolcrib: nothing was done: nobody can be asked here; --yes does it unasked", file=sys.stderr)
+        print("toolcrib: nothing was done: no user can be asked here; add --yes", file=sys.stderr)
         return UNASKED
     if confirm_by_word("Apply these changes?"):
         return OK

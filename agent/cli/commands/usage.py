@@ -1,4 +1,4 @@
-"""``toolcrib usage``: what sessions took, by day, session, model or tool."""
+"""``toolcrib usage``: tokens, cost, calls and time of sessions, by day, session, model or tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.usage import UsageTotal
     from toolcrib.contract.store import Store
 
-HELP = "Show the tokens, cost, calls and time that sessions took: by day, session, model or tool."
+HELP = "Show the tokens, cost, calls and time of sessions: by day, session, model or tool."
 _EPILOG = """\
 examples:
   toolcrib usage                          tokens and cost of each day
@@ -28,19 +28,19 @@ examples:
   toolcrib usage --by tool --session 4f1c
   toolcrib usage --by day --json | jq '.[-1].cost'
 
-Tokens are as the servers count them; CACHED is a part of INPUT, REASONING of OUTPUT. COST is by model.prices at the time, in
-their currency; a + behind it says that some turns had no price. SECONDS are those of calls, MEAN is that of one. What a session
-took is forgotten with it (`toolcrib sessions prune`). What delegates took counts for the session that they worked for; by session
-a line below it, and with --session the last one, says how much of it that was.
+Tokens are the servers' counts; CACHED is a part of INPUT, REASONING of OUTPUT. COST uses the model.prices of the time, in their
+currency; a + after it means that some turns had no price. SECONDS is the time of all calls, MEAN that of one call. Usage of a
+session is deleted with it (`toolcrib sessions prune`). Usage of delegates counts for the session that started them; with --by
+session a line below it shows that part, and with --session the last line.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("--by", choices=BY, default="day", help="what a row is for (default: day)")
-    parser.add_argument("--since", metavar="WHEN", type=_when, default=0.0, help="from then on: an age such as 7d, or a date")
-    parser.add_argument("--session", metavar="ID", default="", help="of this session only; the beginning of its id is enough")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--by", choices=BY, default="day", help="what each row shows (default: day)")
+    parser.add_argument("--since", metavar="WHEN", type=_when, default=0.0, help="since when: an age such as 7d, or a date")
+    parser.add_argument("--session", metavar="ID", default="", help="only this session (the beginning of its id)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _when(text: str) -> float:
@@ -86,10 +86,10 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     rows = session_rows(each, await _titles(store, found)) if each else usage_rows(found, args.by)
     table(rows, spare=spare_of(args.by), whole=range(1, 7))
     if session is None:
-        print(f"in all: {format_total(total(sums))}")
+        print(f"total: {format_total(total(sums))}")
     else:
         whole, *part = told_parts(of_session(session, sums))
-        print("\n".join([f"in all: {whole}", *part]))
+        print("\n".join([f"total: {whole}", *part]))
     return OK
 
 

@@ -67,7 +67,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     present = wizard.found.backend(now) or _named(wizard, now)
     for one in wizard.found.backends:
         if one.problem and one.backend.name != now:
-            wizard.person.print_text(f"  {one.backend.name} can't work here: {one.problem}")
+            wizard.person.print_text(f"  {one.backend.name} is not available: {one.problem}")
     if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
         return present, mode
     usable.sort(key=lambda one: one.backend.name != now)
@@ -77,7 +77,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
         for one in usable
         for each in (modes if one.backend.row.has_mode else [mode_now])
     ]
-    chosen, mode = wizard.person.choose("Where do commands run?", options, 0, "give --backend NAME")
+    chosen, mode = wizard.person.choose("Where do commands run?", options, 0, "use --backend NAME")
     return (chosen, mode) if _agrees(wizard, present, chosen, mode) else _choose(wizard, asks=True)
 
 
@@ -88,17 +88,17 @@ def _named(wizard: Wizard, name: str) -> BackendSeen:
     known = [one.backend.name for one in wizard.found.backends]
     alike = near(name, known)
     raise ToolcribError(
-        f"there is no backend {name!r}; {f'did you mean {alike[0]!r}?' if alike else f'there are {names(known)}'}"
+        f"there is no backend {name!r}; {f'did you mean {alike[0]!r}?' if alike else f'the backends are {names(known)}'}"
     )
 
 
 def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
     now = wizard.before
-    wants = f"; it needs {one.wants}" if one.wants else ""
-    problem = f"; it does not work now: {one.problem}" if one.problem else ""
+    wants = f"; needs {one.wants}" if one.wants else ""
+    problem = f"; does not work now: {one.problem}" if one.problem else ""
     what = sandbox.label(mode) if one.backend.row.has_mode else f": {one.backend.shown}"
     is_now = one.backend.name == now.terminal.backend and mode == now.sandbox.mode
-    return f"{'as now: ' if is_now else ''}{one.backend.name}{what}{wants}{problem}"
+    return f"{'current: ' if is_now else ''}{one.backend.name}{what}{wants}{problem}"
 
 
 def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
@@ -114,8 +114,8 @@ def _loosens(present: tuple[Backend, str], chosen: tuple[Backend, str]) -> bool:
 
 def _looser(present: Backend, chosen: Backend) -> str:
     """Return a warning about what the chosen backend loosens."""
-    what = "commands may do on this machine what you may" if chosen.row.has_mode else "nothing is known to hold commands back"
-    return f"with {chosen.name}, {what}; now they are kept in {'a sandbox' if present.row.has_mode else present.name}"
+    what = "commands have all your rights on this machine" if chosen.row.has_mode else "commands may be unrestricted"
+    return f"with {chosen.name}, {what}; now they run in {'a sandbox' if present.row.has_mode else present.name}"
 
 
 def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str) -> bool:
@@ -124,7 +124,7 @@ def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str
         return True
     options = [Option("no, choose another", value=False), Option("yes, without a sandbox", value=True)]
     looser = _looser(present.backend, chosen.backend)
-    return wizard.person.choose(f"{looser[0].upper()}{looser[1:]}.", options, 0, f"give --backend {chosen.backend.name}")
+    return wizard.person.choose(f"{looser[0].upper()}{looser[1:]}.", options, 0, f"use --backend {chosen.backend.name}")
 
 
 def _take_flags(wizard: Wizard, backend: Backend) -> None:
@@ -132,7 +132,7 @@ def _take_flags(wizard: Wizard, backend: Backend) -> None:
     for flag, kinds in needed_settings().items():
         if (value := getattr(wizard.args, flag)) and backend.kind not in kinds:
             named = " or ".join(kinds)
-            raise ToolcribError(f"--{flag} {value} is for {named}, and the backend is {backend.name}: add --backend {named}")
+            raise ToolcribError(f"--{flag} {value} is for {named}, but the backend is {backend.name}: add --backend {named}")
         if value:
             wizard.values[f"{backend.key}.{flag}"] = value
     sandbox.check_flag(wizard, backend)
@@ -145,7 +145,7 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
     needs = seen.backend.row.needs
     if needs is None or not seen.wants or wizard.values.get(seen.wants):
         return
-    flag = f"give --{needs.key} {needs.metavar}"
+    flag = f"use --{needs.key} {needs.metavar}"
     if len(seen.values) == 1:
         wizard.person.print_text(needs.only.format(seen.values[0]))
         wizard.values[seen.wants] = seen.values[0]
@@ -160,7 +160,7 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
 
 def _tried(wizard: Wizard) -> str:
     """Test the backend. Return why it does not work, or ""."""
-    waits = wizard.person.waits("trying the backend: a command, a file, an interrupt")
+    waits = wizard.person.waits("testing the backend: a command, a file, an interrupt")
     with wizard.crib() as crib, _start(wizard, crib) as start, waits:
         (tried,) = try_backends(crib.backends, [crib.backends.get(wizard.values["terminal.backend"])], start)
     wizard.person.print_text(tried_line(tried))

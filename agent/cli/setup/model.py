@@ -22,9 +22,9 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError
 from tools.dispatch.bridge import run_async
 
-_FLAGS = "give --model NAME and --base-url URL, or --provider manual for no model"
-_MODEL = "give --model NAME"
-_KEY = "give --key-env NAME"
+_FLAGS = "use --model NAME and --base-url URL, or --provider manual for no model"
+_MODEL = "use --model NAME"
+_KEY = "use --key-env NAME"
 _LISTED = 30
 """Most models that are listed as choices; others can be typed."""
 _SHOWN = 200
@@ -105,7 +105,7 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
     if given.provider in ("", *_WIRES) and having:
         options = [Option(f"{one.kind} at {one.base_url}", one) for one in having]
         server = options[0].value if len(having) == 1 else None
-        server = server or wizard.person.choose(f"Several servers have {request.model}.", options, None, "give --base-url URL")
+        server = server or wizard.person.choose(f"Several servers have {request.model}.", options, None, "use --base-url URL")
         wizard.person.print_text(f"{server.kind} at {server.base_url} has {request.model}")
         return ModelRequest(given.provider, request.model, server.base_url, given.api_key_env)
     if not given.provider and (named := name_for_model(request.model, wizard.variables)) and named != request.provider:
@@ -113,8 +113,8 @@ def _placed(wizard: Wizard, request: ModelRequest, given: ModelRequest) -> Model
     is_vendors = any(request.model.startswith(one.models) for one in PROVIDERS.values() if one.models)
     if request.provider not in ("", *_WIRES) or request.api_key_env or is_vendors or _target(wizard, request) is not None:
         return request
-    prompt = f"the address of the server that has {one_line(request.model, 60)}"
-    return replace(request, base_url=wizard.person.line(prompt, "give --base-url URL"))
+    prompt = f"address of the server that has {one_line(request.model, 60)}"
+    return replace(request, base_url=wizard.person.line(prompt, "use --base-url URL"))
 
 
 def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
@@ -124,21 +124,21 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
     servers = [server for server in wizard.found.servers if server.models]
     sensible = [_of_server(server) for server in servers] + [_of_vendor(name) for name in wizard.found.keys]
     if not asks and not is_set and len(sensible) == 1:
-        wizard.person.print_text("this is the only way to a model that was found here, so it is taken")
+        wizard.person.print_text("using the only model that was detected")
         return sensible[0]
-    options: list[Option[ModelRequest | None]] = [Option(f"as now: {_words(wizard, now)}", now)] if is_set else []
+    options: list[Option[ModelRequest | None]] = [Option(f"current: {_words(wizard, now)}", now)] if is_set else []
     options += [Option(f"{one.kind} at {one.base_url}: {names(one.models)}", _of_server(one)) for one in servers]
-    options += [Option(f"{NAMES[name]}, by {key}", _of_vendor(name)) for name, key in wizard.found.keys.items()]
-    options += [Option(f"{title}, by a key that you type now", _of_vendor(name)) for name, title in NAMES.items()
+    options += [Option(f"{NAMES[name]}, with {key}", _of_vendor(name)) for name, key in wizard.found.keys.items()]
+    options += [Option(f"{title}, with a key that you type now", _of_vendor(name)) for name, title in NAMES.items()
                 if name not in wizard.found.keys]  # fmt: skip
-    options += [Option("another server, by its address", None)]
-    options += [Option("none: you type the calls", replace(now, provider=MANUAL))] if now.provider != MANUAL else []
+    options += [Option("another server, by address", None)]
+    options += [Option("none: call tools by hand", replace(now, provider=MANUAL))] if now.provider != MANUAL else []
     if not wizard.person.is_there:
         if is_set:
             return now
-        raise UnansweredError(f"which model answers is not known{_there(wizard, servers)}: {_FLAGS}")
+        raise UnansweredError(f"the model is not specified{_there(wizard, servers)}: {_FLAGS}")
     default = 0 if is_set or sensible else len(options) - 1  # none
-    chosen = wizard.person.choose("Which model answers?", options, default, _FLAGS)
+    chosen = wizard.person.choose("Which model do you want to use?", options, default, _FLAGS)
     return _another(wizard) if chosen is None else chosen
 
 
@@ -147,14 +147,14 @@ def _another(wizard: Wizard) -> ModelRequest:
     person = wizard.person
     request = ModelRequest(base_url=person.line("its address, such as http://127.0.0.1:8080/v1", _FLAGS))
     find_target(ModelRequest(), request, wizard.variables)  # raises if the address is invalid
-    named = Option("a key that a variable holds, or a line of secrets.env", "named")
+    named = Option("a key in a variable or in secrets.env", "named")
     how = person.choose("Does it need a key?", [Option("no", ""), Option("a key that you type now", "typed"), named], 0, _KEY)
     if not how:
         return request
     own = re.sub(r"[^A-Z0-9]", "_", (urlsplit(request.base_url).hostname or "").upper())
-    name = f"KEY_OF_{own}" if how == "typed" else person.line("its name, in capitals", _KEY)
+    name = f"KEY_OF_{own}" if how == "typed" else person.line("the variable's name, in capitals", _KEY)
     if not is_env_name(name):
-        raise ConfigError("that is no name of a variable in capitals, such as MY_API_KEY")
+        raise ConfigError("this is not a variable's name in capitals, such as MY_API_KEY")
     return replace(request, api_key_env=name)
 
 
@@ -174,7 +174,7 @@ def _of_vendor(name: str) -> ModelRequest:
 
 def _words(wizard: Wizard, request: ModelRequest) -> str:
     if request.provider == MANUAL:
-        return "none, you type the calls"
+        return "none, call tools by hand"
     target = _target(wizard, request)
     where = target.endpoint.server if target is not None and target.endpoint is not None else request.base_url
     return f"{request.model or 'its only model'} at {where or request.provider or '?'}"
@@ -202,7 +202,7 @@ def _with_key(wizard: Wizard, request: ModelRequest) -> ModelRequest:
     if not wizard.person.is_there:
         if key == own and not request.base_url and wizard.variables.get(f"{vendor.prefix}_BASE_URL", "").strip():
             return request  # another server replaces the vendor's, and may need no key
-        raise UnansweredError(f"{key} is not set: put it into the environment or into secrets.env, or name another by --key-env")
+        raise UnansweredError(f"{key} is not set: put it into the environment or secrets.env, or name another with --key-env")
     _typed(wizard, key)
     return request
 
@@ -211,11 +211,11 @@ def _typed(wizard: Wizard, name: str) -> None:
     from agent.config._secrets import is_secret
 
     while True:
-        value = wizard.person.hidden(f"the key, for the line {name} of secrets.env", _KEY)
+        value = wizard.person.hidden(f"the key, stored as {name} in secrets.env", _KEY)
         if is_secret(value):
             wizard.secret = (name, value)
             return
-        wizard.person.print_text("  that is no key: it is empty, or has spaces, quotes or special characters in it; Ctrl-C ends")
+        wizard.person.print_text("  this is not a key: it is empty, or has spaces, quotes or special characters; Ctrl-C cancels")
 
 
 def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
@@ -227,12 +227,12 @@ def _with_model(wizard: Wizard, request: ModelRequest) -> ModelRequest:
         wizard.person.print_text(f"its only model is {one_line(listed[0])}")
         return replace(request, model=listed[0])
     if not listed:
-        wizard.person.print_text(f"its models are not known: {fault or 'it lists none'}")
+        wizard.person.print_text(f"its models are unknown: {fault or 'it lists none'}")
         return replace(request, model=wizard.person.line(_NAMED, _MODEL))
     now = _now(wizard).model
     options = [Option(name, name) for name in listed[:_LISTED]]
     default = next((at for at, one in enumerate(options) if one.value == now), None)
-    more = f"{len(listed)} models, of which these are the first" if len(listed) > _LISTED else f"{len(listed)} models"
+    more = f"{len(listed)} models; these are the first" if len(listed) > _LISTED else f"{len(listed)} models"
     chosen = wizard.person.choose_or_type(f"It has {more}. Which one?", options, default, _MODEL, free="a name")
     return replace(request, model=chosen if isinstance(chosen, str) else chosen.value)
 
@@ -261,16 +261,14 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
     }
     model: ModelConfig = wizard.config().model  # raises if the name or the address is invalid
     if request.provider == MANUAL:
-        wizard.person.print_text("model: none; you type the calls")
+        wizard.person.print_text("model: none; call tools by hand")
         return
     target = choose_provider(wizard.config(), ModelChoice(), wizard.variables)
     where = "" if target.endpoint is None else f"{target.endpoint.model or 'its only model'} at {target.endpoint.server}"
     wizard.person.print_text(f"model: {where or model.provider} ({target.provider})")
     meant = _target(wizard, request)
     if meant is not None and meant != target:
-        wizard.person.print_text(
-            "  a project's or the environment's settings go before what is chosen here: that is what sessions ask"
-        )
+        wizard.person.print_text("  a project's or the environment's settings override this choice in sessions")
 
 
 def _tried(wizard: Wizard) -> str:

@@ -80,7 +80,7 @@ class Person:
         if self._terminal is None:
             if default is None:
                 names = ", ".join(one_line(label, 60) for label in labels[:10])
-                raise UnansweredError(f"{question} Nobody can be asked here: {flag}{f' (there are: {names})' if names else ''}")
+                raise UnansweredError(f"{question} No user can be asked here: {flag}{f' (choices: {names})' if names else ''}")
             return default
         self.print_text(question)
         for number, label in enumerate(labels, 1):
@@ -94,7 +94,7 @@ class Person:
                 return int(word[:6]) - 1
             if word and free and not word.isdecimal():
                 return word
-            self.print_text(f"  write a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C ends, {STOPPED}")
+            self.print_text(f"  type a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C cancels, {STOPPED}")
 
     def line(self, prompt: str, flag: str) -> str:
         """Return a line that is not empty. Raises UnansweredError if no user can be asked."""
@@ -103,12 +103,12 @@ class Person:
         return word
 
     def hidden(self, prompt: str, flag: str) -> str:
-        """Return a line typed unseen, "" for Enter alone. Raises as ``line``."""
+        """Return a line typed without echo, "" for Enter alone. Raises as ``line``."""
         return self._typed(f"  {prompt} > ", flag, hidden=True)
 
     def _typed(self, prompt: str, flag: str, *, hidden: bool = False) -> str:
         if self._terminal is None:
-            raise UnansweredError(f"{prompt.strip(' >')}: nobody can be asked here: {flag}")
+            raise UnansweredError(f"{prompt.strip(' >')}: no user can be asked here: {flag}")
         read = self._terminal.read_hidden if hidden else self._terminal.read_line
         try:
             return run_async(read(prompt)).strip()
@@ -144,7 +144,7 @@ class Sign:
     def _count(self) -> None:
         began = time.monotonic()
         while True:
-            line = f"{self._what} ... {int(time.monotonic() - began)} s; Ctrl-C ends"
+            line = f"{self._what} ... {int(time.monotonic() - began)} s; Ctrl-C cancels"
             print(f"\r\x1b[K{line[: max(_columns() - 1, 1)]}", end="", file=sys.stderr, flush=True)
             if self._ended.wait(_TICK):
                 return

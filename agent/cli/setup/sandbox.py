@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 LABELS = {
-    "none": ": this machine, as you: no sandbox",
+    "none": ": this machine, with your rights: no sandbox",
     "workspace": ", sandbox workspace: commands write only the project (recommended)",
-    "own": ", sandbox own: only toolcrib's own files are closed to commands",
+    "own": ", sandbox own: commands cannot reach toolcrib's own files",
 }
 """Mode -> its label as a choice, after the backend's name."""
 _SANDBOX = (
-    "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys, and reach only"
-    " hosts that you allow"
+    "sandbox: commands on this machine write only the project, private caches and a private /tmp, cannot read keys, and reach"
+    " only hosts that you allow"
 )
-_SNAPSHOTS = "snapshots: /undo and `toolcrib undo` revert what commands changed in the project"
+_SNAPSHOTS = "snapshots: /undo and `toolcrib undo` revert changes that commands made in the project"
 _MODES: tuple[Mode, ...] = ("workspace", "own", "none")
 
 
@@ -30,7 +30,7 @@ def explain(wizard: Wizard) -> None:
     from tools.environments.local.holding import sandbox_here
 
     config, held = wizard.before, sandbox_here("workspace")
-    lack = f". It does not hold here: {held.why_not_more}. To get it: {held.fix}" if held.mode != "workspace" else ""
+    lack = f". It does not work here: {held.why_not_more}. To get it: {held.fix}" if held.mode != "workspace" else ""
     off = "" if lack or config.sandbox.mode == "workspace" else ". To turn it on: --sandbox workspace"
     wizard.person.print_text(f"{_SANDBOX}{lack or off}")
     off = "" if config.snapshots.enabled else ". To turn them on: toolcrib config set snapshots.enabled true"
@@ -50,7 +50,7 @@ def label(mode: Mode) -> str:
     from tools.environments.local.holding import sandbox_here
 
     held = sandbox_here(mode).mode
-    return LABELS[mode] if held == mode else f", sandbox {mode}, which does not hold here{LABELS[held]}"
+    return LABELS[mode] if held == mode else f", sandbox {mode}, which does not work here{LABELS[held]}"
 
 
 def check_flag(wizard: Wizard, backend: Backend) -> None:
@@ -63,7 +63,7 @@ def check_flag(wizard: Wizard, backend: Backend) -> None:
         return
     if not backend.row.has_mode:
         fix = "unset environments.local.sandbox" if backend.name == LOCAL else "add --backend local"
-        raise ToolcribError(f"--sandbox {mode} is for local without another sandbox, and the backend is {backend.target}: {fix}")
+        raise ToolcribError(f"--sandbox {mode} is for local without another sandbox, but the backend is {backend.target}: {fix}")
     held = sandbox_here(mode)
     if held.mode != mode:
-        wizard.person.print_text(f"note: sandbox {mode} does not hold here: {held.why_not_more}. To get it: {held.fix}")
+        wizard.person.print_text(f"note: sandbox {mode} does not work here: {held.why_not_more}. To get it: {held.fix}")

@@ -44,12 +44,12 @@ def _choose(wizard: Wizard, *, asks: bool) -> list[str] | None:
         return read_names(given, known)
     if not wizard.person.is_there:
         return present
-    options: list[Option[list[str] | None]] = [Option(f"as now: {_words(present)}", present)]
+    options: list[Option[list[str] | None]] = [Option(f"current: {_words(present)}", present)]
     options += [Option(_words(None), None)] if present is not None else []
     options += [Option(f"{name}: {known[name]}", [name]) for name in _SUGGESTED if name in known and present != [name]]
     wizard.person.print_text(f"toolsets: {', '.join(name for name in known if not name.startswith('toolcrib-'))}")
     chosen = wizard.person.choose_or_type(
-        "Which tools does a session get?", options, 0, "give --toolsets A,B", free="names of toolsets with commas"
+        "Which tools should a session have?", options, 0, "use --toolsets A,B", free="names of toolsets separated by commas"
     )
     return read_names(chosen.split(","), known) if isinstance(chosen, str) else chosen.value
 
@@ -66,8 +66,8 @@ def read_names(words: Sequence[str], known: Collection[str]) -> list[str] | None
     for name in given:
         if name not in known and name not in ("all", "*"):
             alike = near(name, [*known, PRESET])
-            meant = f"did you mean {alike[0]!r}?" if alike else f"there are {PRESET}, {names([*known], 40)}"
-            raise ToolcribError(f"there is no toolset {name!r}; {meant}")
+            meant = f"did you mean {alike[0]!r}?" if alike else f"the toolsets are {PRESET}, {names([*known], 40)}"
+            raise ToolcribError(f"unknown toolset {name!r}; {meant}")
     return given
 
 
@@ -83,10 +83,10 @@ def _shown(wizard: Wizard) -> str:
     missing = [f"  missing: {line.name}: {line.reason}" for line in lines if not line.granted and line.reason != left_out]
     unwanted = [line.name for line in lines if line.reason == left_out]
     wizard.person.print_text(
-        f"tools: {_words(wizard.values['toolsets.enabled'])}; {len(granted)} are granted: {names(granted, 99) or 'none'}"
+        f"tools: {_words(wizard.values['toolsets.enabled'])}; {len(granted)} granted: {names(granted, 99) or 'none'}"
     )
     wizard.person.print_text("\n".join(missing))
     if unwanted:
-        wizard.person.print_text(f"  not asked for: {names(unwanted, 99)}")
+        wizard.person.print_text(f"  not selected: {names(unwanted, 99)}")
     nothing = not granted and wizard.values["toolsets.enabled"] != []
     return "no tool is granted: choose other toolsets" if nothing else ""

@@ -92,11 +92,11 @@ class Wizard:
     def after_failure(self, fix: str) -> str:
         """Ask what to do after a failed test. Return BACK or KEEP. Raises StoppedError."""
         if not self.person.is_there:
-            raise StoppedError(f"{fix}; --no-test writes it all the same")
+            raise StoppedError(f"{fix}; to write it anyway: --no-test")
         options = [
-            Option("back: answer this anew", BACK),
-            Option("keep it all the same", KEEP),
-            Option("stop, and write nothing", STOP),
+            Option("back: change this answer", BACK),
+            Option("keep it anyway", KEEP),
+            Option("stop, write nothing", STOP),
         ]
         chosen = self.person.choose("What now?", options, 0, "--no-test")
         if chosen == STOP:

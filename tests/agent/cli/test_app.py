@@ -67,23 +67,23 @@ def test_an_unknown_command_names_the_nearest(run: Any, typed: str, meant: str) 
 
 
 def test_nothing_near(run: Any) -> None:
-    assert "`toolcrib --help` lists them" in run("xyzzy").err
+    assert "list commands: toolcrib --help" in run("xyzzy").err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--nonsense"], "toolcrib: there is no option --nonsense\n`toolcrib --help` tells more\n"),
+        (["--nonsense"], "toolcrib: unknown option --nonsense\n`toolcrib --help` shows details\n"),
         (
             ["tools", "--jsn"],
-            "toolcrib tools: there is no option --jsn; did you mean --json?\n`toolcrib tools --help` tells more\n",
+            "toolcrib tools: unknown option --jsn; did you mean --json?\n`toolcrib tools --help` shows details\n",
         ),
-        (["sessions", "-word"], "toolcrib sessions: there is no option -word\n`toolcrib sessions --help` tells more\n"),
+        (["sessions", "-word"], "toolcrib sessions: unknown option -word\n`toolcrib sessions --help` shows details\n"),
         (
             ["undo", "--limit", "x"],
-            "toolcrib undo: --limit: expected a whole number, got 'x'\n`toolcrib undo --help` tells more\n",
+            "toolcrib undo: --limit: expected a whole number, got 'x'\n`toolcrib undo --help` shows details\n",
         ),
-        (["doctor", "now"], "toolcrib doctor: too many words: now\n`toolcrib doctor --help` tells more\n"),
+        (["doctor", "now"], "toolcrib doctor: too many words: now\n`toolcrib doctor --help` shows details\n"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], said: str) -> None:
@@ -94,11 +94,11 @@ def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-p", "hi"], 'toolcrib: -p needs a command: toolcrib run "..." does one task; '),
-        (["--continue"], "toolcrib: --continue needs a command: toolcrib chat --continue goes on with"),
-        (["chat", "--resume"], "toolcrib chat: --resume: say which session: `toolcrib sessions` lists them"),
-        (["fix the test"], "toolcrib: there is no command 'fix the test'; toolcrib run \"...\" does one task"),
-        (["resume"], "toolcrib: there is no command 'resume'; toolcrib chat --continue goes on"),
+        (["-p", "hi"], 'toolcrib: -p needs a command: toolcrib run "..." runs one task; '),
+        (["--continue"], "toolcrib: --continue needs a command: toolcrib chat --continue continues"),
+        (["chat", "--resume"], "toolcrib chat: --resume: give the session; list sessions: toolcrib sessions"),
+        (["fix the test"], "toolcrib: unknown command 'fix the test'; toolcrib run \"...\" does one task"),
+        (["resume"], "toolcrib: unknown command 'resume'; toolcrib chat --continue continues"),
     ],
 )
 def test_a_command_line_that_others_know_leads_to_ours(run: Any, words: list[str], said: str) -> None:
@@ -207,7 +207,7 @@ def test_a_folder_that_is_gone_is_said_in_one_line(tmp_path: Path, command: list
         check=False,
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "toolcrib: the folder that you are in no longer exists: go to another one" in done.stderr
+    assert "toolcrib: the current folder no longer exists; change to another one" in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
@@ -291,4 +291,4 @@ def test_each_help_explains_every_word_and_the_exit_codes(run: Any, name: str) -
     ],
 )
 def test_options_may_stand_between_the_words(run: Any, words: tuple[str, ...]) -> None:
-    assert "there is no option" not in run(*words).err
+    assert "unknown option" not in run(*words).err

@@ -82,11 +82,11 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
     assert "fs.recursive-delete" in script.screen
     assert script.prompts == 2 * ["  [o]nce  [p]ath  [s]ession  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
     assert (
-        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also when it is resumed, until you revoke it"
+        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also after it is resumed, until you revoke it"
         in script.screen
     )
     assert (
-        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also when it is resumed, until you revoke it"
+        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also after it is resumed, until you revoke it"
         in script.screen
     )
     assert f"  a    `rm -rf build` in {tmp_path}, permanently, in every session" in script.screen
@@ -97,7 +97,7 @@ def test_what_is_unclear_is_asked_again(delete: Delete, tmp_path: Path, unclear:
     script = Script(unclear, EOFError)
     assert not delete(script).result.is_success
     assert len(script.prompts) == 2
-    assert (f"  {unclear!r} is none of these; ? explains them" in script.screen) == bool(unclear)
+    assert (f"  {unclear!r} is not an answer; ? lists the answers" in script.screen) == bool(unclear)
     assert (tmp_path / "build").exists()
 
 
@@ -217,16 +217,16 @@ def test_enter_alone_never_answers(delete: Delete, tmp_path: Path) -> None:
 def test_an_enter_that_confirms_nothing_says_so_once(delete: Delete) -> None:
     script = Keys("enter", "enter", "enter", "o")
     assert delete(script).result.is_success
-    assert script.screen.count("Enter confirms what the arrows reached, and nothing is yet; a letter answers at once") == 1
+    assert script.screen.count("nothing is selected: use the arrows, then Enter; or press a letter") == 1
 
 
 def test_a_session_s_yes_to_a_delegate_is_the_delegate_s_alone() -> None:
     covers = {
-        "session": "deletions below /p, in this session, also when it is resumed, until you revoke it",
+        "session": "deletions below /p, in this session, also after it is resumed, until you revoke it",
         "once": "this call only",
     }
     of_delegate = SuspendTicket("approve", "?", parameters={"covers": dict(covers), "delegate": {"name": "g", "task": "x"}})
-    assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate alone, until it ends"
+    assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate only, until it ends"
     assert covers_of(SuspendTicket("approve", "?", parameters={"covers": dict(covers)})) == covers
 
 
@@ -320,7 +320,7 @@ def test_a_list_of_choices_fits_the_screen(delete: Delete, columns: int, reached
 def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
     covers = {"uses": "deletions below /p, for 5 calls (or another number)"}
     offers = choices(["once", "uses"], is_long=False)
-    assert "  u    deletions below /p, for as many calls as you say then" in legend(offers, covers, by_key=True)
+    assert "  u    deletions below /p, for as many calls as you then type" in legend(offers, covers, by_key=True)
     assert "  u N  deletions below /p, for 5 calls (or another number)" in legend(offers, covers, by_key=False)
 
 
@@ -347,7 +347,7 @@ def test_what_came_at_once_takes_back_what_the_arrows_reached(delete: Delete, tm
     script = Keys("right", "pasted", "enter", "enter", EOFError)
     assert not delete(script).result.is_success
     assert (tmp_path / "build").exists()
-    assert "not taken: several keys came at once" in script.screen
+    assert "ignored: several keys arrived at once" in script.screen
 
 
 def test_a_number_is_typed_and_nothing_goes_back(delete: Delete, crib: Crib) -> None:
@@ -406,7 +406,7 @@ def test_several_that_wait_form_a_queue(crib: Crib) -> None:
     assert answers[1].payload["reason"] == "not this one"
     for number in range(3):
         assert f"rm -rf build{number}" in script.shown[number]
-        assert f"  {number + 1} of 3 that wait for you" in script.shown[number]
+        assert f"  {number + 1} of 3 waiting for you" in script.shown[number]
     keys = Keys("o", "o", "d", lines=("", ""))
 
     async def by_key() -> None:
@@ -438,7 +438,7 @@ def test_an_edit_is_shown_as_a_difference(session: Callable[[Script], Session], 
 def test_a_short_call_needs_no_paging(delete: Delete) -> None:
     script = Script("v", "o")
     assert delete(script).result.is_success
-    assert "'v' is none of these;" in script.screen
+    assert "'v' is not an answer;" in script.screen
 
 
 def test_names_and_offers_draw_no_line_either(delete: Delete, tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_a_platform_gets_the_same_text(crib: Crib, tmp_path: Path) -> None:
     asyncio.run(TerminalAsker(script)(parked))
     text = parked.parameters["prompt"]
     assert text.startswith("terminal wants to run:\n  │ rm -rf build\n  │   in /tmp \\u0441at\n")
-    assert script.shown[0] == f"{text}\n  d alone denies at once; a reason goes on the same line: d because ..."
+    assert script.shown[0] == f"{text}\n  d denies at once; put a reason on the same line: d because ..."
     one.close_sync()
 
 

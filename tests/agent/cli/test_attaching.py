@@ -42,9 +42,9 @@ def test_a_file_that_is_not_there_is_told_where_the_word_looks_like_one(tmp_path
         done = run_async(attach(session, text, None))
         session.close_sync()
     assert done.notes == [
-        "@clc.py stays words: no such file is there",
+        "@clc.py stays text: no such file",
         "attached calc.py: 1 line",
-        "@src/gone stays words: no such file is there",
+        "@src/gone stays text: no such file",
     ]
 
 

@@ -59,7 +59,7 @@ def _alone(*args: str, cwd: Path) -> tuple[int, str, str]:
 def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> None:
     file.write_text(RULE.replace("\x1b", "\\x1b").replace("'", '"'))
     asked = person("call", "terminal", '{"command": "echo it runs"}')
-    asked.expect("config.yaml was changed. What loosens or redirects counts once you agree:")
+    asked.expect("config.yaml has changes that loosen or redirect. They apply after you confirm them:")
     asked.expect(r'\+ approval.tools: \{"tool": "terminal"')
     assert "\x1b[2J" not in asked.before + asked.after
     asked.expect("Type yes or no:")
@@ -84,19 +84,19 @@ def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, pe
         assert "at a terminal: toolcrib config confirm" in out + err
     code, out, err = _alone("config", "confirm", cwd=tmp_path)
     assert (code, out) == (2, "")
-    assert "this is for a person at a terminal, and there is none here" in err
+    assert "this needs a user at a terminal, and there is none here" in err
     assert not (tmp_path / "ran").exists()
     refuses = person("config", "confirm")
     refuses.expect("Type yes or no:")
     refuses.sendline("no")
-    refuses.expect("nothing is confirmed, .*to take the change back: toolcrib config edit")
+    refuses.expect("not confirmed, .*to revert the change: toolcrib config edit")
     assert _ends(refuses) == 1
     agrees = person("config", "confirm")
     agrees.expect('plugins.enabled: .*"mine".*Type yes or no:')
     agrees.sendline("yes")
-    agrees.expect("confirmed as it is now")
+    agrees.expect("confirmed")
     assert _ends(agrees) == 0
-    assert _alone("config", "confirm", cwd=tmp_path)[1] == f"{file}: nothing awaits your confirmation\n"
+    assert _alone("config", "confirm", cwd=tmp_path)[1] == f"{file}: nothing to confirm\n"
     _alone("plugins", cwd=tmp_path)
     assert (tmp_path / "ran").exists()
 
@@ -107,7 +107,7 @@ def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_p
     assert _ends(person("config", "unset", "terminal.pass_env")) == 0
     assert unconfirmed(load_config()) == ()
     code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
-    assert (code, "nothing runs until a person confirms it, at a terminal: toolcrib config confirm" in err) == (4, True)
+    assert (code, "nothing starts until a user confirms it at a terminal: toolcrib config confirm" in err) == (4, True)
     called = ("call", "terminal", '{"command": "true"}')
     assert _alone(*called, cwd=tmp_path)[0] == 2
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
@@ -129,12 +129,12 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
     assert code == 0
     assert not next(one for one in json.loads(out) if one["name"] == "patch")["granted"]
     assert err == (
-        f"toolcrib: {file} was changed, and nobody confirmed it; this goes by what was confirmed last."
+        f"toolcrib: {file} was changed, and nobody confirmed it; using the last confirmed version."
         " To confirm it, at a terminal: toolcrib config confirm\n"
     )
     for look in (["explain", "ls"], ["sessions"], ["approvals"], ["usage"], ["toolsets"], ["env"], ["memory"]):
         code, out, err = _alone(*look, cwd=tmp_path)
-        assert (code, "this goes by what was confirmed last" in err) == (0, True), look
+        assert (code, "using the last confirmed version" in err) == (0, True), look
         assert "quick" not in out
     for words in (("tools", "disable", "terminal"), ("sessions", "prune", "--older-than", "9d", "--yes"), ("undo", "--yes")):
         code, _, err = _alone(*words, cwd=tmp_path)
@@ -171,27 +171,27 @@ def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Pat
     edited = edits("terminal: {pass_env: [EDITOR]}\n")
     edited.expect('pass_env: .*"EDITOR".*Type yes or no:')
     edited.sendline("yes")
-    edited.expect("confirmed as it is now.*no faults")
+    edited.expect("confirmed as it is now.*no errors")
     assert _ends(edited) == 0
     edited = edits("terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n")
-    edited.expect("nothing awaits your confirmation.*no faults")
+    edited.expect("nothing to confirm.*no errors")
     assert _ends(edited) == 0
     edited = edits("terminal: {pass_env: [EDITOR, PAGER]}\n")
     edited.expect("Type yes or no:")
     edited.sendline("no")
-    edited.expect("nothing is confirmed.*config.yaml: as it was before; your edit is in .*config.yaml.rejected")
+    edited.expect("not confirmed.*config.yaml: restored; your edit is in .*config.yaml.rejected")
     assert _ends(edited) == 1
     assert file.read_text() == "terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n"
     assert "PAGER" in file.with_name("config.yaml.rejected").read_text()
     assert unconfirmed(load_config()) == ()
     edited = edits("tols: {timeout: 5}\n")
-    edited.expect("config.yaml:1: tols: unknown key.*to mend it: toolcrib config edit")
+    edited.expect("config.yaml:1: tols: unknown key.*to fix it: toolcrib config edit")
     assert _ends(edited) == 1
     monkeypatch.setenv("EDITOR", "no-such-editor")
     edited = person("config", "edit")
-    edited.expect("no-such-editor can't be started: .*name your editor in .EDITOR")
+    edited.expect("no-such-editor cannot be started: .*set .EDITOR to your editor")
     assert _ends(edited) == 2
-    assert "this is for a person at a terminal" in _alone("config", "edit", cwd=tmp_path)[2]
+    assert "this needs a user at a terminal" in _alone("config", "edit", cwd=tmp_path)[2]
 
 
 def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) -> None:

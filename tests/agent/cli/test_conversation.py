@@ -62,7 +62,7 @@ def test_fifty_turns_are_the_default(chat: Any, config: Any) -> None:
     with ChatServer(*[ChatServer.calls(LOOK, ids=[f"c{n}"]) for n in range(50)], ChatServer.text("Enough.")) as server:
         done = chat(server, "go")
         assert len(server.requests) == 51
-    assert "say `go on` if it should" in done.err
+    assert "to continue, type `go on`" in done.err
     config("max_turns: 2\n")
     with ChatServer(*[ChatServer.calls(LOOK)] * 2, ChatServer.text("Enough.")) as server:
         chat(server, "go")
@@ -91,7 +91,7 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
     ) as server:
         asyncio.run(talk(server))
         requests = server.requests
-    assert asked == [f"The model has used {turns} turns. Go on for up to 2 more?" for turns in (2, 4, 6)]
+    assert asked == [f"The model has used {turns} turns. Continue for up to 2 more?" for turns in (2, 4, 6)]
     assert "maximum number of turns" in requests[6]["messages"][-1]["content"]
     assert "maximum number of turns" not in str(requests[5])
     assert requests[7]["messages"][-1]["content"] == "and now?"
@@ -148,7 +148,7 @@ def test_a_call_typed_by_hand_is_not_the_models(chat: Any) -> None:
     assert "by hand\n" in done.out
     assert "💻 terminal" in done.err
     assert "@read_file" in done.out
-    assert "the model does not hear of it" in done.out
+    assert "the model does not see it" in done.out
     assert [said(request) for request in server.requests] == [["@stranger is it?"]]
 
 
@@ -159,7 +159,7 @@ def test_a_failed_line_is_told_and_the_next_one_works(chat: Any, config: Any) ->
         done = chat(server, "hello", "and now?")
     assert done.code == 1
     assert "✗ AuthFailed: " in done.err
-    assert "The session is kept" in done.err
+    assert "The session continues" in done.err
     assert done.out == "Here I am.\n"
     assert said(server.requests[1]) == ["hello", "and now?"]
 
@@ -196,7 +196,7 @@ def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
     done = run(
         "chat", "--provider", "manual", stdin="\n".join(["/diff", *lines, "/diff", "/diff new.txt", "/diff gone", ""]).encode()
     )
-    assert done.err.count("tools changed no file") == 2
+    assert done.err.count("no differences") == 2
     shown = done.out[done.out.index(f"{tmp_path}/bin: binary; 0 bytes becomes 1 byte") :].splitlines()
     fresh = ["--- /dev/null", f"+++ b{tmp_path}/new.txt", "@@ -0,0 +1 @@", "+fresh"]
     changed = [f"--- a{tmp_path}/old.txt", f"+++ b{tmp_path}/old.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2^[[2J"]
@@ -206,11 +206,11 @@ def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
 def test_what_is_granted_and_where_commands_run_is_told(run: Any, tmp_path: Path) -> None:
     lines = ["/approvals", "/env", '@terminal {"command": "mkdir sub; cd sub"}', "/env", "/approvals revoke zz", "/approvals x"]
     done = run("chat", "--provider", "manual", stdin="\n".join([*lines, ""]).encode())
-    assert "nothing is granted in this session, and nothing waits for an answer" in done.err
+    assert "this session has no grants and no pending requests" in done.err
     assert f"folder: {tmp_path}\n  no command has run yet" in done.out
-    assert f"folder: {tmp_path}/sub\n  its shell runs" in done.out
+    assert f"folder: {tmp_path}/sub\n  the shell is running" in done.out
     assert "no grant begins with 'zz'" in done.err
-    assert "write /approvals, or /approvals revoke ID" in done.err
+    assert "use /approvals, or /approvals revoke ID" in done.err
 
 
 SKY = """
@@ -237,7 +237,7 @@ def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
     assert "there is no /sk; did you mean /sky?" in done.err
     assert "/sky       How the sky is." in done.out
     assert "a command of the plugin sky; its function has no docstring" in done.out
-    assert "a plugin adds /env, which the chat has itself" in run("doctor").out
+    assert "a plugin adds /env, which is a command of the chat" in run("doctor").out
 
 
 def test_a_message_may_begin_with_a_path(chat: Any) -> None:
@@ -251,25 +251,25 @@ def test_a_message_may_begin_with_a_path(chat: Any) -> None:
 def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
     typed = b"/clear\n/compact\n/status\n/config\n/?\n"
     done = run("chat", "--provider", "manual", stdin=typed)
-    assert "a new session; the last one is kept" in done.err
+    assert "a new session; the last one is stored" in done.err
     assert "there is no /" not in done.err.split("/status")[0]
     assert "there is no /status; /context tells" in done.err
-    assert "there is no /config; outside of the chat: toolcrib config edit" in done.err
+    assert "unknown command /config; outside the chat: toolcrib config edit" in done.err
     assert "/quit      leave (/exit and Ctrl-D do too)" in done.out
 
 
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("/usage", "/cost tells what this session used"),
+        ("/usage", "/cost shows this session's usage"),
         ("/plan", "/mode plan lets"),
         ("/history", "Ctrl-R searches"),
         ("/modl", "did you mean /model?"),
         ("/sess", "did you mean /sessions?"),
         ("/hlep", "did you mean /help?"),
         ("/save", "the session is kept"),
-        ("/xyz", "/help lists what there is"),
-        ("/swim", "/help lists what there is"),
+        ("/xyz", "list commands: /help"),
+        ("/swim", "list commands: /help"),
     ],
 )
 def test_a_guess_is_made_for_what_is_alike(typed: str, told: str) -> None:
@@ -279,7 +279,7 @@ def test_a_guess_is_made_for_what_is_alike(typed: str, told: str) -> None:
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.md --force", "/export")
-    assert "nothing was said yet" in done.err
+    assert "this session has no messages yet" in done.err
     assert done.err.count(f"{tmp_path}/talk.md: written") == 2
     assert f"{tmp_path}/session-" in done.err  # the person learns the path
     assert "talk.md is there already" in done.err
@@ -291,7 +291,7 @@ def test_new_sessions_resume(chat: Any) -> None:
         done = chat(server, "alpha", "/new", "beta", "/sessions", "/resume", "/resume nothing")
         assert "alpha" in done.out
         assert done.out.count("alpha") == 2  # /resume alone lists them too
-        assert done.err.count("type /resume ID to continue one") == 2
+        assert done.err.count("to continue one: /resume ID") == 2
         assert "no session starts with 'nothing'" in done.err
         assert said(server.requests[1]) == ["beta"]
         rows = [line.split() for line in done.out.splitlines() if line.endswith("alpha")]
@@ -327,9 +327,9 @@ def test_a_command_is_explained_by_the_living_shell(run: Any, tmp_path: Path) ->
     (tmp_path / "build").mkdir()
     lines = ['@terminal {"command": "tidy() { rm -rf build; }"}', "/explain tidy", "/explain ls", "/explain"]
     done = run("chat", "--provider", "manual", stdin="\n".join([*lines, ""]).encode())
-    assert "ask: a person must agree, and the yes may last\nit comes to:\n  rm -rf build\n" in done.out
-    assert "allow: it runs unasked\nit comes to:\n  ls\n" in done.out
-    assert "say what: /explain COMMAND" in done.err
+    assert "ask: a user must approve it, and the approval may last\nit runs:\n  rm -rf build\n" in done.out
+    assert "allow: it runs without asking\nit runs:\n  ls\n" in done.out
+    assert "give the command: /explain COMMAND" in done.err
     assert (tmp_path / "build").is_dir()
 
 
@@ -423,11 +423,11 @@ def test_a_command_that_takes_nothing_loses_no_words(chat: Any, line: str) -> No
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server:
         done = chat(server, "first", line, "second")
         assert len(server.requests[1]["messages"]) > len(server.requests[0]["messages"])  # the session continues
-    assert f"✗ {line.split()[0]} takes nothing after it, and nothing was done" in done.err
+    assert f"✗ {line.split()[0]} takes no arguments; nothing was done" in done.err
 
 
 def test_a_slash_alone_is_near_to_nothing(run: Any) -> None:
-    assert "there is no /; /help lists what there is" in run("chat", "--provider", "manual", stdin=b"/\n").err
+    assert "unknown command /; list commands: /help" in run("chat", "--provider", "manual", stdin=b"/\n").err
 
 
 def test_every_command_of_the_chat_is_told_of(run: Any) -> None:
@@ -453,7 +453,7 @@ def test_the_mode_is_shown_and_switched(run: Any, tmp_path: Path) -> None:
     assert "unknown mode 'yolo'; choose default, cautious, confirm-edits, plan" in done.out + done.err
     assert ((tmp_path / "a").exists(), (tmp_path / "b").exists()) == (True, False)
     assert done.out.count("→  plan") == 2, "a new session keeps the mode that the person chose"
-    assert "a new session, in mode plan; the last one is kept" in done.err
+    assert "a new session, in mode plan; the last one is stored" in done.err
 
 
 def test_a_chat_begins_in_the_mode_that_is_named(run: Any, tmp_path: Path) -> None:

@@ -61,18 +61,18 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_a_sound_platform_is_well(bench: Bench) -> None:
-    assert bench.found() == ["ok: fake can be connected to, as fake-bot ()"]
+    assert bench.found() == ["ok: fake accepts connections as fake-bot ()"]
 
 
 @pytest.mark.parametrize(
     ("keys", "level", "told"),
     [
-        ("allowed_users: [bob], allow_local: true", "note", "others than the owner run commands on this machine"),
-        ("allowed_users: ['*'], allow_local: true", "wrong", "anybody who writes runs commands on this machine"),
-        ("roles: {owner: ['*']}", "wrong", "anybody who writes is the owner"),
-        ("roles: {owner: [ann], helpers: ['*']}, allow_local: true", "wrong", "anybody who writes runs commands"),
+        ("allowed_users: [bob], allow_local: true", "note", "users other than the owner can run commands on this machine"),
+        ("allowed_users: ['*'], allow_local: true", "wrong", "anyone who writes can run commands on this machine"),
+        ("roles: {owner: ['*']}", "wrong", "anyone who writes is the owner"),
+        ("roles: {owner: [ann], helpers: ['*']}, allow_local: true", "wrong", "anyone who writes can run commands"),
         ("backend: moon", "wrong", "platforms.fake.backend: there is no backend 'moon'"),
-        ("strangers: told", "note", "nobody may chat there yet (toolcrib gateway pair fake --role owner)"),
+        ("strangers: told", "note", "no user may chat there yet (toolcrib gateway pair fake --role owner)"),
     ],
 )
 def test_who_may_do_too_much_or_nothing_is_told(bench: Bench, keys: str, level: str, told: str) -> None:
@@ -88,7 +88,7 @@ def test_what_nobody_could_agree_to_is_told_with_the_role_that_it_takes(bench: B
     approvers = "gateway: {approvers: {git: [release], fs: [owner, release]}}\n"
     found = bench.found(OWNED + approvers)
     [git] = [one for one in found if "git" in one]
-    assert git.startswith("wrong: nobody on fake may agree to git: that takes the role release (give it to somebody by ")
+    assert git.startswith("wrong: no user on fake may approve git: it needs the role release (give the role to a user in ")
     assert git.endswith("or: toolcrib gateway pair fake --role release)")
     assert not [one for one in found if "agree to fs" in one]
     people = Pairings(bench.store, "fake")
@@ -96,7 +96,7 @@ def test_what_nobody_could_agree_to_is_told_with_the_role_that_it_takes(bench: B
     run_async(people.take(code, "rita"))
     assert not [one for one in bench.found(OWNED + approvers) if "git" in one]
     [only] = [one for one in bench.found("platforms: {fake: {allowed_users: [bob]}}\n") if "anything else" in one]
-    assert only.startswith("note: nobody on fake may agree to anything else: that takes the role owner")
+    assert only.startswith("note: no user on fake may approve anything else: it needs the role owner")
 
 
 def test_a_mistyped_finding_among_the_approvers_is_named(bench: Bench) -> None:
@@ -111,9 +111,9 @@ def test_a_mistyped_finding_among_the_approvers_is_named(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ConfigError("fake needs FAKE_TOKEN"), "wrong: fake can't be connected to: fake needs FAKE_TOKEN (do what it says"),
+        (ConfigError("fake needs FAKE_TOKEN"), "wrong: cannot connect to fake: fake needs FAKE_TOKEN (follow the message"),
         (ConfigError("it needs the extra: pip install 'toolcrib[fake]'"), "pip install 'toolcrib[fake]'"),
-        (OSError("connection refused"), "wrong: fake can't be connected to: OSError: connection refused"),
+        (OSError("connection refused"), "wrong: cannot connect to fake: OSError: connection refused"),
     ],
 )
 def test_what_keeps_a_platform_from_connecting_is_told(bench: Bench, error: Exception, told: str) -> None:
@@ -145,7 +145,7 @@ def test_a_platform_that_a_gateway_runs_is_left_alone(bench: Bench) -> None:
 
     bench.factory = Untouchable
     bench.write_status()
-    assert bench.found() == ["ok: fake: the gateway runs as process 4711, running ()"]
+    assert bench.found() == ["ok: fake: the gateway is process 4711, running ()"]
     bench.write_status(state="failed", problem="OSError: connection refused")
     assert "wrong: fake is not up: OSError: connection refused" in bench.found()[0]
 
@@ -153,14 +153,12 @@ def test_a_platform_that_a_gateway_runs_is_left_alone(bench: Bench) -> None:
 def test_what_a_process_left_behind_is_told(bench: Bench) -> None:
     bench.write_status(at=time.time() - 7_200)
     [died] = bench.found()
-    assert died.startswith(
-        "note: fake: the gateway's process 4711 died 2 h ago (toolcrib gateway run; what was under way goes on"
-    )
+    assert died.startswith("note: fake: the gateway's process 4711 died 2 h ago (toolcrib gateway run; unfinished runs resume")
     owner = new_owner()
     run_async(bench.store.leases.take("account:fake:fake-bot", owner, 30.0))
     [found] = bench.found()
     assert found.startswith(
-        f"wrong: fake: process {owner.partition(':')[0]} holds the account fake-bot, and has told nothing for 2 h"
+        f"wrong: fake: process {owner.partition(':')[0]} holds the account fake-bot, but has not reported for 2 h"
     )
     bench.write_status(state="stopped", at=time.time() - 7_200)
     assert "holds the account" in bench.found()[0]
@@ -175,7 +173,7 @@ def test_a_port_that_another_program_has_is_told(bench: Bench, monkeypatch: pyte
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         found = bench.found(f"{OWNED}gateway: {{port: {port}}}\n")
-        assert [one for one in found if one.startswith(f"wrong: fake can't listen at 127.0.0.1:{port}: Address already in use")]
+        assert [one for one in found if one.startswith(f"wrong: fake cannot listen at 127.0.0.1:{port}: Address already in use")]
         if importlib.util.find_spec("prometheus_client") is not None:
             assert [one for one in found if one.startswith(f"wrong: gateway.port: 127.0.0.1:{port}: Address already in use")]
     assert not [one for one in bench.found(f"{OWNED}gateway: {{port: {port}}}\n") if "in use" in one]
@@ -187,7 +185,7 @@ def test_an_account_at_a_server_is_no_address_to_listen_at(bench: Bench) -> None
             return "crib@irc.example.org:6697"
 
     bench.factory = Caller
-    assert bench.found() == ["ok: fake can be connected to, as crib@irc.example.org:6697 ()"]
+    assert bench.found() == ["ok: fake accepts connections as crib@irc.example.org:6697 ()"]
 
 
 def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +208,7 @@ def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, 
     lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
     says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: unknown setting; {meant}"
     [found] = [one for one in bench.found("\n".join(lines)) if "connected to" in one and name in one]
-    assert found == f"wrong: {name} can't be connected to: {says} (do what it says, then start the gateway)"
+    assert found == f"wrong: {name} can't be connected to: {says} (follow the message, then start the gateway)"
 
     async def started() -> tuple[str, bool]:
         async with Gateway(bench.crib("\n".join(lines)), names=[name]) as gateway:

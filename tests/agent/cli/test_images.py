@@ -126,15 +126,15 @@ def test_004_21_the_chat_shows_images_with_the_next_message(run: Any, file: Path
         "and?",
     ]
     assert "[image/png, 512 B] removed from your next message" in done.err
-    assert "[image/png, 512 B] will go with your next message" in done.err
-    assert "say which: /image FILE" in done.err
+    assert "[image/png, 512 B] is attached to your next message" in done.err
+    assert "give the file: /image FILE" in done.err
     assert "none.png can't be read: No such file" in done.err
-    assert done.err.index("will go with") < done.err.index("[image/gif, 100 B]")
+    assert done.err.index("is attached to") < done.err.index("[image/gif, 100 B]")
 
 
 def test_without_a_model_nobody_can_look(run: Any, file: Path) -> None:
     done = run("chat", "--provider", "manual", stdin=f"/image {file}\n".encode())
-    assert "no model is connected, so nobody can look at it" in done.err
+    assert "no model is connected to show it" in done.err
 
 
 def test_the_path_of_an_image_is_completed(file: Path) -> None:

@@ -26,7 +26,7 @@ def test_the_model_drafts_it_in_an_ordinary_run(run: Any, project: Path) -> None
     assert "- Test: go test ./..." in asked
     assert asked.endswith("Besides: mention the CI")
     assert (project / "AGENTS.md").read_text() == "# Rules\n"
-    assert "AGENTS.md: the next session reads it; /new starts a session" in done.err
+    assert "AGENTS.md: new sessions read it; to start one: /new" in done.err
 
 
 def test_a_write_that_is_not_agreed_to_is_not_made(run: Any, project: Path) -> None:
@@ -50,7 +50,7 @@ def test_of_one_that_is_there_changes_are_proposed(run: Any, project: Path) -> N
 def test_without_a_model_it_is_made_of_what_is_found(run: Any, project: Path) -> None:
     done = run("chat", "--provider", "manual", stdin=b"/init\n")
     assert "- Test: `go test ./...`\n" in (project / "AGENTS.md").read_text()
-    assert "AGENTS.md: the next session reads it" in done.err
+    assert "AGENTS.md: new sessions read it" in done.err
 
 
 def test_without_a_model_a_diff_shows_what_is_lacking(run: Any, project: Path) -> None:
@@ -60,7 +60,7 @@ def test_without_a_model_a_diff_shows_what_is_lacking(run: Any, project: Path) -
     assert "+- Test" not in done.out
     assert (project / "AGENTS.md").read_text() == "# Mine\n\nRun `go test ./...`.\n"
     (project / "AGENTS.md").write_text("go test ./... go build ./... gofmt -w .")
-    assert "names every command" in run("chat", "--provider", "manual", stdin=b"/init\n").err
+    assert "lists every command" in run("chat", "--provider", "manual", stdin=b"/init\n").err
 
 
 def test_without_write_file_the_draft_is_shown(run: Any, project: Path) -> None:

@@ -13,5 +13,5 @@ def test_piped_lines_run_no_command_of_ones_own(run: Any, tmp_path: Path) -> Non
     with ChatServer(ChatServer.text("Yes.")) as server:
         done = run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"!touch made\n!!touch made\nis it there?\n")
         assert len(server.requests) == 1
-    assert "!COMMAND is for a person at a terminal" in done.err
+    assert "!COMMAND works only at a terminal" in done.err
     assert not (tmp_path / "made").exists()

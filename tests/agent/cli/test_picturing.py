@@ -78,7 +78,7 @@ def test_the_clipboard_s_picture(tmp_path: Path, display: str, program: str, mon
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert clipboard_image({**environ, "PATH": os.environ["PATH"]}).data == png(8, 8).data
     script.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(ToolcribError, match="the clipboard holds no picture"):
+    with pytest.raises(ToolcribError, match="the clipboard has no image"):
         clipboard_image({**environ, "PATH": os.environ["PATH"]})
     with pytest.raises(ToolcribError, match="no desktop here"):
         clipboard_image({"PATH": os.environ["PATH"]})

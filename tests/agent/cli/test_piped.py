@@ -116,7 +116,7 @@ def test_no_stdin_leaves_it_alone(start: Start) -> None:
         both = start(server, "-", "--no-stdin")
         _, err = both.communicate(timeout=60)
         assert both.returncode == 2
-        assert b"leave one of them out" in err
+        assert b"use only one of them" in err
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_waiting_is_shown_and_counts_for_the_timeout(start: Start) -> None:
     with ChatServer(ChatServer.text("A.")) as server:
         process = start(server, "what?")
         assert process.stderr is not None
-        assert b"waiting for standard input to end; --no-stdin goes on without it" in process.stderr.readline()
+        assert b"waiting for standard input to end; --no-stdin does not read it" in process.stderr.readline()
         process.communicate(b"late\n", timeout=60)
         assert "late" in said(server)
         limited = start(server, "what?", "--timeout", "0.2")

@@ -48,7 +48,7 @@ def test_the_last_turns_are_shown_and_how_many_stand_above(run: Any, tmp_path: P
     stored(tmp_path, [one for number in range(300) for one in exchange(number)])
     shown = run("chat", "--continue", "--provider", "manual").err.splitlines()
     assert shown[0].endswith("1,200 messages: make part 0")
-    assert shown[1] == "… 1,188 messages above: /show all reads them, /export writes them into a file"
+    assert shown[1] == "… 1,188 messages above; to read them: /show all; to write them to a file: /export"
     assert shown[2:] == [
         *("> make part 297", "  💻 terminal runs make part297  failed: no such target", "  part 297 is made"),
         *("> make part 298", "  💻 terminal runs make part298  ok", "  part 298 is made"),
@@ -61,7 +61,7 @@ def test_a_session_of_another_folder_names_it(run: Any, tmp_path: Path) -> None:
     other.mkdir()
     there, here = stored(other, exchange(0)), stored(tmp_path, exchange(1))
     shown = run("chat", "--provider", "manual", stdin=f"/resume {there[:12]}\n/resume {here[:12]}\n".encode()).err
-    assert shown.count(f"it works in {other}, not in {tmp_path}\n") == 1
+    assert shown.count(f"the session works in {other}, not in {tmp_path}\n") == 1
     assert shown.count("it works in") == 1
 
 
@@ -79,7 +79,7 @@ def test_a_subfolder_continues_its_project_s_session(run: Any, tmp_path: Path, m
     stored(project, exchange(1))
     shown = run("chat", "--continue", "--provider", "manual").err
     assert "> make part 1\n" in shown
-    assert f"it works in {project}, not in {below}\n" in shown
+    assert f"the session works in {project}, not in {below}\n" in shown
     stored(below, exchange(2))
     assert "> make part 2\n" in run("chat", "--continue", "--provider", "manual").err
 
@@ -95,7 +95,7 @@ def test_all_of_it_can_be_read_in_the_chat(run: Any, tmp_path: Path) -> None:
     assert "  make part 0\n" in done.out
     assert "-> terminal  make part0\n" in done.out
     assert "  part 4 is made\n" in done.out
-    assert "nothing was said yet" in run("chat", "--provider", "manual", stdin=b"/show all\n").err
+    assert "this session has no messages yet" in run("chat", "--provider", "manual", stdin=b"/show all\n").err
 
 
 def test_the_person_finds_their_own_words_again() -> None:
@@ -133,7 +133,7 @@ def test_one_exchange_of_very_many_calls_does_not_fill_the_screen() -> None:
     records = [one for number in range(100) for one in exchange(number)[1:]]
     lines = exchanges([{"role": "user", "text": "go"}, *records])
     assert len(lines) == 31
-    assert lines[0] == "  … 171 lines of it are not shown"
+    assert lines[0] == "  … 171 lines are not shown"
 
 
 async def test_the_state_is_not_looked_for_beyond_results_that_had_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_a_resumed_session_says_which_grants_are_in_force(run: Any, tmp_path: Pa
     assert "in force" not in run("chat", "--continue", "--provider", "manual").err
     run_async(agreed("session", "/p"))
     run_async(agreed("task", "/t"))
-    line = "1 grant of this session is in force: fs.recursive-delete below /p; /approvals lists and revokes"
+    line = "1 grant of this session is in force: fs.recursive-delete below /p; to list or revoke: /approvals"
     assert line in run("chat", "--continue", "--provider", "manual").err.splitlines()
     assert "in force" not in run("chat", "--provider", "manual").err
     run_async(agreed("session", "/q"))

@@ -40,11 +40,11 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
     for way in ("/fork [N]", "/new", "/export", "/model"):
         assert way in done.err
     assert re.search(
-        r"a new session, [0-9a-f]{12}, with your last 2 messages and what followed; the old one is kept: /resume [0-9a-f]{12}\n",
+        r"a new session, [0-9a-f]{12}, from your last 2 messages on; to return to the old one: /resume [0-9a-f]{12}\n",
         done.err,
     )
     assert "did not fit" not in done.err
-    assert "not answered, and left out; say it again: four\n" in done.err
+    assert "unanswered, so left out; send it again: four\n" in done.err
     assert said(server.requests[-1]) == ["two", "answer 1", "three", "answer 2", "four again"]
     listed = run("sessions").out
     assert " (fork of " in listed
@@ -57,7 +57,7 @@ def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, conf
     usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
     with ChatServer(ChatServer.body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})) as server:
         done = chat(server, "hi")
-    assert "the context is full: 5,005 of 5,000 tokens. The session is kept. To go on:\n  /compress " in done.err
+    assert "the context is full: 5,005 of 5,000 tokens. The session is stored. To continue:\n  /compress " in done.err
 
 
 def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_run_names_the_fix(run: Any) -> None:
         done = run("run", "go", "--base-url", server.base_url, "--model", "m", "--no-stdin")
     assert done.code == 1
     assert "reports that the conversation is too long for the model" in done.err
-    assert "`toolcrib sessions fork ID` begins a session with another one's end" in done.err
+    assert "`toolcrib sessions fork ID` starts a session with the end of another" in done.err
 
 
 def test_sessions_fork(run: Any, chat: Any) -> None:
@@ -90,7 +90,7 @@ def test_sessions_fork(run: Any, chat: Any) -> None:
         parent = json.loads(run("sessions", "--json").out)[0]["id"]
         made = run("sessions", "fork", parent[:8], "--messages", "1")
         assert made.code == 0
-        assert f"2 of 4 records; `toolcrib chat --resume {made.out[:12]}` continues it" in made.err
+        assert f"2 of 4 records; to continue: toolcrib chat --resume {made.out[:12]}` continues it" in made.err
         run("run", "three", "--resume", made.out.strip(), "--no-stdin")
         assert said(server.requests[-1]) == ["two", "answer 1", "three"]
         told = json.loads(run("sessions", "fork", parent, "--json").out)
@@ -117,7 +117,7 @@ def test_trace_of_a_fork_says_where_its_calls_ran(run: Any, chat: Any) -> None:
 @pytest.mark.parametrize("line", ["/fork 0", "/fork some", "/fork -1"])
 def test_a_wrong_number_is_told(chat: Any, line: str) -> None:
     with ChatServer(ChatServer.text("hello")) as server:
-        assert "✗ write /fork, or /fork N" in chat(server, "hi", line).err
+        assert "✗ use /fork, or /fork N" in chat(server, "hi", line).err
 
 
 def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
@@ -138,14 +138,14 @@ def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
 
 def test_context_without_a_model(run: Any) -> None:
     done = run("chat", "--provider", "manual", stdin=b"/context\n")
-    assert "no model is connected: none of it is sent\n" in done.out
+    assert "no model is connected: nothing is sent\n" in done.out
 
 
 # -- compression -------------------------------------------------------------------------------------------------------
 
 WINDOW = 16_000
 SETTINGS = f"model: {{context_window: {WINDOW}}}\ntoolsets: {{enabled: [file, session_search]}}\n"
-LINE = r"context compressed, [\d,]+ → about [\d,]+ tokens; all of it is kept and can be searched\n"
+LINE = r"context compressed, [\d,]+ → about [\d,]+ tokens; the whole conversation is kept and can be searched\n"
 
 
 def reader(times: int) -> Any:
@@ -252,5 +252,5 @@ def test_what_a_refusal_taught_stands_in_context(chat: Any, tmp_path: Path, conf
 def test_a_failed_compression_is_told_and_the_run_goes_on(run: Any) -> None:
     with WindowServer(WINDOW, reader(6), lambda text: "") as server:
         done = run("run", "read it", "--base-url", server.base_url, "--model", "m", "--no-stdin")
-    assert "was not compressed: the model's summary is empty; a fork or a new session has room\n" in done.err
+    assert "was not compressed: the model's summary is empty; use /fork or /new\n" in done.err
     assert server.summaries

@@ -23,7 +23,7 @@ def test_doctor_says_which_mode_holds(mode: Literal["workspace", "own"], monkeyp
     if sandbox_here(mode).by == "namespaces":
         (finding,) = check_sandbox(_config(mode))
         assert (finding.id, finding.level) == ("sandbox.holds", "ok")
-        assert f"a sandbox of the mode {mode}" in finding.text
+        assert f"a sandbox with mode {mode}" in finding.text
     monkeypatch.setattr(holding, "_fault", lambda: "unshare: Operation not permitted")
     monkeypatch.setattr("tools.environments.local.landlock.version", lambda: 1)
     (finding,) = check_sandbox(_config(mode))
@@ -44,10 +44,10 @@ def test_doctor_says_whether_hosts_are_limited(monkeypatch: pytest.MonkeyPatch) 
 
     if sandbox_here("workspace").by == "namespaces":
         assert said("workspace")[0] == "ok"
-        assert said("own") == ("note", "sandbox.network: hosts needs the mode workspace, so commands have no network")
-    assert said("none") == ("note", "sandbox.network: hosts needs the mode workspace, so commands have all of the network")
+        assert said("own") == ("note", "sandbox.network: hosts needs mode workspace, so commands have no network")
+    assert said("none") == ("note", "sandbox.network: hosts needs mode workspace, so commands have the whole network")
     monkeypatch.setattr(holding, "_fault", lambda: "unshare: Operation not permitted")
-    assert said("workspace")[1].endswith("so commands have all of the network")
+    assert said("workspace")[1].endswith("so commands have the whole network")
 
 
 def test_doctor_says_what_could_be_held() -> None:

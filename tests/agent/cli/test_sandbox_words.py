@@ -40,7 +40,7 @@ def test_it_says_what_commands_can_change(config: Config) -> None:
     config("snapshots: {enabled: false}\n")
     assert line() == default
     config("sandbox: {mode: own, network: 'on'}\n")
-    assert line().startswith("toolcrib's own files are closed to commands; they may do all else that you may.")
+    assert line().startswith("Commands cannot reach toolcrib's own files, but otherwise have all your rights.")
     config("sandbox: {mode: workspace, network: 'on'}\n")
     assert line() == "Commands write only this project, private caches and a private /tmp." + UNDO
     assert line(start=Path.home()) == "Commands write only your home folder, private caches and a private /tmp."
@@ -58,7 +58,10 @@ def test_it_says_what_commands_can_change(config: Config) -> None:
 def test_a_mode_that_does_not_hold_is_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config("sandbox: {mode: workspace}\n")
     monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
-    assert line() == "Commands are not sandboxed. sandbox.mode workspace does not hold here: `toolcrib sandbox` says why." + UNDO
+    assert (
+        line()
+        == "Commands are not sandboxed. sandbox.mode workspace does not work here; for the reason: toolcrib sandbox." + UNDO
+    )
 
 
 @pytest.mark.parametrize("mode", ["workspace", "own"])
@@ -66,10 +69,10 @@ def test_landlock_is_named_with_its_limits(config: Config, monkeypatch: pytest.M
     config(f"sandbox: {{mode: {mode}}}\n")
     held = SandboxHolding("own", "" if mode == "own" else "no namespaces", "a fix", "landlock")
     monkeypatch.setattr("tools.environments.local.holding.sandbox_here", lambda wanted: held)
-    assert "Only Landlock enforces this, so it limits neither sockets nor file tools." in line()
+    assert "Only Landlock enforces this, so sockets and file tools." in line()
 
 
-@pytest.mark.parametrize(("machine", "words"), [("x86_64", "filtered"), ("riscv64", "all: there is no filter for riscv64")])
+@pytest.mark.parametrize(("machine", "words"), [("x86_64", "filtered"), ("riscv64", "all: no filter for riscv64")])
 def test_the_status_says_whether_system_calls_are_filtered(monkeypatch: pytest.MonkeyPatch, machine: str, words: str) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
     held = Containment("workspace", ("/work",), (), (), (), "none")

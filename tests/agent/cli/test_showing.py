@@ -223,7 +223,7 @@ def test_an_interrupt_is_told_once() -> None:
 
 @pytest.mark.parametrize(("seconds", "shown"), [(1.2, "2 s"), (3600, "60 min"), (9000, "3 h"), (float("inf"), "277778 h")])
 def test_how_long_a_server_asks_to_wait(seconds: float, shown: str) -> None:
-    assert f"Wait {shown}, as it asks" in explained(RateLimited("slow down", retry_after=seconds))
+    assert f"Wait {shown}, as the server asks" in explained(RateLimited("slow down", retry_after=seconds))
 
 
 def test_a_terminal_that_can_take_nothing_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,16 +89,16 @@ def test_a_missing_tool_says_why_and_how_to_get_it() -> None:
     for columns in (80, 40):
         text = " ".join(sitting.text(columns).split())
         assert "why: set WEATHER_KEY to get it: toolcrib config set sky.key ..." in text
-        assert "weather: missing; 100 tokens of each request" in text
+        assert "weather: missing; 100 tokens in each request" in text
     sitting.press("space")
-    assert "Space does not give this one" in sitting.text()
+    assert "Space cannot enable this tool" in sitting.text()
     assert sitting.picker.changed == ([], [])
 
 
 def test_space_switches_and_only_enter_after_the_change_was_shown_agrees() -> None:
     sitting = Sitting()
     assert sitting.press("enter") is None
-    assert "nothing is switched yet" in sitting.text()
+    assert "nothing to change yet" in sitting.text()
     sitting.press("space", "end", "space")
     assert "[ ]* read_file" in sitting.text()
     assert "[x]* moon" in sitting.text()

@@ -82,7 +82,7 @@ def test_grants_that_cannot_be_kept_count_nowhere(run: Any, state: Path, config:
     config(f"store: {{path: {tmp_path}/s.db}}\ncommand_allowlist: [{{argv: [rm, -rf, build], cwd: {tmp_path}, version: 1}}]\n")
     done = run("explain", "rm -rf build")
     assert "decided by: a person" in done.out
-    assert done.err.startswith("toolcrib: what is granted always is left out: ")
+    assert done.err.startswith("toolcrib: permanent grants are left out: ")
     assert done.err.count("\n") == 1
     assert run("tools").err == ""
     for words in (["call", "todo", "{}"], ["chat"], ["approvals"]):

@@ -173,7 +173,7 @@ def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
 def test_without_a_model_nothing_pretends_to_answer(tmp_path: Path) -> None:
     """The first question raises ConfigError, and no part of it is recorded."""
     with Agent(project_dir=tmp_path) as agent:
-        with pytest.raises(ConfigError, match="no model is connected: name one"):
+        with pytest.raises(ConfigError, match="no model is connected: choose one"):
             agent.ask("Which test fails?")
         assert records(agent.session) == []
 

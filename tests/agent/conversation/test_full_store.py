@@ -74,7 +74,7 @@ def test_an_end_that_is_not_on_record_is_no_success_and_is_recorded_later(
         (finished,) = [event for event in seen if isinstance(event, ToolFinished)]
         assert finished.executed.unrecorded
         assert finished.executed.result.is_success
-        assert "it ran; its end could not be recorded" in brief_line(finished.executed, NO_DISPLAY)
+        assert "it ran, but its outcome could not be recorded" in brief_line(finished.executed, NO_DISPLAY)
         assert '"status": "unrecorded"' in as_line(finished)
         assert (tmp_path / "a").read_text() == "x"
         agent.ask("go on")

@@ -119,7 +119,7 @@ async def test_quotas_and_modes_are_read_again(house: House) -> None:
     [
         ("platforms: {fake: {busy: never}}\n", "config.yaml:1: platforms.fake.busy: "),
         ("platforms:\n  fake:\n    backend: moon\n", "config.yaml:3: platforms.fake.backend: "),
-        ("platforms: [\n", "not YAML"),
+        ("platforms: [\n", "invalid YAML"),
     ],
 )
 async def test_a_broken_file_is_refused_and_the_running_configuration_stays(house: House, text: str, told: str) -> None:
@@ -212,7 +212,7 @@ async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_h
         await house.until(lambda: not gateway._all)
         await house.until(lambda: gateway._is_idle)
         code, said = await asyncio.to_thread(told_by, house, "status")
-        assert f"a gateway runs without any platform (process {os.getpid()})" in said
+        assert f"a gateway is running without a platform (process {os.getpid()})" in said
         assert json.loads((await asyncio.to_thread(told_by, house, "status", "--json"))[1])["without_platforms"] == os.getpid()
         on[0] = True
         code, said = await asyncio.to_thread(told_by, house, "reload")

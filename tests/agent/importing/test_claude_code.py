@@ -45,7 +45,7 @@ def test_a_session_is_read(tmp_path: Path) -> None:
     assert (second["call_id"], second["text"], second["is_error"]) == ("toolu_2", "1 failed", True)
     assert found.records[5]["images"][0]["media_type"] == "image/png"
     assert faults == [
-        f"-home-made-project/{CLAUDE_ID}.jsonl:14: no JSON: Expecting property name enclosed in double quotes at column 3"
+        f"-home-made-project/{CLAUDE_ID}.jsonl:14: not valid JSON: Expecting property name enclosed in double quotes at column 3"
     ]
     assert found.ended - found.began == pytest.approx(9.0)
 
@@ -81,7 +81,7 @@ def test_what_is_no_session_is_none(tmp_path: Path) -> None:
     write_lines(tmp_path / "a" / "subagents" / "agent-1.jsonl", [claude_line("user", "of a subagent")])
     write_lines(tmp_path / "a" / "notes.txt", ["{}"])
     assert read(tmp_path) == ([], [])
-    with pytest.raises(ToolcribError, match="nowhere is not there; name the file or the folder"):
+    with pytest.raises(ToolcribError, match="nowhere does not exist; give the file or folder"):
         read(tmp_path / "nowhere")
 
 

@@ -37,7 +37,7 @@ def test_sessions_are_read(tmp_path: Path, old: bool) -> None:
     assert found.records[2]["results"][0]["text"] == '{"found": true}'
     assert found.records[4]["images"][0]["media_type"] == "image/png"
     assert (found.began, found.ended) == (1_752_000_002.0, 1_752_000_006.0)
-    assert faults == ["7: the calls of the message are no JSON list"]
+    assert faults == ["7: the calls of the message are not a JSON list"]
 
 
 def test_the_file_is_only_read(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_what_a_running_tool_has_in_its_log_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_no_state_db_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ToolcribError, match=r"state\.db is not there; name the file"):
+    with pytest.raises(ToolcribError, match=r"state\.db does not exist; give the file"):
         read(tmp_path)
     (tmp_path / "state.db").write_text("no database, but some text that is longer than its header would be" * 30)
-    with pytest.raises(ToolcribError, match=r"can't be read as a state\.db of Hermes: file is not a database"):
+    with pytest.raises(ToolcribError, match=r"cannot be read as a state\.db of Hermes: file is not a database"):
         read(tmp_path)
     for script in (
         "CREATE TABLE t (x)",

@@ -115,7 +115,7 @@ def test_without_anything_a_person_types(tmp_path: Path) -> None:
     [
         ({"provider": "gemmini", "name": "x", "base_url": NOWHERE}, r"no provider 'gemmini'.*did you mean gemini"),
         ({"provider": "gemini", "base_url": NOWHERE}, "many models; choose one"),
-        ({"base_url": NOWHERE, "name": "x", "fallback": [{}]}, "fallback, entry 1: it names no model"),
+        ({"base_url": NOWHERE, "name": "x", "fallback": [{}]}, "fallback, entry 1: it has no model"),
         ({"base_url": NOWHERE, "name": "x", "fallback": [{"provider": "chat"}]}, "entry 1: .*chat"),
         ({"base_url": NOWHERE, "name": "x", "fallback": [{"base_url": NOWHERE}, {"provider": "zz"}]}, "entry 2: .*zz"),
         ({"base_url": NOWHERE, "name": "x", "fallback": [{"name": "y", "base_url": NOWHERE, "prices": {"input": 1}}]}, "both"),

@@ -43,9 +43,9 @@ def asked(crib: Crib, ticket_id: str, session: str = "5e551044") -> None:
 
 
 def test_nothing_yet(run: Any) -> None:
-    assert "nothing is granted" in run("approvals").out
+    assert "no grants" in run("approvals").out
     assert "no question waits" in run("approvals", "pending").out
-    assert "nothing was decided" in run("approvals", "history").out
+    assert "no decisions" in run("approvals", "history").out
     for action in ("list", "pending", "history"):
         assert json.loads(run("approvals", action, "--json").out) == []
 
@@ -74,7 +74,7 @@ def test_a_grant_is_narrowed_and_taken_back(run: Any, other: Crib) -> None:
     assert (done.code, done.out) == (0, "narrowed: fs.recursive-delete below /p/build\n")
     assert [one.root for one in run_async(other.grants.all("5e551044"))] == ["/p/build"]
     assert "is not below /p/build" in run("approvals", "narrow", grant, "..").err
-    assert "say to what" in run("approvals", "narrow", grant).err
+    assert "give the folder" in run("approvals", "narrow", grant).err
     done = run("approvals", "revoke", grant[:6])
     assert (done.code, done.out) == (0, "revoked: fs.recursive-delete below /p/build\n")
     assert run_async(other.grants.all("5e551044")) == []
@@ -94,25 +94,25 @@ def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["revoke"], "say which: toolcrib approvals revoke ID"),
-        (["narrow"], "say which"),
-        (["deny"], "say which"),
+        (["revoke"], "give the id: toolcrib approvals revoke ID"),
+        (["narrow"], "give the"),
+        (["deny"], "give the"),
         (["revoke", "zz"], "no grant begins with 'zz'. List grants: toolcrib approvals"),
         (["deny", "zz"], "no request begins with 'zz'. List the pending ones: toolcrib approvals pending"),
-        (["revoke", "aa", "bb"], "one at a time"),
+        (["revoke", "aa", "bb"], "give one id"),
         (["list", "aa"], "takes no id"),
         (["history", "aa"], "takes no id"),
-        (["revoke", "aa", "--session", "s"], "--session is for lists"),
+        (["revoke", "aa", "--session", "s"], "--session is only for lists"),
         (["--session", "zz"], "no session starts with 'zz'. List sessions: toolcrib sessions"),
         (["grant"], "invalid choice: 'grant'"),
-        (["show"], "say which: toolcrib approvals show TICKET"),
+        (["show"], "give the ticket: toolcrib approvals show TICKET"),
         (["show", "zz"], "no ticket begins with 'zz'"),
-        (["answer"], "say which: toolcrib approvals answer TICKET"),
+        (["answer"], "give the ticket: toolcrib approvals answer TICKET"),
         (["answer", "zz"], "no ticket begins with 'zz'. List the pending ones: toolcrib approvals pending"),
-        (["answer", "aa", "bb"], "one at a time"),
-        (["answer", "aa", "--scope", "once", "--deny", "no"], "--scope is a yes and --deny a no"),
-        (["answer", "aa", "--uses", "3"], "--uses goes with --scope uses"),
-        (["pending", "--scope", "once"], "go with `toolcrib approvals answer TICKET`"),
+        (["answer", "aa", "bb"], "give one id"),
+        (["answer", "aa", "--scope", "once", "--deny", "no"], "--scope approves and --deny denies"),
+        (["answer", "aa", "--uses", "3"], "--uses needs --scope uses"),
+        (["pending", "--scope", "once"], "need `toolcrib approvals answer TICKET`"),
     ],
 )
 def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str) -> None:
@@ -179,7 +179,7 @@ def test_without_more_all_that_waits_is_shown_before_the_grants(run: Any, other:
     assert (lines[1].split()[:2], lines[2].split()[:2]) == (["aa11", "cli"], ["bb22", "telegram:ann"])
     assert "never" in lines[1]
     assert "rm -rf build^[[2J" in lines[1]
-    assert "`toolcrib approvals answer TICKET` answers one" in lines
+    assert "`toolcrib approvals answer TICKET` answers a ticket" in lines
     assert lines[-1].startswith(grant[:8])
     assert "aa11" not in run("approvals", "list").out
     assert "bb22" not in run("approvals", "--session", "5e55").out
@@ -213,8 +213,8 @@ def test_the_history_says_who_decided_what_by_which_rule(run: Any, other: Crib) 
 def test_an_entry_that_nobody_confirmed_is_mentioned(run: Any, config: Any) -> None:
     config("command_allowlist: [{argv: [make, clean], cwd: /p, version: 1}]\n")
     done = run("approvals")
-    assert "nothing is granted" in done.out
-    assert "1 of command_allowlist does not count until you confirm; `toolcrib chat` asks you" in done.err
+    assert "no grants" in done.out
+    assert "1 of command_allowlist does not apply until you confirm: start `toolcrib chat`" in done.err
 
 
 def test_a_model_s_yes_from_the_call_to_the_history(run: Any, config: Any, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_model_s_yes_from_the_call_to_the_history(run: Any, config: Any, tmp_p
         done = run("call", "terminal", '{"command": "rm -rf node_modules/"}')
         assert "aux at 127.0.0.1" in run("doctor").out
     assert done.code == 0
-    assert "toolcrib: aux agreed to terminal: npm install makes it again" in done.err
+    assert "toolcrib: aux approved terminal: npm install makes it again" in done.err
     assert not (tmp_path / "node_modules").exists()
     (line,) = [line for line in run("approvals", "history").out.splitlines() if "smart:aux" in line]
     assert "approved:once" in line

@@ -94,7 +94,7 @@ def test_a_tool_that_can_not_work_here_is_2_and_says_what_it_needs(
     """003-9"""
     user_plugin("weather", NEEDS_A_KEY)
     done = run("call", "weather", "{}")
-    assert (done.code, done.out, done.err) == (2, "", "toolcrib: weather can't work here: set WEATHER_KEY\n")
+    assert (done.code, done.out, done.err) == (2, "", "toolcrib: weather is not available here: set WEATHER_KEY\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("call", "terminal", '{"command": "ls"}')
     assert (done.code, done.out) == (2, "")
@@ -115,7 +115,7 @@ def test_what_needs_approval_is_denied_without_a_terminal(run: Any, config: Any,
 def test_a_question_gets_no_answer_without_a_terminal(run: Any) -> None:
     done = run("call", "clarify", '{"question": "Why?"}', stdin=b"because\n")
     assert done.code == 3
-    assert "nobody can be asked" in done.out
+    assert "no user can be asked" in done.out
 
 
 def test_a_tool_that_was_switched_off_is_not_run(run: Any, config: Any) -> None:

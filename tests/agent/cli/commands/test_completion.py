@@ -127,7 +127,7 @@ def test_a_configuration_that_nobody_confirmed_asks_nothing_there(run: Any, shel
     file.write_text("toolsets: {enabled: [file]}\n")
     assert types("toolcrib call termin") == "toolcrib call terminal"
     assert types("toolcrib doct") == "toolcrib doctor"
-    assert "nobody confirmed" in run("completion", "--names", "tools").err
+    assert "unconfirmed changes" in run("completion", "--names", "tools").err
 
 
 def test_names_are_for_scripts_too(run: Any) -> None:
@@ -138,9 +138,9 @@ def test_names_are_for_scripts_too(run: Any) -> None:
     assert run("completion", "--names", "platforms").out.split() == sorted(["acp", "api", "cli", "cron", "gateway", *chats])
     assert run("completion", "--names", "values", "--key", "display.theme").out.split()[0] == "auto"
     assert run("completion", "--names", "values", "--key", "model.context_window").out.split() == ["null"]
-    assert "there is no key 'display.themes'" in run("completion", "--names", "values", "--key", "display.themes").err
+    assert "unknown key 'display.themes'" in run("completion", "--names", "values", "--key", "display.themes").err
     for words in (("tools", "--names"), ("env", "--names")):
-        assert "there is no option --names" in run(*words).err
+        assert "unknown option --names" in run(*words).err
 
 
 INSTALLED = {"bash": "bash-completion/completions/toolcrib", "zsh": "zsh/site-functions/_toolcrib"}
@@ -179,15 +179,15 @@ def test_it_says_what_it_wrote_and_takes_it_away_again(
     assert (first.code, first.out.splitlines()[0]) == (0, f"wrote {file}")
     text = file.read_text()
     again = run("completion", "--install", shell)
-    assert again.out.splitlines()[0] == f"{file} is there already"
+    assert again.out.splitlines()[0] == f"{file} already exists"
     assert file.read_text() == text
-    assert run("completion", shell, "--uninstall").out.startswith(f"took {file} away")
+    assert run("completion", shell, "--uninstall").out.startswith(f"removed {file}")
     assert not file.exists()
-    assert "nothing to take away" in run("completion", "--uninstall", shell).out
+    assert "nothing to remove" in run("completion", "--uninstall", shell).out
     file.write_text("my own\n")
     for words in (("--install",), ("--uninstall",)):
         refused = run("completion", *words, shell)
-        assert (refused.code, "is not toolcrib's; move it away first" in refused.err) == (2, True)
+        assert (refused.code, "was not written by toolcrib; move it away first" in refused.err) == (2, True)
     assert file.read_text() == "my own\n"
     file.write_text(run("completion", shell).out)  # as an older version recommended
     assert run("completion", "--install", shell).out.splitlines()[0] == f"replaced {file}"
@@ -196,9 +196,9 @@ def test_it_says_what_it_wrote_and_takes_it_away_again(
 def test_zsh_is_told_the_line_that_it_needs_until_it_is_there(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZDOTDIR", str(tmp_path))
     said = run("completion", "--install", "zsh").out.splitlines()
-    assert said[1] == f"add to {tmp_path}/.zshrc, before compinit if it is called there:"
+    assert said[1] == f"add to {tmp_path}/.zshrc, before compinit if {tmp_path}/.zshrc calls it:"
     (tmp_path / ".zshrc").write_text(said[2])
-    assert run("completion", "--install", "zsh").out.splitlines()[1:] == ["a new shell completes by it"]
+    assert run("completion", "--install", "zsh").out.splitlines()[1:] == ["new shells use it"]
 
 
 def test_what_is_no_shell_of_ours_or_a_session_s_command_installs_nothing(
@@ -206,7 +206,7 @@ def test_what_is_no_shell_of_ours_or_a_session_s_command_installs_nothing(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("SHELL", "/bin/csh")
-    assert "$SHELL is 'csh'; name the shell" in run("completion", "--install").err
+    assert "$SHELL is 'csh'; give the shell" in run("completion", "--install").err
     about = config("tools: {timeout: 60}\n").parent.stat()
     monkeypatch.setenv("TOOLCRIB_BELOW", f"{about.st_dev}:{about.st_ino}")
     assert "is a person's to do" in run("completion", "--install", "bash").err

@@ -61,8 +61,8 @@ def test_set_keeps_comments_and_checks_first(run: Any, config: Any) -> None:
     for words, told in [
         (["tools.timeout", "soon"], "expected a number of seconds"),
         (["tools.timeot", "3"], "did you mean tools.timeout?"),
-        (["tools.disabled", "[a"], "no YAML"),
-        (["tools.disabled", "terminal"], "a list is written [a, b]"),
+        (["tools.disabled", "[a"], "not valid YAML"),
+        (["tools.disabled", "terminal"], "write a list as [a, b]"),
         (["retry.attempts", "-1"], "1 or more"),
         (["model.name", KEY], "looks like an API key"),
         (["model.api_key", KEY], "did you mean model.api_key_env?"),
@@ -108,7 +108,7 @@ def test_a_person_at_a_terminal_gives_trust(run: Any, tmp_path: Path, key: str, 
     words = ["config", "set", key, value]
     command = Path(sys.executable).with_name("toolcrib")
     alone = subprocess.run([command, *words], stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, check=False)
-    assert (alone.returncode, b"for a person at a terminal" in alone.stderr) == (2, True)
+    assert (alone.returncode, b"needs a user at a terminal" in alone.stderr) == (2, True)
     person = pexpect.spawn(str(command), words, cwd=str(tmp_path), timeout=60, encoding="utf-8")
     said = person.read()
     person.close()
@@ -148,17 +148,17 @@ def test_a_project_that_lowers_what_was_set_is_told(run: Any, tmp_path: Path) ->
     own.write_text("max_turns: 2\nmodel: {name: theirs}\n")
     done = run("config", "set", "max_turns", "7")
     assert done.out == f"max_turns: 2  project {own}:1\n"
-    assert "model.name: not used" in done.err
+    assert "model.name: ignored" in done.err
     own.write_text("max_turns: [\n")
     done = run("config", "set", "max_turns", "8")
     assert done.code == 0
-    assert f"mend or remove {own}" in done.err
+    assert f"fix or remove {own}" in done.err
 
 
 def test_check_tells_all_faults(run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no such file" in run("config", "check").out
     file = config("tools: {timeout: 3}\n")
-    assert run("config", "check").out == f"{file}: no faults\n"
+    assert run("config", "check").out == f"{file}: no errors\n"
     (file.parent / "secrets.env").write_text("A=1\n")
     (file.parent / "secrets.env").chmod(0o644)
     file.write_text("tols: 3\nprofiles: {p: {max_turns: x}}\n")
@@ -176,7 +176,7 @@ def test_check_tells_all_faults(run: Any, config: Any, tmp_path: Path, monkeypat
     assert run("config", "check").code == 1
     (tmp_path / ".toolcrib" / "config.yaml").unlink()
     monkeypatch.setenv("TOOLCRIB_PROFILE", "p")
-    assert "there is no profile 'p' (from $TOOLCRIB_PROFILE)" in run("config", "check").out
+    assert "unknown profile 'p' (from $TOOLCRIB_PROFILE)" in run("config", "check").out
 
 
 ADDS_A_PLACE = (
@@ -211,7 +211,7 @@ def test_check_knows_the_places_of_enabled_plugins(run: Any, config: Any) -> Non
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "moon.py").write_text(ADDS_A_PLACE)
     done = run("config", "check")
-    assert (done.code, done.out, done.err) == (0, f"{file}: no faults\n", "")
+    assert (done.code, done.out, done.err) == (0, f"{file}: no errors\n", "")
     file.write_text("terminal: {backend: moon}\n")
     assert "there is no backend 'moon'" in run("config", "check").out
 
@@ -228,7 +228,7 @@ def test_check_loads_plugins_as_a_session_would_and_none_that_nobody_agreed_to(r
     file.write_text("terminal: {backend: moon}\nplugins: {enabled: [loud]}\n")
     done = run("config", "check")
     assert "unconfirmed changes that loosen or redirect" in done.out
-    assert "plugins are not loaded before that is mended or confirmed" in done.out
+    assert "plugins are not loaded before that is fixed or confirmed" in done.out
     assert "loaded" not in done.err
 
 
@@ -282,7 +282,7 @@ def test_a_wrong_value_blames_no_line_of_the_file(run: Any, config: Any) -> None
 def test_a_project_is_told_what_it_may_lower(run: Any, tmp_path: Path) -> None:
     (tmp_path / ".toolcrib").mkdir()
     (tmp_path / ".toolcrib" / "config.yaml").write_text("memory: {max_chars: 100}\n")
-    assert re.search(r"memory: not used: .* and lower these limits: .*max_turns.*tools\.timeout", run("config", "check").err)
+    assert re.search(r"memory: ignored: .* and lower these limits: .*max_turns.*tools\.timeout", run("config", "check").err)
 
 
 @pytest.mark.parametrize(
@@ -316,16 +316,16 @@ def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -
     assert done.code == 1
     for line, said in (
         (1, "tools.timeout: expected a number of seconds above 0, got text"),
-        (1, "tools.disabled names 'terminl', and there is no such tool; did you mean 'terminal'?"),
+        (1, "tools.disabled names the unknown tool 'terminl'; did you mean 'terminal'?"),
         (2, "tols: unknown key; did you mean tools?"),
         (4, "model.provider: unknown provider 'gemin'"),
         (5, "model.protocol: unknown text protocol 'hermess'"),
         (7, "terminal.backend: there is no backend 'dokcer'; did you mean 'docker'?"),
-        (8, "terminal.cwd: expected a folder that is there; /no/such/folder is none"),
+        (8, "terminal.cwd: expected an existing folder, got /no/such/folder"),
         (10, "toolsets.enabled: unknown toolset 'codin'; did you mean 'coding'?"),
         (12, "toolsets.custom: toolset 'coding' (config.yaml): the name is taken by a built-in; choose another"),
         (13, "toolsets.custom.mine.incldues: unknown key; did you mean toolsets.custom.mine.includes?"),
-        (14, "toolsets.custom.ours.tools names 'ptch', and there is no such tool; did you mean 'patch'?"),
+        (14, "toolsets.custom.ours.tools names the unknown tool 'ptch'; did you mean 'patch'?"),
         (16, "platforms: unknown platform 'telegrm'; known: "),
         (17, "platforms.cron.enabled_toolsets: expected a list of names, or null, got text"),
         (19, "approval.smart.provider: unknown provider 'nope'"),
@@ -359,7 +359,7 @@ def test_what_doctor_finds_wrong_in_a_file_check_finds_too(run: Any, config: Any
     checked = run("config", "check").out
     assert len(wrong) >= 8
     for line in wrong:
-        parts = (line, line.partition(": ")[2], line.partition(" does not count")[0])
+        parts = (line, line.partition(": ")[2], line.partition(" does not apply")[0])
         assert any(part and part in checked for part in parts), f"not told: {line}\n{checked}"
 
 

@@ -42,7 +42,7 @@ def test_a_job_is_added_listed_run_paused_and_removed(run: Any, job: str, server
     assert listed.code == 0, "it was listed, whether or not a process runs jobs"
     assert f"{job}  looks" in listed.out
     assert "every weekday at 9 (Europe/Berlin): next " in listed.out
-    assert "nobody runs jobs now: start `toolcrib cron serve`" in listed.err
+    assert "no scheduler is running: start `toolcrib cron serve`" in listed.err
     ran = run("cron", "run", "looks")
     assert (ran.code, ran.out.strip()) == (0, "All is well.")
     assert "look after things" in json.dumps(server.requests[0])
@@ -55,7 +55,7 @@ def test_a_job_is_added_listed_run_paused_and_removed(run: Any, job: str, server
     assert "paused" in run("cron", "pause", "looks").out
     assert "next " in run("cron", "resume", job[:5]).out
     assert "is removed" in run("cron", "remove", job).out
-    assert "there are no jobs" in run("cron").out
+    assert "no jobs" in run("cron").out
     assert "done" in run("cron", "history", job).out, "its history stays"
     assert "done" in run("cron", "history", "looks").out, "by its name too"
     assert f"{job}  looks  removed" in run("cron", "list", "--removed").out
@@ -88,7 +88,7 @@ def test_help_docs_and_the_tools_schema_list_every_form_of_a_schedule(run: Any) 
         (["add", "every day at 9", "x", "--zone", "Mars"], "no time zone 'Mars'"),
         (["add", "every day at 9", "x", "--unattended", "yes"], "is none of deny, park"),
         (["add", "every day at 9", "x", "--to", "matrix:!nowhere"], "is not your chat"),
-        (["run"], "name the job"),
+        (["run"], "give the job"),
         (["pause", "none"], "there is no job 'none'"),
     ],
 )
@@ -147,7 +147,7 @@ def test_doctor_finds_jobs_that_nobody_runs_and_rules_that_are_none(run: Any, co
     rule = "{tool: terminal, decision: allow, why: w, args: {command: 're:('}}"
     config(f"cron: {{zone: Mars/Base, rule_sets: {{odd: {{tools: [{rule}]}}}}}}\n")
     done = run("doctor")
-    assert "1 job, and nobody runs them" in done.out
+    assert "1 job, but no scheduler is running" in done.out
     assert "cron.zone" in done.out
     assert "cron.rule_sets.odd" in done.out
 
@@ -159,7 +159,7 @@ def test_jobs_run_while_they_are_served_and_the_list_says_so(run: Any, job: str,
             assert serving.stderr is not None
             assert "running 1 job until Ctrl-C" in serving.stderr.readline()
             ends = time.monotonic() + 60
-            while "nobody runs jobs" in run("cron").err:
+            while "no scheduler is running" in run("cron").err:
                 assert time.monotonic() < ends, "the list never reported a process that runs them"
                 time.sleep(0.1)
             assert run("cron", "add", "in 1 second", "be quick", "--name", "quick").code == 0
@@ -169,4 +169,4 @@ def test_jobs_run_while_they_are_served_and_the_list_says_so(run: Any, job: str,
         finally:
             os.kill(serving.pid, signal.SIGTERM)
         assert serving.wait(30) == 0
-    assert "nobody runs jobs" in run("cron").err
+    assert "no scheduler is running" in run("cron").err

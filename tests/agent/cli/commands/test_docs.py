@@ -30,7 +30,7 @@ def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> Non
 def test_a_setting_is_shown(run: Any) -> None:
     done = run("docs", "model.base_url")
     assert (done.code, done.err) == (0, "")
-    assert "Where the server is" in done.out
+    assert "Address of the server" in done.out
     assert "model.api_key_env`" not in done.out
 
 

@@ -22,7 +22,7 @@ def test_all_is_well(run: Any) -> None:
     assert "✗" not in done.out
     assert "· no model is configured" in done.out
     assert "fix: toolcrib config set model '{base_url: " in done.out
-    assert "nothing is wrong" in done.out
+    assert "no problems found" in done.out
 
 
 def test_a_broken_configuration_is_told_with_the_rest(run: Any, config: Any) -> None:
@@ -75,7 +75,7 @@ def test_faults_that_show_only_in_use_are_looked_for(run: Any, user_plugin: Any)
     done = run("doctor")
     assert done.code == 1
     assert "· tool shy: it is missing: its dynamic_schema (toolcrib_plugin_user_faulty) failed: TypeError" in done.out
-    assert "mend the plugin that adds 'loop'" in done.out
+    assert "fix the plugin that adds 'loop'" in done.out
     assert "✗ backend stuck: it can't be closed: RuntimeError: it is stuck" in done.out
     assert "✓ backend local" in done.out
     assert "✗ stuck" in run("env", "test", "stuck").out
@@ -101,7 +101,7 @@ def test_tools_that_are_missing_say_why(run: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("doctor")
     assert done.code == 1
-    assert "no bash to run commands with" in done.out
+    assert "needs bash to run commands" in done.out
     assert "install bash" in done.out
     assert "tool terminal is missing" in done.out
     assert "· search_files works without ripgrep" in done.out
@@ -130,10 +130,10 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
     assert done.code == 1
     for said in (
         f"✗ {file}:1: users.eve.disabled_toolsets: unknown toolset 'terminl'; did you mean 'terminal'?",
-        f"· {file}:1: users.bob.disabled_tools names 'write_fil', and there is no such tool; did you mean 'write_file'?",
-        f"· {file}:2: platforms.telegram.disabled_tools names 'pach', and there is no such tool; did you mean 'patch'?",
-        f"· {file}:3: approval.tools[0] names 'wirte_file', and there is no such tool; did you mean 'write_file'?",
-        f"· {file}:3: approval.tools[2] looks at the argument 'file', which patch has not: it matches no call (arguments: ",
+        f"· {file}:1: users.bob.disabled_tools names the unknown tool 'write_fil'; did you mean 'write_file'?",
+        f"· {file}:2: platforms.telegram.disabled_tools names the unknown tool 'pach'; did you mean 'patch'?",
+        f"· {file}:3: approval.tools[0] names the unknown tool 'wirte_file'; did you mean 'write_file'?",
+        f"· {file}:3: approval.tools[2] tests 'file', which is no argument of patch: it matches no call (arguments: ",
     ):
         assert said in done.out
     assert "read_*" not in done.out
@@ -151,7 +151,7 @@ def test_a_state_folder_on_a_full_disk(run: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert done.code == 1
     assert f"nothing can be written to the state folder {state}: " in done.out
-    assert "fix: make room there" in done.out
+    assert "fix: free some space" in done.out
 
 
 def test_a_state_folder_that_cannot_be(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_state_folder_that_cannot_be(run: Any, monkeypatch: pytest.MonkeyPatch
 def test_entries_that_await_confirmation(run: Any, config: Any) -> None:
     config("command_allowlist: [{argv: [make, clean], cwd: /srv, version: 1}]\n")
     done = run("doctor")
-    assert "1 of command_allowlist await your confirmation" in done.out
+    assert "1 of command_allowlist needs your confirmation" in done.out
     assert done.code == 0
 
 
@@ -209,7 +209,7 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
     assert "pipx install toolcrib" in worse.stdout
     told = start("tools")
     assert (told.returncode, told.stdout) == (2, "")
-    assert "`toolcrib doctor` names what differs" in told.stderr
+    assert "`toolcrib doctor` lists files that differ" in told.stderr
     assert "Traceback" not in told.stderr
 
 
@@ -222,11 +222,11 @@ def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any
         done = run("doctor")
     assert done.code == 0
     assert f"✓ model m at 127.0.0.1:{server.port} calls tools in its text, as glm (" in done.out
-    assert "(the server says that the model has no native calls; its chat template names the protocol)" in done.out
+    assert "(the server reports that the model has no native calls; its chat template names the protocol)" in done.out
     done = run("doctor")
     assert done.code == 1
     assert f"✗ the model server 127.0.0.1:{server.port} does not answer: " in done.out
-    assert "start the server, or name another: toolcrib config set model.base_url URL" in done.out
+    assert "start the server, or set another: toolcrib config set model.base_url URL" in done.out
     assert "✓ model m" not in done.out
     config("model: {name: gpt-5, base_url: 'https://api.openai.com/v1'}\n")
     assert "gpt-5" not in run("doctor").out

@@ -204,7 +204,7 @@ def test_half_a_secret_at_the_ends_of_a_log(run: Any, tmp_path: Path) -> None:
     assert run("doctor", "--offline", "--bundle", "b.tar.gz", "--log", str(log)).code == 0
     text = members(tmp_path / "b.tar.gz")["log-1.txt"]
     assert "line 5 of words" in text
-    assert text.endswith("\n(a line that is not ended)\n")
+    assert text.endswith("\n(an incomplete line)\n")
     assert "-half" not in text
     assert "sk-" not in text
 
@@ -215,14 +215,14 @@ def test_it_overwrites_nothing(run: Any, tmp_path: Path) -> None:
     for name in ("there", "link"):
         done = run("doctor", "--offline", "--bundle", name)
         assert done.code == 2
-        assert "is there already" in done.err
+        assert "already exists" in done.err
     assert (tmp_path / "there").read_text() == "mine"
     assert not (tmp_path / "elsewhere").exists()
-    assert "is no folder" in run("doctor", "--bundle", "nowhere/x.tar.gz").err
+    assert "is not a folder" in run("doctor", "--bundle", "nowhere/x.tar.gz").err
     assert "cannot be read" in run("doctor", "--offline", "--bundle", "x.tar.gz", "--log", "nothing.log").err
     assert not (tmp_path / "x.tar.gz").exists()
-    assert "goes with neither" in run("doctor", "--bundle", "x.tar.gz", "--fix").err
-    assert "--log goes with --bundle" in run("doctor", "--log", "x").err
+    assert "takes neither" in run("doctor", "--bundle", "x.tar.gz", "--fix").err
+    assert "--log needs --bundle" in run("doctor", "--log", "x").err
 
 
 @pytest.mark.parametrize(

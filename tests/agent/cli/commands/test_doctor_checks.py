@@ -73,9 +73,9 @@ def with_key(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[_Server]
     ("status", "body", "name", "told"),
     [
         (401, b"{}", "key.refused", "refuses it (401)"),
-        (403, b'{"error": "this key has expired"}', "key.refused", "says that it has expired (403)"),
+        (403, b'{"error": "this key has expired"}', "key.refused", "reports it as expired (403)"),
         (400, b'{"error": {"message": "API key not valid."}}', "key.refused", "refuses it (400)"),
-        (200, b'{"data": []}', "key.taken", "takes the key in EXAMPLE_LETMEIN"),
+        (200, b'{"data": []}', "key.taken", "accepts the key in EXAMPLE_LETMEIN"),
         (500, b"", "key.unchecked", "answers 500"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_key_is_tried_and_told_with_where_to_put_another(
         assert len(server.keys) == asked
     assert told in done[name]["text"]
     if name == "key.refused":
-        assert done[name]["fix"].endswith("set the variable EXAMPLE_LETMEIN, which goes before secrets.env")
+        assert done[name]["fix"].endswith("set the variable EXAMPLE_LETMEIN, which overrides secrets.env")
     assert "letmein" not in json.dumps(done)
 
 
@@ -207,7 +207,7 @@ def test_a_check_that_raises_or_hangs_is_a_finding_and_the_others_go_on(run: Any
     monkeypatch.setattr(guarding.guarded, "__defaults__", (3.0,))
     told = [(one["id"], one["text"]) for one in json.loads(run("doctor", "--json", "--offline").out)]
     assert ("check.failed", "the disk cannot be checked: RuntimeError: no such disk") in told
-    assert ("check.overdue", "the time zone: not all is checked, as it took more than 3 s") in told
+    assert ("check.overdue", "the time zone: the check was stopped after 3 s") in told
     assert "tools.count" in dict(told)
 
 
@@ -215,5 +215,5 @@ def test_a_person_at_a_terminal_sees_what_takes_long(terminal: Any, user_plugin:
     user_plugin("slow", "import time; time.sleep(3)\n" + TOOL)
     config("plugins: {enabled: [slow]}\n")
     child = terminal("--offline")
-    child.expect(r"looking at what is configured \(\d+ s\)")
+    child.expect(r"checking the configured parts \(\d+ s\)")
     assert leave(child) == 0

@@ -50,26 +50,26 @@ def test_permissions_are_repaired_unasked_by_yes_and_checked_again(run: Any, loo
     assert modes(loose) == loose
     for path in loose:
         assert f"repair: chmod {'600' if path.name == 'secrets.env' else ''}" in done.out
-        assert f"{path} has the mode " in done.out
-    assert done.out.count("done; checked again, it is gone") == 4
-    assert done.out.endswith("nothing is wrong\n")
+        assert f"the mode of {path} is now " in done.out
+    assert done.out.count("done; checked again: the problem is gone") == 4
+    assert done.out.endswith("no problems found\n")
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_repaired(run: Any, loose: dict[Path, int]) -> None:
     before = modes(loose)
     done = run("doctor", "--fix")
     assert done.code == 1
-    assert "not done: nobody can be asked here" in done.out
-    said = "nobody can be asked here; start it at a terminal, or add --yes for what loses nothing"
+    assert "not done: no user can be asked here" in done.out
+    said = "no user can be asked here; run it at a terminal, or add --yes for repairs that lose nothing"
     assert f"nothing was repaired: {said}\n" in done.out
     assert modes(loose) == before
 
 
 def test_keys_that_others_may_read_are_one_fault(run: Any, loose: dict[Path, int]) -> None:
     done = run("doctor")
-    assert done.out.count("so that nothing in it is used") == 1
-    assert "plugins, toolsets and approvals are not checked\n    fix: mend the fault above first\n" in done.out
-    assert "do what the message says" not in done.out
+    assert done.out.count("so none of its secrets are used") == 1
+    assert "plugins, toolsets and approvals were not checked\n    fix: fix the problem above first\n" in done.out
+    assert "follow the message" not in done.out
 
 
 def test_each_is_asked_for_at_a_terminal(loose: dict[Path, int], terminal: Any, is_asked: Any, leave: Any) -> None:
@@ -80,12 +80,12 @@ def test_each_is_asked_for_at_a_terminal(loose: dict[Path, int], terminal: Any, 
     for path in (file, secrets):
         is_asked(child, f"chmod [-gow0-9]+ {path}$")
         child.sendline("y")
-        child.expect_exact("done; checked again, it is gone")
+        child.expect_exact("done; checked again: the problem is gone")
     is_asked(child, f"chmod 700 {state}$")
     child.sendline("")
     code, said = leave(child)
     assert code == 1
-    assert "what is still wrong:" in said
+    assert "remaining problems:" in said
     assert f"others may write the folder of the configuration, {folder}" in said
     assert modes(loose) == {file: 0o644, folder: 0o777, secrets: 0o600, state: 0o755}
 
@@ -102,8 +102,8 @@ def test_a_folder_that_others_share_is_not_taken_from_them(run: Any, tmp_path: P
 
 
 def test_yes_alone_and_json_that_would_ask_are_refused(run: Any) -> None:
-    assert "--yes goes with" in run("doctor", "--yes").err
-    assert "--json asks nobody" in run("doctor", "--fix", "--json").err
+    assert "--yes needs" in run("doctor", "--yes").err
+    assert "--json does not ask" in run("doctor", "--fix", "--json").err
 
 
 def test_findings_as_json(run: Any, loose: dict[Path, int]) -> None:
@@ -112,7 +112,7 @@ def test_findings_as_json(run: Any, loose: dict[Path, int]) -> None:
     assert told["secrets.permissions"] == {
         "id": "secrets.permissions",
         "level": "wrong",
-        "text": f"others may read or write {secrets}, so that nothing in it is used",
+        "text": f"others may read or write {secrets}, so none of its secrets are used",
         "fix": f"chmod 600 {secrets}",
         "repair": {"does": f"chmod 600 {secrets}", "loses": None},
     }
@@ -120,7 +120,7 @@ def test_findings_as_json(run: Any, loose: dict[Path, int]) -> None:
     assert (told["python.version"]["fix"], told["python.version"]["repair"]) == (None, None)
     done = json.loads(run("doctor", "--json", "--fix", "--yes").out)
     outcomes = {one["id"]: one["outcome"] for one in done}
-    assert outcomes["secrets.permissions"] == "done; checked again, it is gone"
+    assert outcomes["secrets.permissions"] == "done; checked again: the problem is gone"
     assert outcomes["python.version"] is None
 
 
@@ -191,7 +191,7 @@ def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(
     assert str(left) in told["leftover.processes"]["repair"]["does"].split()
     assert told["leftover.processes"]["level"] == "note"
     done = run("doctor", "--fix", "--yes", "--offline")
-    assert "--yes does only what loses nothing" in done.out
+    assert "--yes runs only repairs that lose nothing" in done.out
     assert not _gone(left)
     child = terminal("--fix", "--offline")
     assert "what it costs: these processes are ended" in is_asked(child, rf"kill -KILL .*\b{left}\b")
@@ -282,7 +282,7 @@ def test_the_command_for_this_system_is_shown(
     from agent.cli.program_checks import check_programs
 
     rg = next(one for one in check_programs() if one.id == "program.rg")
-    assert rg.fix == f"install ripgrep, and see that it is on PATH: {'' if user == 0 else 'sudo '}{line}"
+    assert rg.fix == f"install ripgrep, and make sure that it is on PATH: {'' if user == 0 else 'sudo '}{line}"
     assert (rg.repair is None) == (user != 0)
     assert rg.repair is None or (rg.repair.does, bool(rg.repair.loses)) == (line, True)
 
@@ -292,7 +292,7 @@ def test_a_package_is_installed_where_somebody_agrees(run: Any, system: Any, mon
     log = system("ID=debian\n", "apt-get")
     from agent.cli import mending, program_checks
 
-    assert "--yes does only what loses nothing" in run("doctor", "--fix", "--yes", "--offline").out
+    assert "--yes runs only repairs that lose nothing" in run("doctor", "--fix", "--yes", "--offline").out
     assert not log.exists()
     monkeypatch.setattr(mending, "is_interactive", lambda: True)
     monkeypatch.setattr(mending, "confirm_by_word", lambda question: True)
@@ -300,11 +300,11 @@ def test_a_package_is_installed_where_somebody_agrees(run: Any, system: Any, mon
     monkeypatch.setenv("FAILS", "1")
     failing = mending.Mending(agreed=False, quiet=False)
     failing.mend([wanted])
-    assert failing.outcomes[0] == "it failed: it ended with 100: apt-get install -y ripgrep\nE: no such package"
+    assert failing.outcomes[0] == "failed: exit code 100: apt-get install -y ripgrep\nE: no such package"
     monkeypatch.delenv("FAILS")
     doing = mending.Mending(agreed=False, quiet=False)
     doing.mend([wanted])
-    assert doing.outcomes[0] == "done; checked again, it is gone"
+    assert doing.outcomes[0] == "done; checked again: the problem is gone"
     assert log.read_text() == "apt-get install -y ripgrep\n" * 2
 
 
@@ -319,7 +319,7 @@ def test_nothing_outside_is_repaired_below_a_session_of_other_folders(
     monkeypatch.setattr(mending, "confirm_by_word", lambda question: True)
     doing = mending.Mending(agreed=True)
     doing.mend([one for one in program_checks.check_programs() if one.id == "program.rg"])
-    assert all("use a terminal of your own" in outcome for outcome in doing.outcomes.values())
+    assert all("use your own terminal" in outcome for outcome in doing.outcomes.values())
     assert not log.exists()
 
 
@@ -334,15 +334,15 @@ def test_a_damaged_store_is_repaired_at_a_terminal_only(run: Any, terminal: Any,
     os.truncate(store, 0)
     done = run("doctor", "--fix", "--yes", "--offline")
     assert done.code == 1
-    assert "what it costs: what was said since the backup of 2" in done.out
-    assert " is lost if it can't be read, what was under way is ended, and grants are forgotten; the damaged" in done.out
+    assert "cost: messages since the backup of 2" in done.out
+    assert " are lost if they cannot be read, unfinished runs are ended, and grants are removed; the damaged" in done.out
     assert store.stat().st_size == 0
     child = terminal("--fix", "--offline")
     is_asked(child, "toolcrib doctor --repair-store [(]of ")
     child.sendline("yes")
     child.expect_exact(f"repaired {store}")
     code, said = leave(child)
-    assert "done; checked again, it is gone" in said
+    assert "done; checked again: the problem is gone" in said
     assert (code, found(run, "--offline")["store.sound"]["level"]) == (0, "ok")
 
 
@@ -379,10 +379,10 @@ def test_overwritten_files_are_installed_anew(venv: Path, tmp_path: Path) -> Non
     try:
         child.expect(r"installed files are not those of toolcrib [0-9.]+: tools/todo_tool.py\r\n")
         child.expect(r"repair: \S+/python -m pip install --force-reinstall --no-deps 'toolcrib @ file:///\S+\.whl'\r\n")
-        child.expect_exact("what it costs: toolcrib's installed files are overwritten")
-        child.expect_exact("Do this? Type yes or no: ")
+        child.expect_exact("cost: toolcrib's installed files are overwritten")
+        child.expect_exact("Run this repair? Type yes or no: ")
         child.sendline("yes")
-        child.expect_exact("done; checked again, it is gone")
+        child.expect_exact("done; checked again: the problem is gone")
     finally:
         child.close(force=True)
     assert module.read_text() == released

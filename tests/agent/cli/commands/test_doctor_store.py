@@ -48,7 +48,7 @@ def test_a_sound_store_has_its_line(run: Any, store_file: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert f"✓ store {store_file}, backup of 2" in done.out
     done = run("doctor", "--repair-store", "--yes")
-    assert (done.code, done.out) == (0, f"nothing is damaged, and nothing was changed: {store_file}\n")
+    assert (done.code, done.out) == (0, f"no damage found, nothing was changed: {store_file}\n")
 
 
 def test_a_shortened_store_is_one_fault(run: Any, store_file: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_shortened_store_is_one_fault(run: Any, store_file: Path) -> None:
     done = run("doctor")
     assert done.code == 1
     assert done.out.count(f"{store_file} is damaged") == 1
-    assert done.out.endswith("\n1 fault found\n")
+    assert done.out.endswith("\n1 problem found\n")
 
 
 def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file: Path) -> None:
@@ -75,13 +75,13 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
     done = run("doctor")
     assert done.code == 1
     assert done.out.count("it is empty, though") == 1
-    assert "fix: end what uses it, then run `toolcrib doctor --repair-store`" in done.out
+    assert "fix: end the processes that use it, then run `toolcrib doctor --repair-store`" in done.out
     assert store_file.stat().st_size == 0
     backup.write_bytes(kept)
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert f"repaired {store_file} from its backup of 2" in done.out
-    assert "  from the backup; what came later in them is lost: 1 conversation\n" in done.out
+    assert "  from the backup; their later messages are lost: 1 conversation\n" in done.out
     assert " write it (4 messages)\n" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert titles(store_file) == ["write it"]
@@ -99,13 +99,11 @@ def test_each_conversation_is_named_with_its_source(run: Any, store_file: Path) 
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    at = next(
-        number for number, line in enumerate(lines) if line.startswith(f"repaired {store_file} with what could still be read")
-    )
-    assert ", and from its backup of 2" in lines[at]
+    at = next(number for number, line in enumerate(lines) if line.startswith(f"repaired {store_file} from its readable parts"))
+    assert " and its backup of 2" in lines[at]
     assert lines[at + 1] == "  from the damaged file, with more than the backup: 1 conversation"
     assert lines[at + 2] == "    later say ^[[2Jmore (1 message)"
-    assert lines[at + 3] == "  from the backup; what came later in them is lost: 1 conversation"
+    assert lines[at + 3] == "  from the backup; their later messages are lost: 1 conversation"
     assert lines[at + 4].endswith(" write it (4 messages)")
     assert titles(store_file) == ["say \x1b[2Jmore", "write it"]
 
@@ -117,7 +115,7 @@ def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_
     data = store_file.read_bytes()
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert f"repaired {store_file} with what could still be read of it\n" in done.out
+    assert f"repaired {store_file} from its readable parts\n" in done.out
     assert "saved: 1 session, 3 messages, " in done.out
     assert "1 undo step, " in done.out
     assert "lost: 1 row that could not be read, 1 message\n" in done.out
@@ -136,7 +134,7 @@ def test_without_a_backup_a_store_that_cannot_be_read_begins_empty_and_says_so(r
     store_file.write_bytes(bytes(100) + store_file.read_bytes()[100:])
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert "saved: nothing: there was nothing left to read, and no backup\n" in done.out
+    assert "saved: nothing: no data could be read, and there is no backup\n" in done.out
     assert titles(store_file) == []
     assert run("doctor").code == 0
 
@@ -150,7 +148,7 @@ def test_tables_that_cannot_be_read_whole_are_named_with_the_time_of_the_backup(
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert "lost since 2" in done.out
-    assert ", unless it could still be read: messages\n" in done.out
+    assert ", except readable parts: messages\n" in done.out
     assert " write it (4 messages)\n" in done.out
     assert run("doctor").code == 0
 
@@ -159,9 +157,9 @@ def test_it_asks_first_and_says_so_where_nobody_can_be_asked(run: Any, store_fil
     os.truncate(store_file, 0)
     done = run("doctor", "--repair-store")
     assert done.code == 2
-    assert "Nobody can be asked here: add --yes" in done.err
+    assert "No user can be asked here: add --yes" in done.err
     assert store_file.stat().st_size == 0
-    assert "--yes goes with --repair-store" in run("doctor", "--yes").err
+    assert "--yes needs --repair-store" in run("doctor", "--yes").err
 
 
 def test_damaged_undo_data_is_put_aside(run: Any, store_file: Path) -> None:
@@ -172,7 +170,7 @@ def test_damaged_undo_data_is_put_aside(run: Any, store_file: Path) -> None:
     assert f"✗ {contents} is damaged" in done.out
     done = run("doctor", "--repair-store", "--yes")
     assert done.code == 0
-    assert "what is there to undo with is lost; the damaged file is kept: " in done.out
+    assert "undo data is lost; the damaged file is kept: " in done.out
     done = run("doctor")
     assert done.code == 0, done.out
     assert titles(store_file) == ["write it"]
@@ -215,7 +213,7 @@ def test_prune_names_the_damaged_files_that_it_does_not_forget(run: Any, store_f
     assert run("doctor", "--repair-store", "--yes").code == 0
     (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
     done = run("sessions", "prune", "--older-than", "0s", "--yes")
-    assert "not forgotten: what is in damaged files that repairs of the store have kept" in done.out
+    assert "not deleted: data in damaged files that repairs of the store kept" in done.out
     assert f"  {kept}\n" in done.out
 
 
@@ -243,9 +241,9 @@ def test_in_a_read_only_state_folder_it_says_so_and_changes_nothing(store_file: 
     try:
         done = without_rights("doctor")
         assert (done.returncode, done.stderr) == (1, "")
-        assert f"✗ {folder} cannot be written\n    fix: make it writable for you" in done.stdout
+        assert f"✗ {folder} cannot be written\n    fix: make it writable by you" in done.stdout
         assert f"✓ store {store_file}, backup of 2" in done.stdout
-        assert without_rights("doctor", "--repair-store", "--yes").stdout.startswith("nothing is damaged")
+        assert without_rights("doctor", "--repair-store", "--yes").stdout.startswith("no damage found")
         os.truncate(store_file, 2 * 4096)
         before = sorted(path.name for path in folder.iterdir())
         done = without_rights("doctor")
@@ -333,18 +331,16 @@ def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, a
     assert f"✗ {path} is " in done.out
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
-    assert f"repaired {path} with what is whole in it and in its backup\n" in done.out
+    assert f"repaired {path} from its intact parts and its backup\n" in done.out
     saved = {"a content": 5, "no header": 4, "emptied": 4}[damage]
     assert f"  saved: {saved} artifacts\n" in done.out
     assert ("  lost: " in done.out) is (saved < 6)
     assert readable(store_file) == saved
     done = run("doctor")
     assert done.code == 0
-    gone = (
-        f"· {6 - saved} large result{'' if saved == 5 else 's'} of sessions can't be read any more: {path} has not the contents"
-    )
+    gone = f"· {6 - saved} large result{'' if saved == 5 else 's'} of sessions cannot be read: their content is missing in {path}"
     assert (gone in done.out) is (saved < 6)
-    assert run("doctor", "--repair-store").out.startswith("nothing is damaged")
+    assert run("doctor", "--repair-store").out.startswith("no damage found")
 
 
 def test_a_damaged_search_index_is_a_note_and_is_removed(run: Any, store_file: Path) -> None:
@@ -357,7 +353,7 @@ def test_a_damaged_search_index_is_a_note_and_is_removed(run: Any, store_file: P
     assert done.code == 0
     assert f"· {index} is not a database" in done.out
     done = run("doctor", "--repair-store", "--yes")
-    assert f"removed {index}, which holds nothing of its own: the next search makes it anew\n" in done.out
+    assert f"removed {index}, which has no data of its own: the next search rebuilds it\n" in done.out
     assert not index.exists()
     store = SqliteStore(store_file)
     assert run_async(store.search.find("write")) == found != []

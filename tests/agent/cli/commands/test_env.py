@@ -115,11 +115,11 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     pruned = run("env", "prune", "--yes")
     assert pruned.code == 1
     left = r"(removed: \S*/toolcrib-\d+-\S+\n)+"  # leftovers of other tests
-    assert re.fullmatch(rf"there is nothing to remove\n|{left}", pruned.out)
-    assert "not looked at: the docker engine at unix:///nowhere does not answer" in pruned.err
+    assert re.fullmatch(rf"nothing to remove\n|{left}", pruned.out)
+    assert "not checked: the docker engine at unix:///nowhere does not answer" in pruned.err
     stopped = run("env", "stop", "docker")
     assert stopped.code == 1
-    assert "not looked at: the docker engine at unix:///nowhere does not answer" in stopped.err
+    assert "not checked: the docker engine at unix:///nowhere does not answer" in stopped.err
     config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
     assert (done.code, done.out) == (1, "✗ docker  docker needs an image: set environments.docker.image, such as debian:12\n")
     done = run("env", "test", "gon")
@@ -155,9 +155,9 @@ def test_a_shell_where_the_place_does_not_work(shell: Callable[..., pexpect.spaw
 
 
 def test_what_needs_a_person_is_refused_without_one(run: Any) -> None:
-    assert "needs a person at a terminal" in run("env", "shell").err
-    assert "nothing is named to stop" in run("env", "stop").err
-    assert "no container of ours belongs to 'x'" in run("env", "stop", "x").err
+    assert "needs a terminal" in run("env", "shell").err
+    assert "name what to stop" in run("env", "stop").err
+    assert "no container of toolcrib belongs to 'x'" in run("env", "stop", "x").err
     assert "prune takes no names" in run("env", "prune", "x").err
 
 
@@ -318,7 +318,7 @@ def test_what_was_left_behind_is_pruned(run: Any, docker_place: Any, owner: Any)
     kept.wait()
     found = running(run)
     assert [found[name]["owner_lives"] for name in (dead, kept_name, alive)] == [False, False, True]
-    assert "`toolcrib env prune` removes it" in run("env").out
+    assert "to remove them: toolcrib env prune" in run("env").out
     done = run("env", "prune", "--yes", "--json")
     assert dead in {one["name"] for one in json.loads(done.out)}
     assert {kept_name, alive} <= set(running(run))
@@ -347,13 +347,13 @@ def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
     config("{}")
     monkeypatch.setenv("DOCKER_HOST", docker_place.host)
     done = run("doctor", "--fix", "--yes", "--offline")
-    assert f"repair: docker rm -f -v {dead}\n    what it costs: these containers are removed\n" in done.out
+    assert f"repair: docker rm -f -v {dead}\n    cost: these containers are removed\n" in done.out
     assert dead in running(run)
     child = toolcrib("doctor", "--fix", "--offline")
     is_asked(child, f"docker rm -f -v {dead}$")
     child.sendline("yes")
     child.expect_exact(f"removed {dead}")
-    assert "done; checked again, it is gone" in leave(child)[1]
+    assert "done; checked again: the problem is gone" in leave(child)[1]
     assert alive in running(run)
     assert dead not in running(run)
 

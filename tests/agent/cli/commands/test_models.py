@@ -82,7 +82,7 @@ def test_a_conversation_stays_whole_across_three_wires(run: Any, vendors: Any) -
     typed = b"first\n/model claude-x\nsecond\n/model gemini gemini-x\nthird\n/model\n"
     done = run("chat", stdin=typed)
     assert (done.code, done.out.splitlines()[:3]) == (0, ["It was one.", "Then two.", "And three."])
-    assert "claude-x continues this conversation" in done.err
+    assert "using claude-x from now on" in done.err
     claude, gemini = posted(servers["anthropic"]), posted(servers["gemini"])
     assert [message["role"] for message in claude[0]["messages"]] == ["user", "assistant", "user", "assistant", "user"]
     assert claude[0]["messages"][1]["content"][0]["name"] == "terminal"
@@ -110,7 +110,7 @@ def test_a_wrong_name_gives_the_nearest_and_changes_nothing(run: Any, vendors: A
     assert "no configured server lists 'othr-model'; did you mean 'other-model'?" in done.err
     assert "no provider 'gemni'" in done.err
     assert "did you mean gemini?" in done.err
-    assert "write /model NAME" in done.err
+    assert "use /model NAME" in done.err
     assert "also there: other-model" in done.err
     assert "claude-x-20250101" in done.err
     assert [body["model"] for body in posted(servers["chat"])] == ["test-model", "other-model"]
@@ -121,7 +121,7 @@ def test_by_hand_and_back(run: Any, vendors: Any) -> None:
     done = run("chat", stdin=b'/model manual\n@terminal {"command": "echo hand"}\n/model test-model\nhello\n')
     assert "hand\n" in done.out
     assert done.out.endswith("One.\n")
-    assert "no model: you call the tools yourself" in done.err
+    assert "no model: call tools by hand" in done.err
     assert len(posted(servers["chat"])) == 1
 
 
@@ -188,7 +188,7 @@ def test_a_key_that_has_gone_is_told(run: Any, vendors: Any, config: Any, monkey
         monkeypatch.delenv(name)
     done = run("run", "and?", "--continue")
     assert (done.code, done.out) == (2, "")
-    assert "this session talked to claude-x: its key was in ANTHROPIC_API_KEY, which is not set" in done.err
+    assert "this session used claude-x: its key was in ANTHROPIC_API_KEY, which is not set" in done.err
     assert len(posted(servers["anthropic"])) == 1
 
 
@@ -244,7 +244,7 @@ def test_what_is_found_is_marked_and_not_used(run: Any, serve: Any, monkeypatch:
     assert done.code == 0
     assert "(Ollama: found, not used unasked)" in done.out
     assert json.loads(run("models", "--json").out)[0]["configured"] is False
-    assert "nothing to probe" in run("models", "m", "--probe").err
+    assert "model to probe" in run("models", "m", "--probe").err
     assert posted(server) == []
 
 
@@ -271,7 +271,7 @@ def test_a_probe_asks_the_model_itself(run: Any, serve: Any, config: Any) -> Non
 
 
 def test_a_provider_by_name(run: Any) -> None:
-    assert "chat, responses, anthropic, gemini, text, or what a plugin adds" in " ".join(run("run", "--help").out.split())
+    assert "chat, responses, anthropic, gemini, text, or a plugin's" in " ".join(run("run", "--help").out.split())
     done = run("run", "go", "--provider", "gemni", "--model", "m")
     assert done.code == 2
     assert "unknown provider 'gemni'; known: chat, responses, anthropic, gemini, text, manual; did you mean gemini?" in done.err

@@ -37,14 +37,14 @@ def test_one_is_enabled_shown_and_disabled(run: Any) -> None:
     file = load_config().path
     where = _plugin(file.parent / "plugins", "hello")
     off = run("plugins", "info", "hello").out
-    assert f"hello 1.2\n  off; from user: {where}\n  what it has is seen once it is loaded\n" == off
+    assert f"hello 1.2\n  off; from user: {where}\n  its hooks and tools are known once it is loaded\n" == off
     done = run("plugins", "enable", "Hello")
     assert done.out == f"hello: enabled, in {file}; it runs with all your rights, from {where}\n"
-    assert run("plugins", "enable", "hello").out == f"hello: enabled already, in {file}\n"
+    assert run("plugins", "enable", "hello").out == f"hello: already enabled, in {file}\n"
     shown = run("plugins", "info", "hello").out
     assert shown == f"hello 1.2\n  loaded; from user: {where}\n  hooks: register_tools, tool_gate\n  tools: hello\n"
     where.unlink()
-    assert run("plugins", "disable", "hello").out == f"hello: disabled, in {file}; sessions that run keep it\n"
+    assert run("plugins", "disable", "hello").out == f"hello: disabled, in {file}; running sessions keep it\n"
     assert load_config().plugins.enabled == ()
 
 
@@ -52,22 +52,22 @@ def test_a_new_one_has_a_tool_that_works_at_once(run: Any) -> None:
     file = load_config().path.parent / "plugins" / "weather.py"
     done = run("plugins", "new", "weather")
     assert done.code == 0
-    assert f"{file}: written; change it as you like\nweather: enabled, in " in done.out
+    assert f"wrote {file}; edit it as you like\nweather: enabled, in " in done.out
     assert """try it: toolcrib call weather '{"who": "world"}'""" in done.out
     assert run("call", "weather", '{"who": "world"}').out == '"Hello, world!"\n'
     blocked = run("call", "weather", '{"who": "world", "times": 101}')
-    assert "that is too often" in blocked.out + blocked.err
+    assert "too many times" in blocked.out + blocked.err
     assert "weather" in run("tools").out
     again = run("plugins", "new", "weather")
-    assert (again.code, f"{file} is there already; choose another name" in again.err) == (2, True)
-    assert "there is a tool 'terminal' already" in run("plugins", "new", "terminal").err
+    assert (again.code, f"{file} already exists; choose another name" in again.err) == (2, True)
+    assert "a tool 'terminal' already exists" in run("plugins", "new", "terminal").err
     assert "small letters, digits and '_'" in run("plugins", "new", "../evil").err
 
 
 def test_a_projects_plugin_is_enabled_and_not_trusted_by_that(run: Any, tmp_path: Path) -> None:
     _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
     done = run("plugins", "enable", "mine")
-    assert "is not trusted as it is now: read it, then `toolcrib plugins trust`" in done.out
+    assert "is not trusted in its current state: read it, then `toolcrib plugins trust`" in done.out
     assert "not trusted" in run("plugins").out
     assert load_config().plugins.trusted_projects == {}
 
@@ -77,14 +77,14 @@ def test_trust_is_given_at_a_terminal_alone(run: Any, tmp_path: Path) -> None:
     _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
     done = run("plugins", "trust")
     assert done.code == 2
-    assert "this is for a person at a terminal" in done.err
+    assert "this needs a user at a terminal" in done.err
     assert load_config().plugins.trusted_projects == {}
 
 
 def test_an_empty_folder_of_plugins_has_nothing_to_trust(run: Any, tmp_path: Path) -> None:
     (tmp_path / ".toolcrib" / "plugins").mkdir(parents=True)
     done = run("plugins", "trust")
-    assert (done.code, "has no plugin in it: there is nothing to trust" in done.err) == (2, True)
+    assert (done.code, "contains no plugin" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
@@ -92,9 +92,9 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
     plugin = _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
     command = Path(sys.executable).with_name("toolcrib")
     person = pexpect.spawn(str(command), ["plugins", "trust"], cwd=str(tmp_path), timeout=60, encoding="utf-8")
-    person.expect("would run with all your rights once they are enabled:.*mine.*Type yes or no:")
+    person.expect("which run with all your rights once they are enabled:.*mine.*Type yes or no:")
     person.sendline(answer)
-    person.expect("trusted as they are now, in" if answer == "yes" else "nothing is trusted")
+    person.expect("trusted in their current state, in" if answer == "yes" else "not trusted")
     person.expect(pexpect.EOF)
     person.close()
     assert person.exitstatus == 0
@@ -102,7 +102,7 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
     (mine,) = (line.split() for line in run("plugins").out.splitlines() if line.startswith("mine "))
     assert mine[:4] == ["mine", "project", "1.2", "loaded" if answer == "yes" else "failed"]
     if answer == "yes":
-        assert "its plugins are trusted already, as they are now" in run("plugins", "trust").out
+        assert "its plugins are already trusted in their current state" in run("plugins", "trust").out
         plugin.write_text(HELLO + "# more\n")
         assert "its plugins changed since you trusted them" in run("plugins").out
 
@@ -111,11 +111,11 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
     ("words", "said"),
     [
         (("enable", "helo"), "there is no plugin 'helo'; did you mean 'hello'?"),
-        (("info", "zzz"), "there is no plugin 'zzz'; there are: "),
+        (("info", "zzz"), "there is no plugin 'zzz'; the plugins are: "),
         (("disable", "hello"), "'hello' is not enabled (enabled: none)"),
-        (("enable",), "name the plugin: toolcrib plugins enable NAME"),
+        (("enable",), "give the plugin: toolcrib plugins enable NAME"),
         (("list", "hello"), "`plugins list` takes no name"),
-        (("trust",), "has no plugins of its own (.toolcrib/plugins): there is nothing to trust"),
+        (("trust",), "has no plugins of its own (.toolcrib/plugins)"),
     ],
 )
 def test_what_can_not_be_done_names_the_fix(run: Any, words: tuple[str, ...], said: str) -> None:
@@ -146,7 +146,7 @@ def test_one_that_is_enabled_and_can_not_be_loaded_is_told_at_once(run: Any) -> 
     done = run("plugins", "enable", "broken")
     assert done.code == 1
     assert "broken: enabled, in " in done.out
-    assert "broken: it can't be loaded, and does nothing until it is mended: ModuleNotFoundError: " in done.err
+    assert "broken: cannot be loaded, so it is inactive until this is fixed: ModuleNotFoundError: " in done.err
     assert run("plugins", "enable", "broken").code == 1, "again"
 
 
@@ -154,4 +154,4 @@ def test_a_command_of_the_chat_that_nobody_can_reach_is_told(run: Any) -> None:
     source = "from toolcrib import hookimpl\n@hookimpl\ndef register_slash(add):\n    add('help', lambda text, identity: '')\n"
     _plugin(load_config().folder / "plugins", "helper", source)
     assert run("plugins", "enable", "helper").code == 0
-    assert run("plugins").out.endswith("\na plugin adds /help, which the chat has itself\n")
+    assert run("plugins").out.endswith("\na plugin adds /help, which is a command of the chat\n")

@@ -68,7 +68,7 @@ def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> Non
     done = run("sandbox", "test", "--backend", "bubblewrap")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[:2] == ["✓ the mode workspace holds here", "✓ the project can be written"]
+    assert lines[:2] == ["✓ the mode workspace works here", "✓ the project can be written"]
     assert {"✓ keys can't be read: .ssh", "✓ toolcrib's own files are closed", "✓ the network is closed"} < {*lines}
     assert not any(line.startswith("✗") for line in lines)
 
@@ -78,7 +78,7 @@ def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # the real one takes a second
     config("sandbox: {mode: workspace, network: hosts, hosts: [known.example]}\n")
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
-    assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
+    assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "hosts of your package managers, known.example")
     assert json.loads(run("sandbox", "--json").out)["hosts"] == ["known.example"]
     done = run("sandbox", "test")
     assert (done.code, "✓ the network reaches only allowed hosts" in done.out) == (0, True), done.out + done.err
@@ -90,7 +90,7 @@ def test_where_no_project_is_nothing_on_the_disk_can_be_written(run: Any, monkey
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["holds"], rows["writable"], rows["read-only"]) == ("workspace", "nothing", "nothing")
     done = run("sandbox", "test")
-    assert (done.code, "- the project can be written: not tried, / is not a project" in done.out) == (0, True), done.out
+    assert (done.code, "- the project can be written: not tested, / is not a project" in done.out) == (0, True), done.out
 
 
 @HOLDS
@@ -118,10 +118,10 @@ def test_a_command_of_ones_own_reaches_allowed_hosts_only(
 def test_what_is_no_sandbox_of_this_machine_is_refused(run: Any) -> None:
     done = run("sandbox", "test", "--backend", "docker")
     assert (done.code, done.out) == (2, "")
-    assert "docker does not run commands on this machine: name local or bubblewrap" in done.err
+    assert "docker does not run commands on this machine; use local or bubblewrap" in done.err
     done = run("sandbox", "test", "ls")
-    assert (done.code, "`toolcrib sandbox shell COMMAND` runs one" in done.err) == (2, True)
-    assert "a shell needs a person at a terminal" in run("sandbox", "shell", "--backend", "bubblewrap").err
+    assert (done.code, "to run one: toolcrib sandbox shell COMMAND" in done.err) == (2, True)
+    assert "a shell needs a terminal" in run("sandbox", "shell", "--backend", "bubblewrap").err
 
 
 @HOLDS
@@ -151,7 +151,7 @@ def test_a_shell_is_refused_below_a_session(run: Any, config: Any, monkeypatch: 
     monkeypatch.setenv(BELOW, marks_of(folders_of(load_config())))
     done = run("sandbox", "shell", "--backend", "bubblewrap", "--", "touch", "made")
     assert done.code == 2
-    assert "a shell of one's own is a person's to do" in done.err
+    assert "opening a shell is a person's to do" in done.err
     assert not (tmp_path / "made").exists()
 
 
@@ -161,11 +161,11 @@ def test_the_configured_mode_is_tried(run: Any, config: Any, key: Path, tmp_path
         config(f"sandbox: {{mode: {mode}, network: 'on'}}\n")
         done = run("sandbox", "test")
         assert (done.code, done.err) == (0, ""), done.out
-        assert done.out.splitlines()[0] == f"✓ the mode {mode} holds here"
+        assert done.out.splitlines()[0] == f"✓ the mode {mode} works here"
         assert ("✓ keys can't be read: .ssh" in done.out) is (mode == "workspace")
         assert "✓ the network is this machine's" in done.out
         rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
-        assert rows["writable"] == (str(tmp_path) if mode == "workspace" else "all that you can write")
+        assert rows["writable"] == (str(tmp_path) if mode == "workspace" else "everything that you can write")
         assert rows["closed"] == "toolcrib's own files: ~/.config/toolcrib, ~/.local/state/toolcrib"
 
 
@@ -188,7 +188,7 @@ def test_a_chat_begins_with_what_holds(config: Any, words: tuple[str, ...], term
     child = pexpect.spawn(sys.executable, line, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8", dimensions=(40, 200))
     try:
         child.expect("toolcrib: Commands write only this project, private caches and a private /tmp[.]")
-        child.expect("no model, you call the tools")
+        child.expect("no model: call tools by hand")
         child.kill(signal.SIGTERM)
         child.expect(pexpect.EOF)
     finally:

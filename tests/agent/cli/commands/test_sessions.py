@@ -38,8 +38,8 @@ def test_a_session_is_renamed(run: Any, talked: dict[str, str]) -> None:
     assert row(run, talked["first"]).endswith("  the flaky login test")
     assert [one["title"] for one in json.loads(run("sessions", "--json").out)] == ["second", "the flaky login test"]
     assert "  the flaky login test\n" in run("sessions", "show", talked["first"]).out
-    assert "say which, and its title" in run("sessions", "rename", talked["first"]).err
-    assert "say which title" in run("sessions", "rename", talked["first"], " \u200b").err
+    assert "give the id and the title" in run("sessions", "rename", talked["first"]).err
+    assert "give a title" in run("sessions", "rename", talked["first"], " \u200b").err
     assert "at most 200 characters" in run("sessions", "rename", talked["first"], "x" * 201).err
     assert run("sessions", "rename", talked["first"], "red \x1b[31mtext").code == 0
     assert "\x1b" not in run("sessions").out
@@ -55,13 +55,13 @@ def test_sessions_are_tagged_and_found_by_tags(run: Any, talked: dict[str, str])
     assert row(run, first).endswith("  first  #web #release/1.2")
     tagged = json.loads(run("sessions", "--tag", "#web", "--tag", "release/1.2", "--json").out)
     assert [(one["id"], one["tags"]) for one in tagged] == [(first, ["web", "release/1.2"])]
-    assert run("sessions", "--tag", "none").out == "no such session; `toolcrib sessions` lists all\n"
+    assert run("sessions", "--tag", "none").out == "no such sessions; list all: toolcrib sessions\n"
     assert run("sessions", "search", "answer", "--tag", "release/1.2").out.startswith(f"{first[:12]}  ")
     assert run("sessions", "search", "answer", "--tag", "none").out == "nothing found\n"
     assert run("sessions", "tag", first, "-#web", "+#home").out.endswith("  #release/1.2 #home\n")
-    assert "it has no tag 'web'; it has release/1.2, home" in run("sessions", "tag", first, "-web").err
-    assert "'two words' is no tag" in run("sessions", "tag", first, "+two words").err
-    assert "say which, and its tags" in run("sessions", "tag", first).err
+    assert "the session has no tag 'web'; its tags: release/1.2, home" in run("sessions", "tag", first, "-web").err
+    assert "'two words' is not a valid tag" in run("sessions", "tag", first, "+two words").err
+    assert "give the id and the tags" in run("sessions", "tag", first).err
     assert "at most 30 tags" in run("sessions", "tag", first, *(f"t{number}" for number in range(40))).err
 
 
@@ -80,7 +80,7 @@ def test_a_fork_at_a_message(run: Any, talked: dict[str, str]) -> None:
     assert "2 of 4 records" in made.err
     assert "and more" not in run("sessions", "show", made.out.strip()).out
     made = run("sessions", "fork", talked["second"], "--at", "2")
-    assert "not answered, and left out: and more\n" in made.err
+    assert "unanswered, so left out: and more\n" in made.err
     assert "lists messages 0 to 3" in run("sessions", "fork", talked["second"], "--at", "4").err
     assert "expected the number of a message" in run("sessions", "fork", talked["second"], "--at", "x").err
 
@@ -90,7 +90,7 @@ def test_resume_is_what_the_chat_does(run: Any, talked: dict[str, str]) -> None:
         done = run("sessions", "resume", talked["first"][:8], stdin=b"/model manual\n/sessions\n")
         assert not server.requests
     assert f"session {talked['first'][:12]}, 2 messages: first" in done.err
-    assert "say which: toolcrib sessions resume ID" in run("sessions", "resume").err
+    assert "give the id: toolcrib sessions resume ID" in run("sessions", "resume").err
     assert "no session starts with 'zz'" in run("sessions", "resume", "zz").err
 
 
@@ -98,9 +98,9 @@ def test_the_chat_names_its_session(run: Any) -> None:
     with ChatServer(ChatServer.text("hello")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         done = run("chat", *model, stdin=b"/title\n/title the  plan\nhi\n/title\n/sessions\n")
-    assert "it has no title yet; /title TEXT names this session" in done.err
-    assert "this session is called: the plan\n" in done.err
-    assert "the plan; /title TEXT names it anew\n" in done.err
+    assert "this session has no title yet; to set one: /title TEXT" in done.err
+    assert "the session is renamed: the plan\n" in done.err
+    assert "the plan; to rename it: /title TEXT\n" in done.err
     assert done.out.splitlines()[-1].endswith("  the plan")
 
 
@@ -108,8 +108,8 @@ def test_sessions_are_deleted_after_a_yes(run: Any, talked: dict[str, str]) -> N
     first, second = talked["first"], talked["second"]
     asked = run("sessions", "delete", first[:8])
     assert asked.code == 2
-    assert "Delete this session for good, with the calls, who agreed to them, what can be undone" in asked.err
-    assert "Nobody can be asked here: add --yes" in asked.err
+    assert "Delete this session permanently, with calls, approvals, undo data" in asked.err
+    assert "No user can be asked here: add --yes" in asked.err
     assert f"  {first[:12]}  0 s ago, 2 messages: first\n" in asked.out
     assert run("sessions", "export", first, "-o", "first.md").code == 0
     KeptDraft(state_dir() / "drafts", "/p").keep_now(first, "half a thought")
@@ -117,14 +117,14 @@ def test_sessions_are_deleted_after_a_yes(run: Any, talked: dict[str, str]) -> N
     assert done.code == 0
     assert done.out.splitlines()[-3:] == [
         "deleted: 1 session",
-        "not deleted: files that they were exported into",
+        "not deleted: files with exports of these sessions",
         f"  {Path.cwd()}/first.md",
     ]
     assert [one["id"] for one in json.loads(run("sessions", "--json").out)] == [second]
     assert run("sessions", "search", "first").out == "nothing found\n"
     assert list((state_dir() / "drafts").iterdir()) == []
     assert run("sessions", "delete", second, first, "--yes").code == 2
-    assert "say which: toolcrib sessions delete ID" in run("sessions", "delete").err
+    assert "give the id: toolcrib sessions delete ID" in run("sessions", "delete").err
     told = json.loads(run("sessions", "delete", second, "--yes", "--json").out)
     assert (told["deleted"], told["kept"]) == ([second], [])
 
@@ -138,7 +138,7 @@ def test_one_that_is_in_use_stays(run: Any, talked: dict[str, str]) -> None:
         done = run("sessions", "delete", talked["first"], talked["second"], "--yes")
     assert done.code == 1
     assert "deleted: 1 session\n" in done.out
-    assert f"{talked['first'][:12]} stays: it is at work" in done.err
+    assert f"{talked['first'][:12]} was kept: it is running" in done.err
 
 
 def test_what_could_be_undone_goes_with_the_session(run: Any, tmp_path: Path) -> None:
@@ -166,7 +166,9 @@ def test_what_could_be_undone_goes_with_the_session(run: Any, tmp_path: Path) ->
 
 
 def test_prune_tells_what_it_would_forget(run: Any, talked: dict[str, str]) -> None:
-    assert run("sessions", "prune", "--older-than", "0s", "--dry-run").out.startswith("would be forgotten: 2 sessions (Those of")
+    assert run("sessions", "prune", "--older-than", "0s", "--dry-run").out.startswith(
+        "would be deleted: 2 sessions (This includes"
+    )
     assert json.loads(run("sessions", "prune", "--older-than", "0s", "--dry-run", "--json").out) == {"old": 2}
     assert len(json.loads(run("sessions", "--json").out)) == 2
 

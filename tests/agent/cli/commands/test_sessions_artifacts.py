@@ -48,11 +48,11 @@ def test_they_are_listed_with_what_they_come_from(run: Any, kept: dict[str, str]
         [kept["build"], f"{size:,}", "terminal"],
         [kept["odd"], "256", "-"],
     ]
-    assert f"`toolcrib sessions artifacts 4f1c4f1c4f1c {kept['odd']}` shows one; -o FILE writes it" in done.err
+    assert f"to show one: toolcrib sessions artifacts 4f1c4f1c4f1c {kept['odd']}; -o FILE writes it" in done.err
     (build, odd) = json.loads(run("sessions", "artifacts", "4f1c", "--json").out)
     assert (build["name"], build["size"], build["tool"], odd["tool"]) == (kept["build"], size, "terminal", "")
-    assert run("sessions", "artifacts", "77ab").out == "this session keeps no artifacts: results that are too long for a model\n"
-    assert "say which: toolcrib sessions artifacts ID" in run("sessions", "artifacts").err
+    assert run("sessions", "artifacts", "77ab").out == "this session has no artifacts (results that are too long for a model)\n"
+    assert "give the session: toolcrib sessions artifacts ID" in run("sessions", "artifacts").err
 
 
 def test_one_is_shown_without_what_acts_on_a_terminal(run: Any, kept: dict[str, str]) -> None:
@@ -66,7 +66,7 @@ def test_one_is_shown_without_what_acts_on_a_terminal(run: Any, kept: dict[str, 
 
 
 def test_one_is_written_as_it_is(run: Any, kept: dict[str, str], tmp_path: Path) -> None:
-    assert run("sessions", "artifacts", "4f1c", kept["odd"], "-o", "odd.bin").err.endswith("odd.bin: written\n")
+    assert run("sessions", "artifacts", "4f1c", kept["odd"], "-o", "odd.bin").err.endswith("wrote odd.bin\n")
     assert (tmp_path / "odd.bin").read_bytes() == bytes(range(256))
     assert stat.S_IMODE((tmp_path / "odd.bin").stat().st_mode) == 0o600
     assert "--force" in run("sessions", "show", kept["odd"], "-o", "odd.bin").err
@@ -76,9 +76,9 @@ def test_one_is_written_as_it_is(run: Any, kept: dict[str, str], tmp_path: Path)
 
 def test_what_is_not_there_is_said(run: Any, kept: dict[str, str]) -> None:
     assert f"no artifact '{kept['build']}' exists here" in run("sessions", "artifacts", "77ab", kept["build"]).err
-    assert "is no name of an artifact" in run("sessions", "artifacts", "4f1c", "../../etc/passwd").err
-    assert "is no name of an artifact" in run("sessions", "show", "artifact:").err
-    assert "one at a time" in run("sessions", "artifacts", "4f1c", kept["build"], kept["odd"]).err
+    assert "is not the name of an artifact" in run("sessions", "artifacts", "4f1c", "../../etc/passwd").err
+    assert "is not the name of an artifact" in run("sessions", "show", "artifact:").err
+    assert "give one name" in run("sessions", "artifacts", "4f1c", kept["build"], kept["odd"]).err
 
 
 def test_searches_find_their_text(run: Any, kept: dict[str, str]) -> None:

@@ -56,19 +56,19 @@ def test_an_export_comes_back_as_it_was_and_once(run: Any, elsewhere: Any, talke
     was = export(run, talked, "talk.json")
     assert json.loads(was)["session"]["tags"] == ["web"]
     again = run("sessions", "import", "talk.json")
-    assert again.out == "imported: 1 there already\n"
+    assert again.out == "imported: 1 already there\n"
     elsewhere("new")
     done = run("sessions", "import", "talk.json", "--dry-run")
     assert done.out == f"  {talked[:12]}  6 messages: über\nwould be imported: 1 new\n"
-    assert run("sessions").out == "no sessions yet; `toolcrib chat` begins one\n"
+    assert run("sessions").out == "no sessions yet; to start one: toolcrib chat\n"
     assert run("sessions", "import", "talk.json").out == f"  {talked[:12]}  6 messages: über\nimported: 1 new\n"
-    assert run("sessions", "import", "talk.json").out == "imported: 1 there already\n"
+    assert run("sessions", "import", "talk.json").out == "imported: 1 already there\n"
     assert export(run, talked, "again.json") == was
     assert len(json.loads(run("sessions", "--tag", "web", "--json").out)) == 1
     assert run("sessions", "search", "bye").out.startswith(f"{talked[:12]}  ")
     assert run("usage", "--json").out != "[]\n"
     run("sessions", "rename", talked, "other")
-    assert run("sessions", "import", "talk.json").out == "imported: 1 there already\n"
+    assert run("sessions", "import", "talk.json").out == "imported: 1 already there\n"
     assert run("sessions", "delete", talked, "--yes").code == 0
     assert run("sessions", "import", "talk.json").out.endswith("imported: 1 new\n")
     assert export(run, talked, "third.json") == was
@@ -168,7 +168,7 @@ def test_the_server_of_a_file_is_never_asked(run: Any, elsewhere: Any, talked: s
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda data: data.update(v=99), "has the version 99, and this toolcrib reads up to 1"),
+        (lambda data: data.update(v=99), "has the version 99, but this toolcrib reads versions up to 1"),
         (lambda data: data["session"].update(id=""), "session.id must be 1 to 500 characters"),
         (lambda data: data["session"].update(id="a\nb"), "session.id must be 1 to 500 characters"),
         (lambda data: data["session"].update(title=5), "session.title must be a string"),
@@ -186,7 +186,7 @@ def test_the_server_of_a_file_is_never_asked(run: Any, elsewhere: Any, talked: s
         (lambda data: data["records"][1]["calls"][0].pop("name"), "records[1].calls[0].name must be a string"),
         (lambda data: data["records"][2]["results"][0].update(is_error="no"), "records[2].results[0].is_error must be true"),
         (lambda data: data["records"][2].update(state={"todos": [{"status": 5}]}), "records[2].state"),
-        (lambda data: data.pop("records"), "is no exported session: it has no session with records"),
+        (lambda data: data.pop("records"), "is not an exported session: it has no session with records"),
     ],
 )  # fmt: skip
 def test_a_file_that_does_not_fit_is_left_out_whole(run: Any, elsewhere: Any, talked: str, change: Any, told: str) -> None:
@@ -201,7 +201,7 @@ def test_a_file_that_does_not_fit_is_left_out_whole(run: Any, elsewhere: Any, ta
 
 
 def test_what_is_no_file_of_ours_is_said(run: Any, tmp_path: Path) -> None:
-    assert "say which file: toolcrib sessions import FILE.json" in run("sessions", "import").err
+    assert "give the file: toolcrib sessions import FILE.json" in run("sessions", "import").err
     assert "nowhere.json can't be read: No such file" in run("sessions", "import", "nowhere.json").err
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "deep.json").write_text("[" * 100_000)
@@ -238,7 +238,7 @@ def test_what_another_tool_remembers_comes_once(run: Any, home: Path, source: st
     done = run("sessions", "import", "--from", source)
     assert (done.code, done.out.splitlines()[-1]) == (0, f"imported: {sessions} new")
     again = run("sessions", "import", "--from", source)
-    assert again.out == f"imported: {sessions} there already\n"
+    assert again.out == f"imported: {sessions} already there\n"
     listed = json.loads(run("sessions", "--tag", source, "--json").out)
     assert len(listed) == sessions
     found = run("sessions", "search", word).out
@@ -255,7 +255,7 @@ def test_what_another_tool_remembers_comes_once(run: Any, home: Path, source: st
     assert word in json.dumps(told)
     asked = [call["id"] for message in told for call in message.get("tool_calls") or ()]
     assert asked == [message["tool_call_id"] for message in told if message["role"] == "tool"]
-    assert run("sessions", "import", "--from", source).out == f"imported: {sessions} there already\n"
+    assert run("sessions", "import", "--from", source).out == f"imported: {sessions} already there\n"
 
 
 def test_times_and_folders_are_those_of_then(run: Any, home: Path) -> None:
@@ -279,7 +279,7 @@ def test_only_what_is_new_of_a_session_comes(run: Any, home: Path) -> None:
     assert told["more"] == [info["id"]]
     assert [fault["line"] for fault in told["faults"]] == [15, 16]
     assert "And the plums?" in run("sessions", "show", info["id"]).out
-    assert run("sessions", "import", "--from", "codex").out == "imported: 1 there already\n"
+    assert run("sessions", "import", "--from", "codex").out == "imported: 1 already there\n"
 
     async def talk() -> None:
         with assemble() as crib:
@@ -288,7 +288,7 @@ def test_only_what_is_new_of_a_session_comes(run: Any, home: Path) -> None:
     run_async(talk())
     with path.open("a") as file:
         file.write(json.dumps(codex_message("user", "said there", 51)) + "\n")
-    assert "1 there already with other messages, and left as they are" in run("sessions", "import", "--from", "codex").out
+    assert "1 already there with other messages, so not changed" in run("sessions", "import", "--from", "codex").out
 
 
 def test_secrets_are_taken_out(run: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_what_is_not_there_is_said(run: Any) -> None:
     for source, where in (("claude-code", ".claude/projects"), ("codex", ".codex/sessions"), ("hermes", ".hermes/state.db")):
         done = run("sessions", "import", "--from", source)
         assert done.code == 2
-        assert f"{Path.home()}/{where} is not there" in done.err
+        assert f"{Path.home()}/{where} does not exist" in done.err
 
 
 def test_hostile_words_reach_neither_the_screen_nor_a_page(run: Any, home: Path) -> None:

@@ -70,7 +70,7 @@ def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
 
 
 def test_what_cannot_be_searched_for_is_said(run: Any) -> None:
-    assert "-port says what is not to stand there; name a word that is" in run("sessions", "search", "-port").err
-    assert "say what for: toolcrib sessions search WORD" in run("sessions", "search").err
+    assert "-port only excludes words; add a word to find" in run("sessions", "search", "-port").err
+    assert "give the words: toolcrib sessions search WORD" in run("sessions", "search").err
     assert "no word to search for in '?!'" in run("sessions", "search", "?!").err
-    assert "one id is enough" in run("sessions", "show", "a", "b").err
+    assert "give one id" in run("sessions", "show", "a", "b").err

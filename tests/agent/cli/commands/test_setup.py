@@ -49,7 +49,7 @@ def test_a_found_server_is_tried_and_written_with_comments_kept(setup: Any, serv
         f'# mine\ntools:\n  timeout: 45  # long\n\nmodel:\n  name: "test-model"\n  base_url: "{server.base_url}"\n'
     )
     assert f"found a model server at {server.base_url}, models: test-model" in done.out
-    assert "the only way to a model that was found here" in done.out
+    assert "the only model that was detected" in done.out
     assert "✓ it called a tool natively, after 0." in done.out
     assert 'and wrote "Here."' in done.out
     assert f'wrote to {file()}:\n  model.name: "" -> "test-model"\n  model.base_url: "" -> "{server.base_url}"\n' in done.out
@@ -71,8 +71,8 @@ def test_what_can_not_be_found_out_is_named_with_its_flag(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     for words, told in [
-        ((), "no model server was found on this machine: give --model NAME and --base-url URL, or --provider manual"),
-        (("--model", "qwen3"), "give --base-url URL"),
+        ((), "no model server was found on this machine: use --model NAME and --base-url URL, or --provider manual"),
+        (("--model", "qwen3"), "use --base-url URL"),
         (("--provider", "anthropic"), "ANTHROPIC_API_KEY is not set"),
         (("--provider", "manual", "--backend", "ssh"), "give --host HOST"),
         (("--provider", "manual", "--backend", "docker"), "give --image NAME"),
@@ -81,9 +81,9 @@ def test_what_can_not_be_found_out_is_named_with_its_flag(
         assert (done.code, told in done.err) == (2, True), done.err
     server.models = ["qwen3", "llama3"]
     done = setup("--no-test")
-    assert (done.code, "give --model NAME (there are: qwen3, llama3)" in done.err) == (2, True)
+    assert (done.code, "use --model NAME (there are: qwen3, llama3)" in done.err) == (2, True)
     server.models = []
-    assert "give --model NAME" in setup("--no-test", "--base-url", server.base_url).err
+    assert "use --model NAME" in setup("--no-test", "--base-url", server.base_url).err
     assert not file().exists()
 
 
@@ -122,7 +122,7 @@ def test_a_failed_trial_writes_nothing(
     done = setup(*words)
     assert (done.code, file().exists()) == (1, False)
     assert told in done.out
-    assert "--no-test writes it all the same; nothing was written" in done.err
+    assert "to write it anyway: --no-test; nothing was written" in done.err
     assert KEY not in done.out + done.err
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert setup(*words, "--no-test").code == 0
@@ -175,7 +175,7 @@ def test_a_stricter_backend_stays_where_nobody_names_another(run: Any, config: A
     assert run("config", "confirm").code == 0
     assert run("chat", "--provider", "manual", stdin=b"").code == 0  # the first start: later changes need a confirmation
     done = run("setup", *NOWHERE, "--no-test", "--backend", "local")
-    assert "with local, commands may do on this machine what you may; now they are kept in bubblewrap" in done.out
+    assert "with local, commands have all your rights on this machine; now they run in bubblewrap" in done.out
     assert done.code == 4
     assert "next: toolcrib config confirm" in done.out
     refused = run("run", "hi")
@@ -244,7 +244,7 @@ def test_another_file_is_begun(run: Any, tmp_path: Path) -> None:
         (("--base-url", "ftp://x"), "an address that begins with http:// or https://"),
         (("--provider", "antropic"), "did you mean anthropic?"),
         (("--backend", "dokcer"), "did you mean 'docker'?"),
-        (("--host", "gpu"), "--host gpu is for ssh, and the backend is local: add --backend ssh"),
+        (("--host", "gpu"), "--host gpu is for ssh, but the backend is local: add --backend ssh"),
         (("--ports", "web"), "expected up to 20 ports"),
     ],
 )
@@ -270,10 +270,10 @@ def test_a_flag_chooses_the_sandbox(run: Any, config: Any, monkeypatch: pytest.M
     assert load_config().origin("sandbox.mode") == "default"
     told = run(*words)
     assert "sandbox: commands on this machine write only the project" in told.out
-    assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in told.out
+    assert "snapshots: /undo and `toolcrib undo` revert changes that commands made in the project" in told.out
     if (held := sandbox_here("workspace")).mode == "workspace":
         weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
-        assert "commands may do on this machine what you may; now they are kept in a sandbox" in weaker.out
+        assert "commands have all your rights on this machine; now they run in a sandbox" in weaker.out
         assert run(*words, "--sandbox", "none").code == 4  # it loosens the configuration: a person must confirm it
         config("model: {provider: manual}\nsandbox: {mode: none}\n")
         told = run(*words)
@@ -283,13 +283,13 @@ def test_a_flag_chooses_the_sandbox(run: Any, config: Any, monkeypatch: pytest.M
         assert "backend: local (this machine, in a sandbox)" in done.out
         assert load_config().sandbox.mode == "workspace"
     else:
-        assert f"It does not hold here: {held.why_not_more}. To get it: {held.fix}" in told.out
+        assert f"It does not work here: {held.why_not_more}. To get it: {held.fix}" in told.out
     refused = run(*words, "--backend", "bubblewrap", "--sandbox", "own")
     assert refused.code == 2
-    assert "--sandbox own is for local without another sandbox, and the backend is bubblewrap: add --backend local" in refused.err
+    assert "--sandbox own is for local without another sandbox, but the backend is bubblewrap: add --backend local" in refused.err
     monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
     done = run(*words, "--sandbox", "own", "--dry-run")
-    assert "note: sandbox own does not hold here: bash is not found on PATH. To get it: install bash" in done.out
+    assert "note: sandbox own does not work here: bash is not found on PATH. To get it: install bash" in done.out
 
 
 def test_help_teaches_and_flags_are_completed(run: Any) -> None:

@@ -15,7 +15,10 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) 
     assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
     enabled = run("tools", "enable", "terminal")
-    assert "it is set, but nothing runs until a person confirms it, at a terminal: toolcrib config confirm" in enabled.err
+    assert (
+        "the setting was written, but nothing starts until a user confirms it at a terminal: toolcrib config confirm"
+        in enabled.err
+    )
     agree()
     assert "terminal on cli: on" in run("tools", "enable", "terminal").out
     assert "terminal" in run("completion", "--names", "tools").out.split()
@@ -50,10 +53,10 @@ def test_a_wrong_switch_changes_nothing(run: Any, config: Any, agree: Any) -> No
     before = file.read_text()
     assert "did you mean 'terminal'?" in run("tools", "disable", "termnal").err
     assert "unknown platform 'fax'" in run("tools", "disable", "terminal", "--platform", "fax").err
-    assert "name the tools" in run("tools", "enable").err
+    assert "give the tools" in run("tools", "enable").err
     for words, key in ((), "users.42"), (("--platform", "telegram"), "users.telegram:42"):
         refused = run("tools", "disable", "terminal", "--user", "42", *words)
-        assert f"--user is for looking; for one user: toolcrib config set {key}.disabled_tools" in refused.err
+        assert f"--user only shows tools; to change one user's: toolcrib config set {key}.disabled_tools" in refused.err
     assert file.read_text() == before
     assert 'tools.disabled: ["gone"] -> []' in run("tools", "enable", "gone").out
     agree()

@@ -19,7 +19,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
     done = run(
         "toolsets", "create", "research", "--tools", "read_file,search_files", "--include", "todo", "--description", "Looks"
     )
-    assert (done.code, done.out) == (0, f"research: made, in {file}\nnobody gets other tools or approvals by that\n")
+    assert (done.code, done.out) == (0, f"research: created in {file}\nno user gets other tools or approvals\n")
     agree()
     assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 0
     custom = load_config().toolsets.custom["research"]
@@ -71,7 +71,7 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     file = config("users: {bob: {disabled_tools: [todo]}}\n")
     before = file.read_text()
     done = run("toolsets", "resolve", "--with", "tools.disabled=[terminal, todo]")
-    assert done.out.startswith("it would change:\n")
+    assert done.out.startswith("this would change:\n")
     assert _taken(done.out, "cli") == {"terminal", "todo"}
     assert _taken(done.out, "cli, user bob") == {"terminal"}
     assert done.out.count("  (disabled in the configuration (disabled tools))\n") == 2
@@ -93,27 +93,27 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
         "delegate_task",
     }
     assert "(no session can be opened: unknown toolset 'gone'" in one
-    assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools or approvals\n"
+    assert run("toolsets", "resolve", "--with", "display.color=never").out == "no user would get other tools or approvals\n"
     assert file.read_text() == before
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "coding"), "there is a toolset 'coding' already; choose another name"),
-        (("create", "mine"), "there is a toolset 'mine' already; change it: toolcrib toolsets edit mine"),
+        (("create", "coding"), "a toolset 'coding' already exists; choose another name"),
+        (("create", "mine"), "a toolset 'mine' already exists; to change it: toolcrib toolsets edit mine"),
         (("create", "new", "--tools", "red_file"), "there is no tool 'red_file'; did you mean 'read_file'?"),
         (("create", "new", "--include", "codin"), "there is no toolset 'codin'; did you mean 'coding'?"),
         (("edit", "mine", "--include", "mine"), "there is no toolset 'mine'"),
         (("edit", "mien", "--add", "todo"), "the toolset 'mien' is not there; did you mean 'mine'?"),
-        (("edit", "coding", "--add", "todo"), "comes with toolcrib or a plugin, and can't be changed; yours: mine, other"),
+        (("edit", "coding", "--add", "todo"), "comes with toolcrib or a plugin, so it cannot be changed; yours: mine, other"),
         (("edit", "mine", "--drop", "todo"), "mine has no tool 'todo' of its own (it has: read_file)"),
-        (("delete", "mine"), "mine is in use: take it out of toolsets.custom.other.includes ("),
+        (("delete", "mine"), "mine is in use: remove it from toolsets.custom.other.includes ("),
         (("edit", "mine", "--tools", "todo"), "--tools belongs to `toolsets create`"),
-        (("resolve", "--with", "tools"), "--with takes KEY=VALUE"),
+        (("resolve", "--with", "tools"), "--with expects KEY=VALUE"),
         (("resolve", "--with", "tools.disabld=[x]"), "disabled"),
-        (("create",), "name the toolset: toolcrib toolsets create NAME"),
-        (("diff", "mine"), "name the toolset: toolcrib toolsets diff NAME OTHER"),
+        (("create",), "give the toolset: toolcrib toolsets create NAME"),
+        (("diff", "mine"), "give the toolset: toolcrib toolsets diff NAME OTHER"),
         (("show", "mine", "other"), "`toolsets show` takes one name"),
     ],
 )
@@ -142,7 +142,7 @@ platforms: {telegram: {enabled_toolsets: [file], smart_approval: false}}
 
 def test_it_tells_how_calls_would_be_approved(run: Any, config: Any) -> None:
     config(RULES)
-    told = run("toolsets", "resolve").out.partition("its calls are approved so:\n")[2].splitlines()
+    told = run("toolsets", "resolve").out.partition("approval of its calls:\n")[2].splitlines()
     assert told == [
         "  mode confirm-edits: every edit and every command that may write is asked about",
         "  smart approval: small may approve first",
@@ -181,7 +181,7 @@ def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
     config(RULES)
     told = run("toolsets", "resolve", "--platform", "telegram", "--with", "approval.mode=plan", "--with", "approval.tools=[]").out
     assert told.splitlines() == [
-        "it would change:",
+        "this would change:",
         "  telegram: - approval: mode confirm-edits: every edit and every command that may write is asked about",
         "  telegram: - approval: is refused: calls of write_* with path: **/migrations/**  (written by hand)",
         "  telegram: + approval: mode plan: edits and commands that may write are denied",
@@ -189,7 +189,7 @@ def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
     rows = run("toolsets", "diff", "cli", "telegram", "--platforms").out.splitlines()
     assert "- approval: smart approval: small may approve first" in rows
     assert "+ approval: smart approval: off" in rows
-    assert run("toolsets", "diff", "file", "file").out.endswith("calls of both are approved alike\n")
+    assert run("toolsets", "diff", "file", "file").out.endswith("calls of both are approved the same way\n")
 
 
 def test_a_misspelt_tool_of_a_change_is_told(run: Any) -> None:

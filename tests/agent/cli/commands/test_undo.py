@@ -42,7 +42,7 @@ def test_it_shows_asks_and_does(run: Any, write: Any, tmp_path: Path) -> None:
     assert (shown.code, "restore   " in shown.out, "(+1 -1 lines)" in shown.out) == (0, True, True)
     unasked = run("undo", stdin=b"yes\n")
     assert (unasked.code, unasked.out.replace("0 s", "1 s")) == (4, shown.out.replace("0 s", "1 s"))
-    assert "--yes does it unasked" in unasked.err
+    assert "add --yes" in unasked.err
     assert (tmp_path / "d" / "a").read_text() == "2\n"
     done = run("undo", "--yes")
     assert (done.code, "restored " in done.out) == (0, True)
@@ -61,7 +61,7 @@ def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Pa
     (tmp_path / "a").write_text("mine")
     refused = run("undo", "--yes")
     assert (refused.code, refused.out.count("it has changed since"), "--force overwrites" in refused.out) == (1, 1, True)
-    assert "`toolcrib undo --list` shows it, for --session" in refused.out
+    assert "choose with --session, --turn or --call: toolcrib undo --list" in refused.out
     assert (tmp_path / "a").read_text() == "mine"
     assert run("undo", "--force", "--yes").code == 0
     assert not (tmp_path / "a").exists()
@@ -70,7 +70,7 @@ def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Pa
 
 
 def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
-    assert run("undo", "--list").out == "file tools changed nothing yet\n"
+    assert run("undo", "--list").out == "file tools have changed nothing yet\n"
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
@@ -155,7 +155,7 @@ def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
     with ChatServer(wrote, done, removed, done) as server:
         asyncio.run(talk(server, "keep", "tidy", "/undo"))
     before, _, after = asked[0].partition("undo turn 1 (write_file, ")
-    assert "after turn 1 `terminal: rm calc.py` ran, which can't be undone\n" in before
+    assert "after turn 1 `terminal: rm calc.py` ran; its effects cannot be undone\n" in before
     assert after
     assert "terminal: ls" not in asked[0]
     assert not (tmp_path / "keep.txt").exists()
@@ -195,7 +195,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
     assert out.count("`terminal: echo x >> made; true` ran too; its effects are not undone") == 2
     assert "read_file" not in out
     assert "nothing is left to undo" in err
-    assert "write /undo, /undo turn [N]" in err
+    assert "use /undo, /undo turn [N]" in err
     assert (tmp_path / "a").read_text() == "one\ntwo\n"
     assert not (tmp_path / "new").exists()
     first, note = said(server.requests[-1])
@@ -212,7 +212,7 @@ def test_a_piped_chat_shows_and_does_not_do(run: Any, tmp_path: Path) -> None:
     with ChatServer(calls, ChatServer.text("Yes."), ChatServer.text("What?")) as server:
         done = chat(run, server, "change it", '@write_file {"path": "b", "content": "1"}', "/undo", "yes")
     assert "undo the call" in done.err, "what was typed by hand is a turn of its own"
-    assert "nobody can be asked here" in done.err
+    assert "no user can be asked here" in done.err
     assert [(tmp_path / name).exists() for name in "ab"] == [True, True]
 
 
