@@ -226,9 +226,7 @@ class ShellPool:
                 if not shell.owes or shell.exit_code() is not None:
                     return
             if time.monotonic() > give_up:
-                raise EnvironmentFailed(
-                    "the session's shell has not reported its variables and functions: wait for its processes"
-                )
+                raise EnvironmentFailed("the session's shell has not reported its variables: wait for its processes")
             await asyncio.sleep(0.001)
 
     def _collect(self) -> None:
