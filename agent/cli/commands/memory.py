@@ -57,9 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", metavar="PLATFORM:USER", default="", help=words)
     parser.add_argument("--all", action="store_true", help="show: the documents of all projects")
     parser.add_argument("--yes", action="store_true", help="forget: do not ask whether to forget the notes")
-    parser.add_argument(
-        "--copies", action="store_true", help="forget: also delete sessions and exports with the notes, without asking"
-    )
+    parser.add_argument("--copies", action="store_true", help="forget: also delete sessions and exports that hold them")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to this file")
     parser.add_argument("--force", action="store_true", help="export: overwrite an existing file")
     parser.add_argument("--json", action="store_true", help="show, export: print JSON")
