@@ -208,7 +208,7 @@ def test_a_dangerous_command_is_denied_where_nobody_can_be_asked(tmp_path: Path)
     """003-24, 003-28"""
     (tmp_path / "build").mkdir()
     answer = json.loads(handle_function_call("terminal", {"command": f"rm -rf {tmp_path}/build"}))
-    assert "nobody can be asked here" in answer["error"]
+    assert "no user can be asked here" in answer["error"]
     assert (tmp_path / "build").exists()
 
 

@@ -232,7 +232,7 @@ def test_file_tools_are_judged_like_the_shell(crib: Crib) -> None:
     ):
         refused = run(crib, name, args)
         assert refused.result.is_error, args
-        assert "nobody can be asked here" in str(refused.result.message), args
+        assert "no user can be asked here" in str(refused.result.message), args
     assert not (home / ".bashrc").exists()
 
 

@@ -240,7 +240,7 @@ def test_a_call_is_taken_back_by_itself(person: Person) -> None:
     first, _ = person.steps
     person.undo("call", first.call_id[-6:])
     assert [path.name for path in person.folder.iterdir()] == ["b"]
-    with pytest.raises(ToolcribError, match="undone already"):
+    with pytest.raises(ToolcribError, match="already undone"):
         person.plan("call", first.call_id)
     with pytest.raises(ToolcribError, match="no call whose id begins or ends"):
         person.plan("call", "nobody")

@@ -140,10 +140,10 @@ FAULTS = [
     (ChatServer.body({"error": {"message": "bad key"}}, 401), "AuthFailed", "--api-key-env"),
     (
         ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400),
-        ".*says that the conversation is too long",
+        ".*reports that the conversation is too long",
         "/new       an empty session",
     ),
-    (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),
+    (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "not an event stream"),
     (ChatServer.text("cut off in the", cut=160), "StreamBroken", "the model has the part of its reply"),
     (ChatServer.text("slow", pieces=FIRST_EVENT, pause=60), "StreamBroken", "sent nothing for"),
 ]

@@ -319,7 +319,7 @@ async def test_no_answer_fits_a_ticket_whose_schema_leads_out(outside: Outside, 
     call = ToolCall("c1", "ask", {})
     ticket = SuspendTicket("ask", "which?", response_schema=outside.fill(text), resume_mode="use_as_result", call=call)
     await store.tickets.put(TicketRecord(ticket, "s"))
-    with pytest.raises(InvalidArguments, match="can not be checked"):
+    with pytest.raises(InvalidArguments, match="can't be checked"):
         await settle_answer(store.tickets, Answer(ticket.id, payload={"a": "x"}))
     _, settled = await settle_answer(store.tickets, Answer(ticket.id, action="cancel"))
     assert settled == "settled"

@@ -151,7 +151,7 @@ def test_a_failed_command_is_a_successful_call(executed: Callable[..., ExecutedC
         ("diff /dev/null /etc/passwd >/dev/null", 1, "they differ"),
         ("test 1 = 2", 1, "the condition is false"),
         ("no-such-command-here", 127, "command not found"),
-        ("/etc", 126, "cannot be executed"),
+        ("/etc", 126, "not executable"),
         ("timeout .05 sleep 60", 124, "the time limit given to timeout"),
         ("kill -INT $$; sleep 1", 130, "ended by SIGINT"),
         ("kill -9 $$", 137, "ended by SIGKILL: killed, perhaps for using too much memory"),
@@ -305,7 +305,7 @@ def test_the_shell_stays_and_gates_are_told_what_it_has_become(run: Callable[...
     (shell,) = gate.shells
     assert (shell.variables["x"], shell.aliases, shell.aliases_on) == ("5", {"ll": "echo LL"}, True)
     assert "echo f$x" in shell.functions["f"]
-    assert "A new shell goes on" in run("kill -9 $$")["notice"]
+    assert "A new shell continues" in run("kill -9 $$")["notice"]
     assert run("f") == {"output": "f5\n", "exit_code": 0, "where": "local"}
 
 
@@ -356,7 +356,7 @@ def test_it_does_not_run_elsewhere_than_it_was_judged(
     gate.before = move
     assert "was not run: it was judged in" in refused("touch here")
     gate.before = lambda: (folder / "sub").rmdir() or (folder / "sub").symlink_to("/")
-    assert "leads elsewhere now" in refused(f"touch {folder}/here", cwd=str(folder / "sub"))
+    assert "now leads elsewhere" in refused(f"touch {folder}/here", cwd=str(folder / "sub"))
     assert not (folder / "here").exists()
 
 
@@ -407,7 +407,7 @@ def test_an_interrupt_ends_the_command_and_keeps_what_it_printed(
     thread.join()
     assert done.status is ToolCallStatus.CANCELLED
     message = str(done.result.message)
-    assert "part of its work\nIt had printed:\n[... 10,897 bytes omitted ...]\n" in message
+    assert "part of its work\nIts output:\n[... 10,897 bytes omitted ...]\n" in message
     assert message.endswith("\n3999\n4000\nerr")
     pid = int((folder / "pid").read_text())
     eventually(lambda: not alive(pid))

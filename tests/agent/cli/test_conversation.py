@@ -385,7 +385,7 @@ def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
     for words in ("user:\n  what does it say?", "-> terminal  echo hi", "assistant:\n  It says hi."):
         assert words in shown
     assert len(json.loads(run("sessions", "show", listed[0]["id"], "--json").out)["records"]) == 4
-    assert "say which" in run("sessions", "show").err
+    assert "give a" in run("sessions", "show").err
     assert "no session starts with" in run("sessions", "show", "nothing").err
 
 
@@ -401,7 +401,7 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
         chat(server, "tidy up", '@terminal {"command": "true"}')
     told = run("trace").out
     for words in ("user: tidy up", "turn 1: 2 messages, 1 calls", "input=10 output=5", "succeeded, ", "turn 2: 4 messages",
-                  "denied by nobody (fs.recursive-delete)", "calls by hand:\n  terminal", "  No."):  # fmt: skip
+                  "denied by nobody (fs.recursive-delete)", " calls\n  terminal", "  No."):  # fmt: skip
         assert words in told, words
     assert told.count("denied by nobody") == 1
     assert "very-secret-value" not in told

@@ -208,7 +208,7 @@ def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, 
     lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
     says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: unknown setting; {meant}"
     [found] = [one for one in bench.found("\n".join(lines)) if "connected to" in one and name in one]
-    assert found == f"wrong: {name} can't be connected to: {says} (follow the message, then start the gateway)"
+    assert found == f"wrong: cannot connect to {name}: {says} (follow the message, then start the gateway)"
 
     async def started() -> tuple[str, bool]:
         async with Gateway(bench.crib("\n".join(lines)), names=[name]) as gateway:

@@ -56,7 +56,7 @@ def test_004_21_run_shows_images(run: Any, file: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_is_told_before_anything_is_asked(run: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("no picture")
+    (tmp_path / "a.txt").write_text("no image")
     with ChatServer() as server:
         for name, why in (("a.txt", "a.txt is not an image that models accept"), ("none.png", "none.png can't be read")):
             done = ask(run, server, "look", "--image", name)

@@ -80,5 +80,5 @@ def test_the_clipboard_s_picture(tmp_path: Path, display: str, program: str, mon
     script.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(ToolcribError, match="the clipboard has no image"):
         clipboard_image({**environ, "PATH": os.environ["PATH"]})
-    with pytest.raises(ToolcribError, match="no desktop here"):
+    with pytest.raises(ToolcribError, match="no desktop clipboard here"):
         clipboard_image({"PATH": os.environ["PATH"]})

@@ -90,8 +90,8 @@ async def test_who_is_not_the_owner_needs_the_owners_yes(house: JobHouse) -> Non
         ({"schedule": "whenever"}, "is not a known form. Use one of these: in 20 minutes"),
         ({"schedule": "every day at 9", "zone": "Mars/Base"}, "no time zone 'Mars/Base'"),
         ({"schedule": "every second"}, "(cron.shortest_interval)"),
-        ({"schedule": "2020-01-01 10:00"}, "that time is over"),
-        ({"schedule": "0 0 30 2 *"}, "no cron expression"),
+        ({"schedule": "2020-01-01 10:00"}, "that time has passed"),
+        ({"schedule": "0 0 30 2 *"}, "not a cron expression"),
         ({"task": " "}, "add needs task"),
         ({"action": "change"}, "change needs job"),
         ({"action": "pause", "schedule": ""}, "pause needs job"),
@@ -350,7 +350,7 @@ async def test_a_dead_model_is_told_and_the_next_time_comes_all_the_same(house: 
             if broken:
 
                 async def fails(on_event: Any) -> Any:
-                    raise Overloaded("the server at 10.0.0.1 has too much to do", retry_after=None)
+                    raise Overloaded("the server at 10.0.0.1 is overloaded", retry_after=None)
 
                 house.parrots[session.id].stream_turn = fails  # type: ignore[method-assign]  # a model that fails
                 session.limits = replace_retry(session.limits)
@@ -363,7 +363,7 @@ async def test_a_dead_model_is_told_and_the_next_time_comes_all_the_same(house: 
         broken.clear()
         await house.due(job)
         await house.run_of(job, "done")
-    assert "too much to do" in run.note
+    assert "overloaded" in run.note
     [told] = [text for text in house.platform.texts() if "⚠" in text]
     assert "10.0.0.1" not in told
 

@@ -179,7 +179,7 @@ def test_nobody_to_ask_means_no(start: Start, tmp_path: Path) -> None:
         }
     )
     agent.ask("go")
-    assert "nobody can be asked here" in server.results("tidy")[0]
+    assert "no user can be asked here" in server.results("tidy")[0]
     assert (tmp_path / "build").exists()
 
 

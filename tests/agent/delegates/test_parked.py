@@ -143,7 +143,7 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
                 await agent.aask("go")
                 store, parent = agent.crib.store, agent.session.id
                 (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
-                with pytest.raises(ToolcribError, match=f"at work for {parent[:12]}, .* toolcrib run --resume {parent[:12]}"):
+                with pytest.raises(ToolcribError, match=rf"running delegate of {parent[:12]}\. .*--resume {parent[:12]}"):
                     await agent.crib.open(platform="api", resume=child)
                 own = [one for one in await store.tickets.pending() if one.session_id == child]
                 assert [await persons_session(store, one.session_id) for one in own] == [parent] * 2

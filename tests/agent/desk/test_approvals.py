@@ -230,7 +230,7 @@ async def test_a_denial_is_kept_with_who_and_why(stored: Store) -> None:
     with pytest.raises(ToolcribError, match=r"2 requests begin with 'aa' \(aa11, aa22\)"):
         await desk_of(stored).deny("aa", who=LOCAL, by="ann")
     for prefix in ("", "zz"):
-        with pytest.raises(NotFound, match="`toolcrib approvals pending` lists"):
+        with pytest.raises(NotFound, match="List the pending ones: toolcrib approvals pending"):
             await desk_of(stored).deny(prefix, who=LOCAL, by="ann")
     await desk_of(stored).deny("aa1", who=LOCAL, by="ann", reason="not today")
     record = await stored.tickets.get("aa11")

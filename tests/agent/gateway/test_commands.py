@@ -123,7 +123,7 @@ async def test_approve_and_deny_by_words(house: House) -> None:
         assert "not available" in await said(house, f"/approve {record.ticket.id[:8]} always")
         assert "That scope" in await said(house, "/approve forever")
         await house.platform.says(f"/deny {record.ticket.id[:8]} keep it")
-        await house.until(lambda: "refused by" in question.out.text)
+        await house.until(lambda: "denied by" in question.out.text)
         assert question.out.text.endswith("keep it")
         assert (house.folder / "build").is_dir()
 

@@ -138,7 +138,7 @@ async def test_what_nobody_agreed_to_is_refused(house: House) -> None:
     async with house.gateway() as gateway:
         line_of(gateway)
         house.configure(OWNED.replace("owner: [ann]", "owner: [ann, eve]"))
-        with pytest.raises(ConfigError, match="nobody confirmed"):
+        with pytest.raises(ConfigError, match="has unconfirmed changes"):
             await gateway.reconfigure()
         await house.platform.says("hello", user="eve")
         await asyncio.sleep(0.1)

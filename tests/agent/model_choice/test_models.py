@@ -236,7 +236,7 @@ def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> RunResult:
 def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     """Without prices, or if the server reports no usage: no cost stays unseen."""
     configure(run={"max_cost": 1})
-    with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"without model\.prices"):
+    with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"needs prices"):
         RunLimits.of(crib.config)
     delta = {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}
     with ChatServer(ChatServer.stream(delta)) as server:

@@ -65,7 +65,7 @@ async def test_a_short_file_that_is_no_store_is_left_alone(file: Path, open_file
     """SQLite treats any file of less than 512 bytes as empty, and overwrites it."""
     file.parent.mkdir()
     file.write_text("dear diary")
-    with pytest.raises(StoreFailed, match=r"too short for a database.*else move it away"):
+    with pytest.raises(StoreFailed, match=r"too short for a database.*otherwise move it away"):
         open_file()
     assert file.read_text() == "dear diary"
 

@@ -176,9 +176,9 @@ def changed(lines: list[bytes]) -> list[bytes]:
         (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], "line 6 follows line 4"),
         (lambda lines: lines[:-3], "the end is cut off or changed: line 10 was written, the last one is 7"),
         (lambda lines: [*lines[:-1], lines[-1].replace(b"t9", b"t8")], "the end is cut off or changed"),
-        (lambda lines: [*lines[:4], b"free words\n", *lines[4:]], "no line of a log"),
+        (lambda lines: [*lines[:4], b"free words\n", *lines[4:]], "not a line of a log"),
         (lambda lines: [*lines, lines[-1]], "line 10 follows line 10"),
-        (lambda lines: [b'{"n":[[' + b"[" * 5_000 + b"\n", *lines], "no line of a log"),
+        (lambda lines: [b'{"n":[[' + b"[" * 5_000 + b"\n", *lines], "not a line of a log"),
     ],
 )
 def test_whatever_is_changed_is_found(chain: Path, change: Callable[[list[bytes]], list[bytes]], said: str) -> None:
@@ -196,7 +196,7 @@ def test_a_line_of_an_earlier_check_must_be_there(chain: Path) -> None:
 
 def test_a_log_without_its_head_is_not_taken_for_whole(chain: Path) -> None:
     head_of(chain).unlink()
-    assert "whether the end was cut off is not known" in verify(chain).problems[0]
+    assert "it is unknown whether the end was cut off" in verify(chain).problems[0]
 
 
 @pytest.mark.parametrize("left", [b'{"n":11,"prev":"ab', b"\x00\xff", None])

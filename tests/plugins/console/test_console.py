@@ -144,7 +144,7 @@ async def test_a_button_that_was_meant_for_a_question_presses_none_of_the_next_o
         assert process.stdout is not None
         shown = [(await process.stdout.readline()).decode() for _ in range(4)]
         assert "two?" in shown[2]
-        assert "another question has just come" in await typed(process, ":1")
+        assert "another question has just arrived" in await typed(process, ":1")
         await asyncio.sleep(2.1)
         process.stdin.write(b":1\n")
         assert await lines.get() == {"hello": "main"}

@@ -35,7 +35,7 @@ def platform_of(folder: Path, secrets: dict[str, str] | None = None, **settings:
         ("adress", "x@y", "did you mean address"),
         ("address", "", "the bot's own address"),
         ("address", "bot", "the bot's own address"),
-        ("authserv_id", "", "nobody is known to have written"),
+        ("authserv_id", "", "no sender is authenticated"),
         ("imap_url", "", "an address with a host"),
         ("imap_url", "imap://mx.crib.test", "imaps://"),
         ("imap_url", "imaps://mx.crib.test:x", "an address"),

@@ -35,7 +35,7 @@ async def test_a_key_that_comes_late_is_asked_for_and_told_of_once_and_its_messa
             alice.client.blacklist_device(device)
             await alice.says(room, "secret one")
             await alice.says(room, "secret two")
-            await alice.until(lambda: any("its key has not come" in text for text in alice.texts(room)))
+            await alice.until(lambda: any("its key has not arrived" in text for text in alice.texts(room)))
             await alice.until(lambda: alice.asked_for)
         async with platform_of(host, synapse):  # an earlier process requested the keys
             await alice.says(room, "secret three")
@@ -53,7 +53,7 @@ async def test_a_key_that_comes_late_is_asked_for_and_told_of_once_and_its_messa
         assert [one.text for one in host.received[:2]] == ["readable", "readable again"]
         assert [one.text for one in host.received[2:5]] == ["secret one", "secret two", "secret three"]
         assert len(alice.asked_for) == 1
-        assert len([text for text in alice.texts(room) if "its key has not come" in text]) == 1
+        assert len([text for text in alice.texts(room) if "its key has not arrived" in text]) == 1
 
 
 async def test_a_stranger_s_message_without_a_key_is_not_kept(host: BotHost, synapse: Synapse) -> None:

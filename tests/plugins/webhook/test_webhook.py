@@ -118,7 +118,7 @@ async def test_a_signed_message_arrives(receiver: Receiver) -> None:
 @pytest.mark.parametrize(
     ("more", "status", "says"),
     [
-        ({"sign": "guessed"}, 401, "not that of this body"),
+        ({"sign": "guessed"}, 401, "does not match this body"),
         ({"at": 1_000}, 401, "older than"),
         ({"at": 99_999_999_999}, 401, "clocks differ"),
         ({"header": ""}, 401, "missing"),

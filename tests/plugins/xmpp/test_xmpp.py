@@ -256,7 +256,7 @@ async def _sent(platform: XmppPlatform, room: str) -> str:
     [
         ({"user": "bot"}, "user: expected an address"),
         ({"server": "localhost"}, "server: expected HOST:PORT"),
-        ({"rooms": "lobby"}, "rooms: 'lobby' is no room"),
+        ({"rooms": "lobby"}, "rooms: 'lobby' is not a room"),
         ({"per_second": "often"}, "per_second: expected a number above 0"),
         ({"ca_file": "/nowhere"}, "ca_file: "),
         ({"ca_file": ""}, "certificate is not trusted"),

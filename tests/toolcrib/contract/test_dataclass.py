@@ -302,7 +302,7 @@ def test_threads_that_come_at_once_get_the_same_class() -> None:
 
 
 def test_without_slots_it_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"take dataclasses\.dataclass"):
+    with pytest.raises(TypeError, match=r"or dataclasses.dataclass"):
         dataclass(slots=False)
 
 

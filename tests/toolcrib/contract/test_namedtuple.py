@@ -128,7 +128,7 @@ def test_an_unknown_name_is_not_replaced() -> None:
 def test_what_it_is_not_for_is_refused() -> None:
     with pytest.raises(TypeError, match="without a default"):
         type(NamedTuple)("Wrong", (NamedTuple,), {"__annotations__": {"a": "int", "b": "int"}, "a": 1})
-    with pytest.raises(TypeError, match=r"take typing\.NamedTuple"):
+    with pytest.raises(TypeError, match=r"use typing.NamedTuple"):
         type(NamedTuple)("Wrong", (NamedTuple, int), {})
 
 

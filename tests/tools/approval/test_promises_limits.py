@@ -182,7 +182,7 @@ def test_nobody_to_ask_means_no(floor: Any) -> None:
     """003-28"""
     executed = floor.run("terminal", {"command": "rm -rf build"}, floor.scope(suspends=False))
     assert executed.result.failure.kind == "Denied"
-    assert "nobody can be asked" in executed.result.failure.text
+    assert "no user can be asked" in executed.result.failure.text
     assert floor.ran == []
 
 

@@ -298,7 +298,7 @@ def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment:
 
 def test_a_lost_lease_ends_the_batch(desk: Any) -> None:
     async def lost(*args: Any) -> None:
-        raise LeaseLost("another process has taken the session over")
+        raise LeaseLost("another process has taken over the session")
 
     desk.store.ledger.handler_started = lost
     with pytest.raises(LeaseLost):

@@ -85,7 +85,7 @@ def test_what_was_understood_is_said_back(text: str, words: str) -> None:
 def test_a_zone_may_stand_behind_it() -> None:
     assert first("every day at 9 America/New_York", "") == "Wed 25 Nov 2026 09:00 EST"
     assert first("every day at 9 in Asia/Tokyo", "") == "Wed 25 Nov 2026 09:00 JST"
-    with pytest.raises(ScheduleError, match="say one of them"):
+    with pytest.raises(ScheduleError, match="use only one"):
         read("at 9 Asia/Tokyo", BERLIN, now=NOW)
 
 

@@ -209,7 +209,7 @@ def test_what_is_no_shell_of_ours_or_a_session_s_command_installs_nothing(
     assert "$SHELL is 'csh'; give the shell" in run("completion", "--install").err
     about = config("tools: {timeout: 60}\n").parent.stat()
     monkeypatch.setenv("TOOLCRIB_BELOW", f"{about.st_dev}:{about.st_ino}")
-    assert "is a person's to do" in run("completion", "--install", "bash").err
+    assert "is for a user only" in run("completion", "--install", "bash").err
     assert not (tmp_path / "data").exists()
 
 

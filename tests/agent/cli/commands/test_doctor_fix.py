@@ -132,7 +132,7 @@ def test_below_a_session_nothing_is_repaired(
     monkeypatch.setenv(BELOW, f"{about.st_dev}:{about.st_ino}")
     done = run("doctor", *words)
     assert done.code == 2
-    assert "is a person's to do" in done.err
+    assert "is for a user only" in done.err
     assert modes(loose) == before
 
 

@@ -313,7 +313,7 @@ def readable(store_file: Path) -> int:
         store.close()
 
 
-@pytest.mark.parametrize("damage", ["a content", "no header", "emptied"])
+@pytest.mark.parametrize("damage", ["a content", "no readable header", "emptied"])
 def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, artifacts: Any, damage: str) -> None:
     """Each artifact is checked by its digest; lost ones are restored from the backup."""
     path, kept = artifacts
@@ -325,14 +325,14 @@ def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, a
             connection.execute("UPDATE contents SET body = CAST(body || 'x' AS BLOB) WHERE digest = ?", (digest,))
             connection.execute("UPDATE contents SET body = CAST(substr(body, 2) AS BLOB) WHERE digest = ?", (digest,))
     else:
-        path.write_bytes(bytes(100) + path.read_bytes()[100:] if damage == "no header" else b"")
+        path.write_bytes(bytes(100) + path.read_bytes()[100:] if damage == "no readable header" else b"")
     done = run("doctor")
     assert done.code == 1
     assert f"✗ {path} is " in done.out
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert f"repaired {path} from its intact parts and its backup\n" in done.out
-    saved = {"a content": 5, "no header": 4, "emptied": 4}[damage]
+    saved = {"a content": 5, "no readable header": 4, "emptied": 4}[damage]
     assert f"  saved: {saved} artifacts\n" in done.out
     assert ("  lost: " in done.out) is (saved < 6)
     assert readable(store_file) == saved

@@ -373,7 +373,7 @@ def test_a_command_is_explained_as_in_a_mode(run: Any) -> None:
     done = run("explain", "--mode", "plan", "touch f")
     assert done.code == 1
     assert "by the session's mode: plan" in done.out
-    assert "plan mode, in which nothing is changed" in done.out
+    assert "plan mode, so it changes nothing" in done.out
     assert run("explain", "--mode", "plan", "ls").code == 0
     assert json.loads(run("explain", "--json", "--mode", "confirm-edits", "touch f").out)["mode"] == "confirm-edits"
 

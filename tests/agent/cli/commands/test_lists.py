@@ -102,10 +102,10 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
     """003-12, 003-14"""
     config("platforms: {telegram: {disabled_tools: [terminal]}}\n")
     done = run("toolsets", "--platform", "telegram")
-    gets, not_gets = done.out.split("and not:\n")
+    gets, not_gets = done.out.split("and does not get:\n")
     assert "read_file" in gets
     assert "terminal  switched off" in not_gets
-    assert "clarify" in run("toolsets", "--platform", "api").out.split("and not:\n")[1]
+    assert "clarify" in run("toolsets", "--platform", "api").out.split("and does not get:\n")[1]
     assert "unknown platform 'fax'" in run("toolsets", "--platform", "fax").err
     assert "unknown platform 'fax'" in (said := run("tools", "--platform", "fax").err)
     assert "for your own platform define toolsets.custom.toolcrib-fax" in said

@@ -358,7 +358,7 @@ def test_json_redacts_and_names_what_is_not_told(run: Any, monkeypatch: pytest.M
     memory = json.loads(done.out)[0]
     assert memory["limit"] == 4000
     assert [one["why"].partition(";")[0] for one in memory["not_told"]] == [
-        "it holds a secret",
+        "it has a secret",
         "it has an invisible character (\\U000e0159)",
     ]
 

@@ -321,7 +321,7 @@ def test_a_timeout_also_counts_while_the_server_is_asked_for_its_models(run: Any
         (failing(400, "This model's maximum context length is 8192 tokens"), "ContextTooLong", "`toolcrib sessions fork ID`"),
         (failing(404, "no such model"), "BadRequest", "no such model"),
         (Response(b"<html>hello</html>", content_type="text/html"), "StreamBroken", "web page"),
-        (Response(b"\x00\xff garbage \n\n"), "StreamBroken", "no event stream"),
+        (Response(b"\x00\xff garbage \n\n"), "StreamBroken", "not an event stream"),
         (ChatServer.text("never finished", cut=120), "StreamBroken", "broke"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_shell_is_refused_below_a_session(run: Any, config: Any, monkeypatch: 
     monkeypatch.setenv(BELOW, marks_of(folders_of(load_config())))
     done = run("sandbox", "shell", "--backend", "bubblewrap", "--", "touch", "made")
     assert done.code == 2
-    assert "opening a shell is a person's to do" in done.err
+    assert "opening a shell is for a user only" in done.err
     assert not (tmp_path / "made").exists()
 
 

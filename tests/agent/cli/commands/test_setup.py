@@ -179,7 +179,7 @@ def test_a_stricter_backend_stays_where_nobody_names_another(run: Any, config: A
     assert done.code == 4
     assert "next: toolcrib config confirm" in done.out
     refused = run("run", "hi")
-    assert (refused.code, "nobody confirmed" in refused.err) == (2, True)
+    assert (refused.code, "has unconfirmed changes" in refused.err) == (2, True)
 
 
 def test_what_somebody_changed_in_the_file_is_not_taken_over(run: Any, config: Any) -> None:
@@ -187,7 +187,7 @@ def test_what_somebody_changed_in_the_file_is_not_taken_over(run: Any, config: A
     assert run("chat", stdin=b"").code == 0
     written.write_text("model: {provider: manual}\nterminal: {pass_env: [SSH_AUTH_SOCK]}\n")
     done = run("setup", *NOWHERE, "--no-test", "--yes")
-    assert (done.code, "nobody confirmed" in done.err) == (2, True)
+    assert (done.code, "has unconfirmed changes" in done.err) == (2, True)
 
 
 def test_toolsets_are_checked_and_told(run: Any) -> None:

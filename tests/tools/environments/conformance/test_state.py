@@ -85,7 +85,7 @@ def test_what_a_command_changed_before_it_ended_its_shell_is_kept(env: Environme
 def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: Run, says: Says, how: str) -> None:
     says("kept=1")
     generation = env.generation
-    assert "A new shell goes on with the state from before" in run(f"lost=1; {how}").notice
+    assert "A new shell continues with the earlier variables" in run(f"lost=1; {how}").notice
     assert env.generation == generation + 1
     outcome = run("echo $kept${lost-}")
     assert (outcome.stdout.head, outcome.notice) == (b"1\n", "")
@@ -97,7 +97,7 @@ def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Enviro
     says("kept=1")
     asyncio.run(_state(env))
     generation = env.generation
-    assert "A new shell goes on with the state from before" in run(f"lost=1; ulimit -n {limit}").notice
+    assert "A new shell continues with the earlier variables" in run(f"lost=1; ulimit -n {limit}").notice
     assert env.generation == generation + 1
     for _ in range(2):
         assert says("echo $kept${lost-}; cat", stdin=b"in\n") == "1\nin\n"

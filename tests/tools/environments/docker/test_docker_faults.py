@@ -150,7 +150,7 @@ def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient)
     outcome = run(env, "echo $x; ls /tmp/only-there; cat count")
     assert outcome.stdout.head == b"1\nrun\n"
     assert "was replaced" in outcome.notice
-    assert "goes on with the state from before" in outcome.notice
+    assert "continues with the earlier variables" in outcome.notice
     assert env.generation > generation
     assert name(env) != old
     run(env, "q=1; echo said")

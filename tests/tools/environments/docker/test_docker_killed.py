@@ -137,7 +137,7 @@ def test_what_runs_in_a_container_that_is_kept_is_ended(
         if watchdog:
             assert other.sleepers() == 3
             said, notice = run(env, "cat /tmp/kept")
-            assert (said, notice.count("(sleep)"), notice.startswith("Ended here")) == ("kept\n", 3, True)
+            assert (said, notice.count("(sleep)"), notice.startswith("Stopped here")) == ("kept\n", 3, True)
         else:
             eventually(lambda: other.sleepers() == 0)
             assert run(env, "mine; kill -0 $!; cat /tmp/kept") == ("mine\nkept\n", "")

@@ -61,7 +61,7 @@ def test_a_paused_container_obeys_time_limit_and_interrupt(env: Environment, con
     container.unpause()
     after = asyncio.run(env.execute(ExecRequest("echo $kept; ps -e -o args= | grep -c '[s]leep 7021'", timeout=60)))
     assert after.stdout.head == b"1\n0\n"
-    assert "A new shell goes on" in after.notice
+    assert "A new shell continues" in after.notice
 
 
 def test_a_command_that_a_paused_container_never_began(env: Environment, container: Container, folder: Path) -> None:

@@ -46,7 +46,7 @@ def test_commands(env: Environment, run: Callable[..., ExecOutcome], folder: Pat
     assert run("printf '\\036%s 0 1 /\\036%s\\n' 0 0; head -c 9000000 /dev/zero; exit 4").exit_code == 4
     assert run("echo seen; exit 5", on_output=lambda *_: 1 // 0).exit_code == 5
     assert "bash is missing" in asyncio.run(env.health()).problem
-    for options, said in (({"cwd": "/nowhere"}, "/nowhere cannot be entered"), ({"env": {"A=B": ""}}, "cannot be passed")):
+    for options, said in (({"cwd": "/nowhere"}, "/nowhere cannot be entered"), ({"env": {"A=B": ""}}, "can't be passed")):
         with pytest.raises(EnvironmentFailed, match=said):
             run("touch ran", **options)
     with pytest.raises(EnvironmentFailed, match=r"bash is missing .*nothing was run"):

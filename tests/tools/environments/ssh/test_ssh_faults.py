@@ -147,7 +147,7 @@ async def _goes_on(env: Environment) -> None:
     # After a minute of silence all processes on the host end; a machine under load may need that long.
     kept = b"\n" if "recent changes of variables, functions and options are lost" in outcome.notice else b"1\n"
     assert outcome.stdout.head == kept, outcome
-    assert "A new shell goes on" in outcome.notice
+    assert "A new shell continues" in outcome.notice
 
 
 def test_a_cut_link_does_not_hold_up_a_time_limit_for_long(start_sshd: Callable, opened) -> None:

@@ -124,8 +124,8 @@ def test_what_is_asked_for_wins(home: Path) -> None:
         ("Host far\n  ProxyJump near\nHost near\n  ProxyJump far\n", "far", "circle: far -> near -> far"),
         ("Host far\n  Port many\n", "far", "'many' is no port"),
         ("Host far\n  Nonsense\n", "far", "can't be parsed"),
-        ("", "-oProxyCommand=touch", "no name of a host"),
-        ("", "a b@[c", "no name of a host"),
+        ("", "-oProxyCommand=touch", "not the name of a host"),
+        ("", "a b@[c", "not the name of a host"),
         ("", "", "no host is named: set environments"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_limit_of_open_files_that_is_too_low_for_the_shell_is_reported(sshd, o
     first, second = _run(env, "kept=1; ulimit -n 20; (exit 7)", "echo $kept; ulimit -n; echo seen >&2")
     assert first.exit_code == 7
     assert "ulimit -n too low" in first.notice
-    assert "goes on with the state from before" in first.notice
+    assert "continues with the earlier variables" in first.notice
     assert second.stdout.head.startswith(b"1\n")
     assert second.stdout.head != b"1\n20\n"
     assert _said(second)[1:] == (b"seen\n", 0, "exited")
@@ -71,7 +71,7 @@ def test_a_file_of_the_shell_that_a_command_replaced_is_reported_at_once(
     _run(env, "kept=1; true")
     first, second, third = _run(env, f"{FOLDER}; {harm.format(file)}; now=2; cd /tmp", "echo $kept $now; pwd", "exit 3")
     assert first.notice.startswith(
-        "This command replaced files that its shell needs. A new shell goes on with the state from before"
+        "This command replaced files that its shell needs. A new shell continues with the earlier variables"
     )
     assert (_said(second), second.notice) == ((b"1 2\n/tmp\n", b"", 0, "exited"), "")
     assert (_said(third), third.notice) == ((b"", b"", 3, "exited"), "")
@@ -85,7 +85,7 @@ def test_a_shell_that_waits_for_a_file_which_was_replaced_is_ended_before_the_ne
     asyncio.run(env.shell_state())
     _, second, third = _run(env, f"{FOLDER}; echo 'sleep 5012' >|$f/g", "echo $kept; echo ran >>~/count", "cat ~/count")
     assert _said(second) == (b"1\n", b"", 0, "exited")
-    assert "waited for files of its own that were replaced, and was ended. A new shell goes on" in second.notice
+    assert "waited for files of its own that were replaced, and was ended. A new shell continues" in second.notice
     assert "are lost" in second.notice
     assert third.stdout.head == b"ran\n"
 
@@ -103,5 +103,5 @@ def test_a_shell_that_ends_beside_a_file_that_was_replaced_does_not_wait_for_it(
     env = opened(start_sshd(), cwd="/usr")
     first, second = _run(env, f"kept=1; {FOLDER}; mkfifo $f/z; exit 3", "echo well")
     assert _said(first)[2:] == (3, "exited")
-    assert "A new shell goes on" in first.notice
+    assert "A new shell continues" in first.notice
     assert _said(second) == (b"well\n", b"", 0, "exited")
