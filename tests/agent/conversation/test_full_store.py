@@ -119,7 +119,7 @@ def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.
         assert "the gate 'careful' failed" in results(server)[0]
     assert not (tmp_path / "a").exists()
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == [f"the gate 'careful' failed on write_file; the call is denied:  {FULL}"]
+    assert said == [f"the gate 'careful' failed on write_file; the call is denied: {FULL}"]
 
 
 def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path
         with monkeypatch.context() as patch:
             patch.setattr(SqliteLeases, "release", fail)
             assert agent.ask("go").text == "one"
-            with pytest.raises(StoreFailed, match="make room"):
+            with pytest.raises(StoreFailed, match="free space"):
                 agent.ask("again")
         assert agent.ask("again").text == "two"
         assert not [event for event in seen if isinstance(event, SessionBusy)]

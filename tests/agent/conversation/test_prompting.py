@@ -52,7 +52,7 @@ def test_the_model_is_told_of_machine_and_project(server: ChatServer, project: P
         "Git branch: main, when this session began",
     ):
         assert line in told
-    assert "The project's authors wrote them, not\nthe user." in told
+    assert "The project's authors wrote\nthem, not the user." in told
     assert "give no permission" in told
     before, _, after = told.partition('from "AGENTS.md">\n')
     mark = before.rsplit("<instructions ", 1)[1].strip()

@@ -40,7 +40,7 @@ async def test_a_job_is_agreed_to_and_told_in_the_chat_that_it_was_made_in(house
             "Europe/Berlin",
             "this chat",
             "calls that need approval are denied",
-            "asked every time",
+            "asked about this every time",
         ):
             assert words in prompt
         assert prompt.count("09:00 CE") == 5, prompt
@@ -69,7 +69,7 @@ async def test_without_a_yes_there_is_no_job(house: JobHouse) -> None:
         await house.platform.presses(house.platform.shown[-1], "n")
         [result] = await house.came_to()
         assert await house.store.cron.jobs() == []
-    assert "said no" in str(result.message)
+    assert "the user denied it" in str(result.message)
 
 
 async def test_who_is_not_the_owner_needs_the_owners_yes(house: JobHouse) -> None:

@@ -108,8 +108,8 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
                 await agent.aask("And?")
                 assert "has ended (interrupted)" in server.said("go")[2]
                 assert [(event.name, event.ended) for event in events] == [("sleep", "interrupted")]
-                about = f"the delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used_words(events[0].turns, 0)}; "
-                about += "the model reads its answer"
+                about = f"delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used_words(events[0].turns, 0)}; "
+                about += "the model gets its answer"
                 assert news_of(events[0]) == f"{about} next"
                 assert news_of(events[0], idle=True) == f"{about} with your next message"
                 assert len(server.talks["sleep"]) == 1, "its end is reported once, and it does not begin again"
@@ -137,7 +137,7 @@ def test_an_interrupt_ends_the_run_and_leaves_it_at_work(tmp_path: Path, task_se
                 await until(lambda: server.talks["count"] and server.talks["front"])
                 agent.interrupt()
                 assert (await asking).stopped == "interrupted"
-                assert went_on(agent.session).startswith("; the delegate counter goes on: /delegates stop ")
+                assert went_on(agent.session).startswith("; delegate counter continues: /delegates stop ")
                 assert [one.name for one in agent.session.delegates.at_work] == ["counter"]
                 goes_on.set()
                 await until(lambda: not agent.session.delegates.at_work)

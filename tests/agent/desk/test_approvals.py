@@ -142,7 +142,7 @@ async def test_a_principal_without_a_user_decides_nothing(payload: Any, mode: An
     assert not request.is_for(nobody)
     with pytest.raises(Denied, match="may not decide this"):
         await desk.decide(request, payload, who=nobody)
-    with pytest.raises(Denied, match="put to"):
+    with pytest.raises(Denied, match="belongs to another user"):
         await record_answer(store, Answer("t1", payload=payload), nobody)
     assert len(await desk.waiting()) == 1
 

@@ -217,7 +217,7 @@ async def test_plugins_commands_are_for_the_surfaces_and_the_role_that_they_name
         assert ("/storm failed" in failed, "secret" in failed) == (True, False)
         assert "Unknown command: /inside" in await said(house, "/inside")
         told = await said(house, "/help", user="bob")
-        assert "/sky — What the sky is like." in told
+        assert "/sky — Report the sky's color." in told
         assert "/storm" not in told
     assert house.asked == []
 
