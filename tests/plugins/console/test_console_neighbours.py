@@ -117,7 +117,7 @@ async def test_no_command_of_a_session_decides_whatever_it_knows(house: ConsoleH
             line = f"cd {shlex.quote(str(house.folder))}; socket={shlex.quote(str(house.path))}\n{line}".replace("@", client)
             outcome = await environment.execute(ExecRequest(line, timeout=60))
             async with asyncio.timeout(60):
-                while b"only looks" not in outcome.stdout.head and not told.exists():
+                while b"this terminal is read-only" not in outcome.stdout.head and not told.exists():
                     await asyncio.sleep(0.02)
             assert await found.is_open(), name
             assert house.asked == heard, name
@@ -181,7 +181,7 @@ async def test_a_passphrase_unlocks_the_connection_that_it_was_typed_in(house: C
             other.line({"unlock": WORDS})
             await other.next_line("notice", "unlocked")
             other.line({"text": "/busy queue"})
-            await other.next_line("text", "it is queue")
+            await other.next_line("text", "during a run: queue")
         async with house.terminal("main") as again:
             again.line({"press": [found.message, "y"]})
             await again.next_line("notice", ":unlock")
