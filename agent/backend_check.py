@@ -71,7 +71,7 @@ async def _try(backends: Backends, backend: Backend, start: str, briefly: bool, 
         try:
             await environment.close()
         except Exception as error:  # noqa: BLE001 - as above
-            problem = problem or f"it can't be closed:  {type(error).__name__}: {error}"
+            problem = problem or f"it can't be closed: {type(error).__name__}: {error}"
     return Tried(backend.name, where, problem, seconds, note)
 
 

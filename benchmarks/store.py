@@ -74,7 +74,7 @@ def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterato
             yield _append_postgres(store, url, number, rounds)
             yield _blocking("store.blocking_postgres", store, [_HOLD_POSTGRES, url], held, times)
     except (CannotMeasureError, ImportError, StoreFailed) as error:
-        print(f"store: the figures of PostgreSQL are skipped:  {error}", file=sys.stderr)
+        print(f"store: the figures of PostgreSQL are skipped: {error}", file=sys.stderr)
 
 
 # -- appends ---------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class MemoryFile:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            why = "it is a link" if self.path.is_symlink() else f"it can't be read:  {error.strerror or error}"
+            why = "it is a link" if self.path.is_symlink() else f"it can't be read: {error.strerror or error}"
             raise self._unreadable(why) from error
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -73,7 +73,7 @@ class MemoryFile:
             with open(handle, "rb", closefd=False) as opened:
                 data = opened.read(_LARGEST + 1)
         except OSError as error:
-            raise self._unreadable(f"it can't be read:  {error.strerror or error}") from error
+            raise self._unreadable(f"it can't be read: {error.strerror or error}") from error
         finally:
             os.close(handle)
         if len(data) > _LARGEST:

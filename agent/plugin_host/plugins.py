@@ -272,7 +272,7 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
     if canonical(config.plugins.allow_override.get(old.name, "")) != canonical(plugin):
         raise RegistrationError(
             f"plugin {plugin!r} may not replace the tool {old.name!r} of {old.module} (toolset {old.toolset!r}); "
-            f"to allow it, add to {config.path}:  plugins: {{allow_override: {{{old.name}: {plugin}}}}}"
+            f"to allow it, add to {config.path}: plugins: {{allow_override: {{{old.name}: {plugin}}}}}"
         )
 
 

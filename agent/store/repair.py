@@ -59,7 +59,7 @@ def examine(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FO
         with _locking.opening(path, _file.BUSY_SECONDS):
             _examine(path, evidence, tables)
     except OSError as error:
-        raise StoreFailed(f"{path} can't be read:  {error.strerror or error}; make it and its folder readable") from error
+        raise StoreFailed(f"{path} can't be read: {error.strerror or error}; make it and its folder readable") from error
 
 
 def is_damaged(path: Path, evidence: Sequence[Path] = (), tables: Path = _schema.FOLDER) -> bool:
@@ -126,7 +126,7 @@ def forget_contents(path: Path) -> Path | None:
                 return kept
     except OSError as error:
         why = CLOSED if isinstance(error, PermissionError) else error.strerror or error
-        raise StoreFailed(f"{path} can't be renamed:  {why}") from error
+        raise StoreFailed(f"{path} can't be renamed: {why}") from error
 
 
 def forget_index(path: Path) -> bool:
@@ -139,14 +139,14 @@ def forget_index(path: Path) -> bool:
                 file.unlink(missing_ok=True)
             return True
     except OSError as error:
-        raise StoreFailed(f"{path} can't be removed:  {CLOSED if isinstance(error, PermissionError) else error}") from error
+        raise StoreFailed(f"{path} can't be removed: {CLOSED if isinstance(error, PermissionError) else error}") from error
 
 
 def _real(path: Path) -> Path:
     try:
         return _placing.real(path)
     except OSError as error:
-        raise StoreFailed(f"{path} can't be read:  {error.strerror or error}; make its folder readable") from error
+        raise StoreFailed(f"{path} can't be read: {error.strerror or error}; make its folder readable") from error
 
 
 # -- the new file ------------------------------------------------------------------------------------------------------

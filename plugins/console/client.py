@@ -191,7 +191,7 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
             screen.answered(str(told.get("refused")))
     screen.line("(the connection to the gateway has ended)")
     for text in screen.sent.values():
-        screen.line(f"(not accepted:  {_tame(text)})")
+        screen.line(f"(not accepted: {_tame(text)})")
 
 
 async def _standard_input() -> asyncio.StreamReader:

@@ -77,8 +77,8 @@ class ImapMailbox:
             if said := self._trust.problem(error, "imap_url"):
                 raise ConfigError(f"IMAP: {said}") from error
             if isinstance(error, ssl.SSLError):
-                raise MailboxFailed(f"TLS with the IMAP server failed:  {error.reason}") from error
-            raise MailboxFailed(f"the IMAP server failed:  {type(error).__name__}") from error
+                raise MailboxFailed(f"TLS with the IMAP server failed: {error.reason}") from error
+            raise MailboxFailed(f"the IMAP server failed: {type(error).__name__}") from error
         finally:
             for one in (asked, lost):
                 one.cancel()

@@ -291,5 +291,5 @@ class EmailPlatform:
                         if await mailbox.search(f'HEADER Message-ID "<{message_id}>"'):
                             return True
         except (MailboxFailed, ConfigError) as error:
-            raise NotSent(f"it is unknown whether it was sent:  {error}", perhaps_sent=True) from error
+            raise NotSent(f"it is unknown whether it was sent: {error}", perhaps_sent=True) from error
         return False

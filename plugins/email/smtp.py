@@ -79,7 +79,7 @@ async def check_account(account: SmtpAccount) -> None:
     except (SMTPException, OSError) as error:
         tls = next((one for one in (error, error.__cause__) if isinstance(one, SSLError)), None)
         why = type(error).__name__ if tls is None else f"TLS failed: {tls.reason}"
-        raise ToolcribError(f"the SMTP server failed:  {why}") from error
+        raise ToolcribError(f"the SMTP server failed: {why}") from error
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:

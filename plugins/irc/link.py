@@ -116,7 +116,7 @@ class IrcLink:
             await link.close()
             if said := trust.problem(error, "server"):
                 raise ConfigError(said) from error
-            raise IrcLost(f"TLS with the server failed:  {getattr(error, 'reason', 'it closed the connection')}") from error
+            raise IrcLost(f"TLS with the server failed: {getattr(error, 'reason', 'it closed the connection')}") from error
         except TimeoutError as error:
             await link.close()
             raise IrcLost("the server did not accept the login in time") from error
@@ -186,7 +186,7 @@ class IrcLink:
     def _logging_in(self, kind: str, event: Any, arguments: list[str]) -> None:
         match kind:
             case "error" if not self._began.done():
-                self._fail(IrcLost(f"the server closed the connection:  {str(event.target)[:200]}"))
+                self._fail(IrcLost(f"the server closed the connection: {str(event.target)[:200]}"))
             case "cap":
                 self._capability(arguments)
             case "authenticate" if event.target == "+":
@@ -325,7 +325,7 @@ class IrcLink:
                     await self.confirmed()
                 if refused := [kind for kind, arguments in self._refusals if arguments and fold(arguments[0]) == fold(target)]:
                     for_good = refused[0] not in _FOR_NOW
-                    why = f"the server does not deliver it:  {refused[0]}"
+                    why = f"the server does not deliver it: {refused[0]}"
                     raise NotSent(why, for_good=for_good, perhaps_sent=bool(account) and not for_good, code=refused[0])
                 if self._has_left or now != whose:
                     raise NotSent("the recipient has left", retry_after=_AWAY_SECONDS, perhaps_sent=True, code=AWAY)

@@ -76,7 +76,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         except LOST as error:
             if not passes(error):
                 raise ConfigError(f"Slack rejects {asked} ({code_of(error)}): copy it from your app's page") from None
-            raise ToolcribError(f"{base_url} is unusable:  {error}") from error
+            raise ToolcribError(f"{base_url} is unusable: {error}") from error
         self._me = str(account["user_id"])
         self._intake, self._lost, self._not_sent = Intake(self._host, self._missed, LOST, wait_of), LOST, not_sent
         self._socket = SlackSocket(client, app, self._me, self._event, self._action, self._begun)

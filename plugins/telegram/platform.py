@@ -138,7 +138,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
                 raise ToolcribError(f"it is larger than {_DOWNLOAD // 2**20} MiB, the limit for bots")
             data = await file.download_as_bytearray(read_timeout=60)
         except TelegramError as error:
-            raise ToolcribError(f"Telegram does not provide it:  {error}") from error
+            raise ToolcribError(f"Telegram does not provide it: {error}") from error
         yield bytes(data)
 
     # -- sending -------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class XmppFiles:
                 self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type), of=self.service
             )
         except IqError as error:
-            raise NotSent(f"the server rejects the file:  {error.condition}", for_good=error.etype == "modify") from error
+            raise NotSent(f"the server rejects the file: {error.condition}", for_good=error.etype == "modify") from error
         slot: Any = answer["http_upload_slot"]
         return slot["put"]["url"], {one["name"]: one["value"] for one in slot["put"]["headers"]}, slot["get"]["url"]
 

@@ -75,7 +75,7 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:
-        raise RegistrationError(f"{label}: its annotations can't be read:  {error}") from error
+        raise RegistrationError(f"{label}: its annotations can't be read: {error}") from error
     doc = parse(inspect.getdoc(function) or "")
     described = {param.arg_name: (param.description or "").strip() for param in doc.params}
     fields: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
         model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
         parameters = model.model_json_schema()
     except Exception as error:
-        raise RegistrationError(f"{label}: its signature has no JSON Schema:  {error}") from error
+        raise RegistrationError(f"{label}: its signature has no JSON Schema: {error}") from error
     text = "\n\n".join(part.strip() for part in (doc.short_description, doc.long_description) if part)
     return {"description": text or function.__name__, "parameters": _without_titles(parameters)}, model, ctx_name
 

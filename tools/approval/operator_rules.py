@@ -75,7 +75,7 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     row = Rule(key, cast(Level, level), files_under, parts, why, examples, counters, effect="outside")  # no layer contains it
     for text in examples:
         if not _matches(row, text):
-            raise ConfigError(f"{where}: example: the rule must match this command, but does not:  {text!r}")
+            raise ConfigError(f"{where}: example: the rule must match this command, but does not: {text!r}")
     for text in counters:
         if _matches(row, text):
             raise ConfigError(f"{where}: counter: the rule must not match this command, but does: {text!r}")

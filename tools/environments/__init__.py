@@ -71,5 +71,5 @@ def open_environment(name: str, **options: Any) -> Environment:
         raise EnvironmentFailed(f"environment {name!r} cannot be opened: {type(error).__name__}: {error}") from error
     if registered is not None and (lacks := [method for method in _METHODS if not callable(getattr(opened, method, None))]):
         kind = type(opened).__name__
-        raise EnvironmentFailed(f"the environment {name!r} opened {kind}, which has no  {', '.join(lacks)}")
+        raise EnvironmentFailed(f"the environment {name!r} opened {kind}, which has no {', '.join(lacks)}")
     return opened

@@ -70,7 +70,7 @@ def command_acts(effect: RunsCommand, *, setting: Setting, files: Snapshot | Non
     now = now_of(effect.cwd, effect.shell, setting.home, files)
     meaning = interpret(command, now, files, Budget(chars=setting.max_chars), filed())
     if meaning.faults:
-        return f"it can't be analysed:  {meaning.faults[0].why}"
+        return f"it can't be analysed: {meaning.faults[0].why}"
     for act in meaning.acts:
         if why := _of_act(act):
             return why

@@ -39,8 +39,8 @@ examples:
 
 You answer a request (a ticket) at a terminal, never through a pipe, and only once: the first answer counts. If another process
 has the session open and waits for the answer, that process continues. Otherwise the call runs here, after all its checks, and
-has the session open and waits for the answer, that process continues. Otherwise the call runs here, after all its checks, and
 with --continue the rest of the run follows. If anything that the request depends on has changed since, the answer does not apply,
+and a new ticket waits. `toolcrib explain` shows how a command is judged.
 
 exit codes of answer and deny: 0 answered, 1 refused (too late, or already answered), 2 unknown ticket or no terminal; with
 --continue, those of `toolcrib run`.

@@ -38,7 +38,7 @@ class DockerChannel:
             except BlockingIOError:
                 return None
             except OSError as error:
-                raise ChannelBroken(f"the connection to the docker engine was lost:  {error.strerror or error}") from error
+                raise ChannelBroken(f"the connection to the docker engine was lost: {error.strerror or error}") from error
             if not more:
                 raise ChannelEnded(self._code())
             self._buffer = self._buffer[self._at :] + more if self._at < len(self._buffer) else more
@@ -67,7 +67,7 @@ class DockerChannel:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise ChannelBroken(f"the connection to the docker engine was lost:  {error.strerror or error}") from error
+            raise ChannelBroken(f"the connection to the docker engine was lost: {error.strerror or error}") from error
 
     def close_input(self) -> None:
         with contextlib.suppress(OSError):  # the process has ended already

@@ -43,7 +43,7 @@ def is_asked() -> Callable[[pexpect.spawn, str], str]:
         while True:
             child.expect(r"repair: [^\r\n]*")
             repair = child.match[0]
-            child.expect_exact("Do this? Type yes or no: ")
+            child.expect_exact("Run this repair? Type yes or no: ")
             if re.search(pattern, repair):
                 return str(repair + child.before)
             child.sendline("no")
@@ -57,7 +57,7 @@ def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
 
     def wait(child: pexpect.spawn) -> tuple[int, str]:
         said = ""
-        while child.expect([pexpect.EOF, "Do this\\? Type yes or no: "]):
+        while child.expect([pexpect.EOF, "Run this repair\\? Type yes or no: "]):
             said += child.before + child.after
             child.sendline("no")
         child.close()

@@ -74,7 +74,7 @@ def test_rules_from_a_file_outside_of_the_project(does: Any, tmp_path: Path, tmp
     first = json.loads(done.out.splitlines()[0])
     assert first["allowed"] == [
         "rm -r -rf with operands like build|dist (run.allow)",
-        "calls of nothing; but there is no such tool here",
+        "calls of nothing; but no such tool exists here",
     ]
     inside = tmp_path / "rules.yaml"
     inside.write_text(file.read_text())
@@ -93,7 +93,7 @@ def test_rules_from_a_file_outside_of_the_project(does: Any, tmp_path: Path, tmp
         ("{command: rm, level: ask, example: rm x}", "a rule for one run can only allow"),
         ("{tool: x, decision: deny}", "a rule for one run can only allow"),
         ("{command: rm, options: -rf, operands: build}", "example"),
-        ("{command: rm, operands: build, example: rm -rf build}", "expected a command that the rule matches"),
+        ("{command: rm, operands: build, example: rm -rf build}", "must match this command, but does not: 'rm -rf build'"),
         ("{command: rm, operand: build, example: rm build}", "operand"),
         ("[", "expected a rule"),
         ("", "expected a rule"),
@@ -114,8 +114,7 @@ def test_a_file_that_is_not_there_is_told(does: Any) -> None:
 
 def test_what_a_rule_cannot_allow_is_said_with_it(does: Any) -> None:
     assert (
-        "calls of terminl; but there is no such tool here, did you mean 'terminal'?"
-        in does("x", "--allow", "{tool: terminl}").err
+        "calls of terminl; but no such tool exists here, did you mean 'terminal'?" in does("x", "--allow", "{tool: terminl}").err
     )
     done = does("build", "--allow", "{command: rm, options: -rf, operands: '.*', example: [rm -rf build, rm -rf /]}")
     assert "; but never `rm -rf /`, which no rule can allow" in done.err

@@ -44,7 +44,7 @@ def asked(crib: Crib, ticket_id: str, session: str = "5e551044") -> None:
 
 def test_nothing_yet(run: Any) -> None:
     assert "no grants" in run("approvals").out
-    assert "no question waits" in run("approvals", "pending").out
+    assert "no request is pending" in run("approvals", "pending").out
     assert "no decisions" in run("approvals", "history").out
     for action in ("list", "pending", "history"):
         assert json.loads(run("approvals", action, "--json").out) == []

@@ -48,7 +48,7 @@ def test_a_failed_tool_is_1(run: Any) -> None:
 
 
 def test_failures_for_people(run: Any, user_plugin: Any) -> None:
-    assert run("call", "terminal", '{"command": "rm -rf /"}', "--plain").out.startswith("Refused")
+    assert run("call", "terminal", '{"command": "rm -rf /"}', "--plain").out.startswith("Denied")
     source = "import toolcrib\n@toolcrib.hookimpl\ndef register_tools(registry):\n"
     user_plugin("bad", source + "    registry.register('bad', 'bad', {'description': 'Fail.'}, lambda args: 1 / 0)\n")
     assert run("call", "bad", "{}", "--plain").out == "ZeroDivisionError: division by zero\n"
@@ -98,7 +98,7 @@ def test_a_tool_that_can_not_work_here_is_2_and_says_what_it_needs(
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("call", "terminal", '{"command": "ls"}')
     assert (done.code, done.out) == (2, "")
-    assert "toolcrib: terminal can't work here: " in done.err
+    assert "toolcrib: terminal is not available here: " in done.err
     assert "bash" in done.err
 
 

@@ -194,8 +194,8 @@ def test_check_tells_of_names_that_nobody_has(run: Any, config: Any) -> None:
     assert done.code == 1
     backend, provider, fallback, profile = done.out.splitlines()
     assert backend.startswith(f"{file}:2: terminal.backend: there is no backend 'dokcer'; did you mean 'docker'? (known: ")
-    assert provider.startswith(f"{file}:4: model.provider: unknown provider 'gemin'; known: chat,  ")
-    assert fallback.startswith(f"{file}:5: model.fallback: unknown provider 'chta';  ")
+    assert provider.startswith(f"{file}:4: model.provider: unknown provider 'gemin'; known: chat, ")
+    assert fallback.startswith(f"{file}:5: model.fallback: unknown provider 'chta'; ")
     assert profile.startswith(f"profile box {file}:13: terminal.backend: there is no backend 'bubblewrapp'; ")
     doctor = run("doctor").out
     for line in (backend, provider, fallback):
@@ -335,7 +335,7 @@ def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -
         (25, "approval.tools[0] (x): args.p: expected a regular expression"),
         (27, "environments.containers.clean: the backend 'clean' is unavailable: set environments.containers.clean.image"),
         (29, "plugins.enabled: 'nowhere': there is no such plugin"),
-        (31, "command_allowlist: 'sudo make me' is ignored:  "),
+        (31, "command_allowlist: 'sudo make me' does not apply: "),
         (33, "profiles.far.run.max_tokens: expected a whole number of 1 or more, or null, got text"),
         (33, "terminal.backend: there is no backend 'moon'"),
     ):
@@ -375,7 +375,7 @@ def test_set_refuses_a_rule_that_can_not_be_one(run: Any, config: Any) -> None:
     for key in ("approval.rules", "profiles.p.approval.rules"):
         done = run("config", "set", key, f"[{rule % 'test'}]")
         assert (done.code, done.out) == (2, "")
-        assert "it does not match 'make test'" in done.err
+        assert "the rule must match this command, but does not: 'make test'" in done.err
         assert file.read_text() == "# mine\n"
     assert run("config", "set", "approval", f"{{rules: [{rule % 'test'}]}}").code == 2
     assert file.read_text() == "# mine\n"

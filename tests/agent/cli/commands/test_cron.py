@@ -86,7 +86,7 @@ def test_help_docs_and_the_tools_schema_list_every_form_of_a_schedule(run: Any) 
         (["add", "every day at 9"], "give the schedule and the task"),
         (["add", "every 10 seconds", "x"], "cron.shortest_interval"),
         (["add", "every day at 9", "x", "--zone", "Mars"], "no time zone 'Mars'"),
-        (["add", "every day at 9", "x", "--unattended", "yes"], "is none of deny, park"),
+        (["add", "every day at 9", "x", "--unattended", "yes"], "choose deny, park"),
         (["add", "every day at 9", "x", "--to", "matrix:!nowhere"], "is not your chat"),
         (["run"], "give the job"),
         (["pause", "none"], "there is no job 'none'"),

@@ -194,9 +194,9 @@ def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(
     assert "--yes runs only repairs that lose nothing" in done.out
     assert not _gone(left)
     child = terminal("--fix", "--offline")
-    assert "what it costs: these processes are ended" in is_asked(child, rf"kill -KILL .*\b{left}\b")
+    assert "cost: these processes are ended" in is_asked(child, rf"kill -KILL .*\b{left}\b")
     child.sendline("yes")
-    child.expect_exact(f"{left} is ended")
+    child.expect_exact(f"ended {left}")
     assert leave(child)[0] == 0
     assert _gone(left)
     assert str(left) not in str(found(run, "--offline").get("leftover.processes"))

@@ -74,7 +74,7 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
     assert "Traceback" not in done.err
     done = run("doctor")
     assert done.code == 1
-    assert done.out.count("it is empty, though") == 1
+    assert done.out.count("it is empty, but") == 1
     assert "fix: end the processes that use it, then run `toolcrib doctor --repair-store`" in done.out
     assert store_file.stat().st_size == 0
     backup.write_bytes(kept)
