@@ -114,10 +114,10 @@ def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> 
     if current is None and not found:
         return f"no server for {name!r}: none is configured"
     alike = near(name, [one.name for offer in found for one in offer.models], cutoff=0.4)
-    hint = f"did you mean {alike[0]!r}?" if alike else "list models: /model"
+    hint = f"did you mean {alike[0]!r}?" if alike else "list models: /model."
     provider = "PROVIDER" if current is None else current.provider
     words = f"the server does not list {name!r}" if len(found) == 1 else f"no configured server lists {name!r}"
-    return f"{words}; {hint.removesuffix('.')}. To use it anyway: /model {provider} {name}"
+    return f"{words}; {hint} To use it anyway: /model {provider} {name}"
 
 
 def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:

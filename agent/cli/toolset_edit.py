@@ -54,12 +54,14 @@ def _uses(config: Config, name: str) -> Iterator[str]:
 
 
 def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the toolset's new definition. Raises ToolcribError for unknown names."""
+    """Return the toolset's new definition. Raises ToolcribError for unknown names, and if the toolset would include itself."""
+    if args.name in args.include:
+        raise ToolcribError(f"the toolset {args.name!r} cannot include itself; remove it from --include")
     added = {"tool": args.tools or args.add, "toolset": args.include}
     gone = {"tool": (args.drop, old.tools), "toolset": (args.exclude, old.includes)}
     for kind, names in added.items():
         for name in names:
-            if name not in known[kind] or (kind == "toolset" and name == args.name):
+            if name not in known[kind]:
                 alike = near(name, known[kind])
                 meant = f"did you mean {alike[0]!r}?" if alike else "first enable the plugin that adds it"
                 raise ToolcribError(f"unknown {kind} {name!r}; {meant}")

@@ -100,7 +100,7 @@ class MemoryKeeper:
             )
         if after.size > self.max_chars and after.size > before.size:
             raise InvalidArguments(
-                f"content: the document would have {after.size:,} characters, and the limit is {self.max_chars:,}: remove or "
+                f"content: the document would have {after.size:,} characters, and the limit is {self.max_chars:,}: remove or"
                 f" shorten notes first, or merge several. It has:\n{_list(before.notes)}"
             )
         return after

@@ -83,7 +83,7 @@ def _refuse_unfitting(args: argparse.Namespace) -> None:
         raise ToolcribError("`toolcrib gateway passphrase` takes no names: the passphrase is one for all local interfaces")
     if args.action in _ASKING and args.names:
         raise ToolcribError(
-            f"`toolcrib gateway {args.action}` stops the whole gateway and takes no names; to stop one platform:"
+            f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to stop one platform:"
             " toolcrib plugins disable NAME, then toolcrib gateway reload"
         )
 

@@ -51,7 +51,7 @@ def test_what_is_asked_is_explained_with_its_reason(run: Any, boxed: Callable[..
     assert done.code == 1
     assert "asked: it leaves this machine" in done.out
     assert "asked: snapshots don't cover all of " in done.out
-    assert done.out.count("decided by: a person") == 2
+    assert done.out.count("decided by: a user") == 2
 
 
 def test_the_layer_of_each_finding_as_json(run: Any, boxed: Callable[..., None]) -> None:
@@ -62,7 +62,7 @@ def test_the_layer_of_each_finding_as_json(run: Any, boxed: Callable[..., None])
         ("remote", "sandbox", "stopped by the sandbox: it has no network"),
         ("outside", "person", "asked: it acts outside the sandbox"),
     ]
-    assert [one["decided_by"].startswith("a person") for one in explained["findings"]] == [False, True]
+    assert [one["decided_by"].startswith("a user") for one in explained["findings"]] == [False, True]
     (line,) = run("explain", "--jsonl", stdin=b'{"id": 1, "command": "rm -rf /opt/x"}\n').out.splitlines()
     assert {one["held_by"] for one in json.loads(line)["findings"]} == {"sandbox"}
 

@@ -273,7 +273,7 @@ def test_what_a_gateway_is_asked_for_needs_no_agreement_to_what_it_does_not_do(b
     assert bureau.status()["state"] == "running"
     refused = bureau.run("gateway", "reload")
     assert refused.returncode == 2
-    assert "the configuration was not reloaded" in refused.stderr
+    assert "the gateway keeps its previous configuration" in refused.stderr
     assert "platforms.webhook.allowed_users" in refused.stderr
     assert bureau.run("gateway", "stop").returncode == 0
     assert process.wait(PATIENCE) == 0
@@ -299,9 +299,9 @@ def test_a_stop_where_none_runs_says_so(bureau: Bureau) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("stop", "webhook"), "stops the whole gateway and takes no names"),
-        (("drain", "webhook"), "stops the whole gateway and takes no names"),
-        (("reload", "webhook"), "stops the whole gateway and takes no names"),
+        (("stop", "webhook"), "is for the whole gateway and takes no names"),
+        (("drain", "webhook"), "is for the whole gateway and takes no names"),
+        (("reload", "webhook"), "is for the whole gateway and takes no names"),
         (("status", "webhok"), "platform webhok is not enabled; enabled: console, webhook"),
         (("status", "--now"), "--now is for `toolcrib gateway stop or drain`, not for status"),
         (("statsu",), "invalid choice: 'statsu'; did you mean 'status'? (choose from run, status,"),
@@ -374,7 +374,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
     process.send_signal(signal.SIGHUP)
     bureau.until(lambda: not (bureau.folder / "socket" / "gateway").exists())
     assert bureau.says("and now", user="bob") == {"state": "refused"}
-    assert "console is switched off" in bureau.log()
+    assert "console was disabled; it stops when its runs have ended" in bureau.log()
 
     (bureau.folder / "config.yaml").write_text("platforms: {webhook: {busy: never}}\n")
     broken = bureau.run("gateway", "reload")

@@ -22,7 +22,7 @@ def test_tools_are_listed_with_their_reasons(run: Any, user_plugin: Any) -> None
     user_plugin("weather", NEEDS_A_KEY)
     done = run("tools")
     assert done.code == 0
-    available, missing = done.out.split("\nnot on cli:\n")
+    available, missing = done.out.split("\nmissing on cli:\n")
     assert "💻  terminal        terminal        Run a bash command\n" in available
     assert "weather" not in available
     assert "set WEATHER_KEY" in missing
@@ -41,7 +41,7 @@ def test_what_a_tool_costs_stands_before_it(run: Any, user_plugin: Any) -> None:
     user_plugin("weather", NEEDS_A_KEY)
     found = {line["name"]: line for line in json.loads(run("tools", "--json").out)}
     assert found["weather"]["cost"] > 0, "what it would cost"
-    available, missing = run("tools", "list").out.split("\nnot on cli:\n")
+    available, missing = run("tools", "list").out.split("\nmissing on cli:\n")
     assert f"{found['terminal']['cost']:>6,}  💻  terminal" in available
     assert f"{found['weather']['cost']:>6,}  ✗  weather" in missing
     assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens per request, for 11 tools" in available
@@ -66,7 +66,7 @@ def test_a_missing_tool_says_how_to_get_it(run: Any, config: Any, agree: Any) ->
 
     assert fixes()["todo"] == "toolcrib tools enable todo"
     assert fixes()["delegate_task"] == "toolcrib config set delegates.max_depth 1"
-    assert fixes()["memory"] == f"take memory out of toolsets.disabled ({file}:3)"
+    assert fixes()["memory"] == f"remove memory from toolsets.disabled ({file}:3)"
     assert fixes()["read_file"] == ""
     assert fixes("--user", "42")["terminal"] == "remove it from disabled_tools, or its toolset from disabled_toolsets, there"
     there = fixes("--platform", "telegram")
@@ -104,7 +104,7 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
     done = run("toolsets", "--platform", "telegram")
     gets, not_gets = done.out.split("and does not get:\n")
     assert "read_file" in gets
-    assert "terminal  switched off" in not_gets
+    assert "terminal  disabled in the configuration (disabled tools)" in not_gets
     assert "clarify" in run("toolsets", "--platform", "api").out.split("and does not get:\n")[1]
     assert "unknown platform 'fax'" in run("toolsets", "--platform", "fax").err
     assert "unknown platform 'fax'" in (said := run("tools", "--platform", "fax").err)
@@ -142,7 +142,7 @@ def test_a_session_is_exported(run: Any, tmp_path: Path) -> None:
     session = json.loads(run("sessions", "--json").out)[0]["id"]
     assert "# Is it done?\n" in run("sessions", "export", session[:6]).out
     done = run("sessions", "export", session, "-o", "talk.html")
-    assert (done.out, done.err) == ("", "talk.html: written\n")
+    assert (done.out, done.err) == ("", "wrote talk.html\n")
     assert "<strong>Yes.</strong>" in (tmp_path / "talk.html").read_text()
     assert "already exists" in run("sessions", "export", session, "-o", "talk.html").err
     assert run("sessions", "export", session, "-o", "talk.html", "--force").code == 0
@@ -153,12 +153,12 @@ def test_a_session_is_exported(run: Any, tmp_path: Path) -> None:
 def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
     assert run("call", "todo", "{}").code == 0
     assert run("sessions", "prune").code == 2
-    assert run("sessions", "prune", "--older-than", "90d").out == "forgotten: 0 sessions\n"
+    assert run("sessions", "prune", "--older-than", "90d").out == "deleted: 0 sessions\n"
     refused = run("sessions", "prune", "--older-than", "0s")
     assert refused.code != 0
     assert "Delete 1 session permanently, with their calls" in refused.err
     assert "(This includes sessions of `toolcrib call`, which are not listed.)" in refused.err
-    assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "forgotten: 1 session\n"
+    assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "deleted: 1 session\n"
     assert json.loads(run("sessions", "prune", "--older-than", "0s", "--json").out) == {"forgotten": 0}
 
 

@@ -127,7 +127,7 @@ def test_a_person_edits_it(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert not list((folder.path / "editing").iterdir())
     assert run("memory", "edit", "user").code == 0
     assert folder.file("user").read().notes[-1].text == "by hand"
-    assert "name one of memory, user, project" in run("memory", "edit", "else").err
+    assert "there is no document 'else'; expected one of memory, user, project" in run("memory", "edit", "else").err
 
 
 def test_what_was_noted_while_it_was_edited_is_kept(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_sessions_and_files_are_deleted_each_for_itself(
     assert (done.code, done.out.splitlines()[-1]) == (0, "deleted: 0 sessions, 1 file")
     assert asked[1:] == [
         "Delete this session permanently too? Everything else in there is lost too.",
-        "Delete this file too, for good?",
+        "Delete this file permanently too?",
     ]
     assert sessions(run) == [first]
     assert not (tmp_path / "said.md").exists()
@@ -340,10 +340,8 @@ def test_words_between_notes_are_for_an_editor(run: Any) -> None:
     path = keep("Tabs.").file("memory").path
     path.write_text("# Title\n\nShe lives in Utrecht.\n\n- Tabs.\n")
     done = run("memory", "forget", "utrecht", "--yes")
-    assert (done.code, done.out.startswith(f"{path}, in a line that is not a note; to change it: toolcrib memory edit")) == (
-        1,
-        True,
-    )
+    told = f"{path} has it in a line that is not a note; to change it: toolcrib memory edit"
+    assert (done.code, done.out.startswith(told)) == (1, True)
     assert "no note contains this text" not in done.out
 
 

@@ -108,7 +108,7 @@ def test_a_wrong_name_gives_the_nearest_and_changes_nothing(run: Any, vendors: A
     typed = b"a\n/model othr-model\n/model gemni gemini-x\n/model a b c\n/model\n/model other-model\nb\n"
     done = run("chat", stdin=typed)
     assert "no configured server lists 'othr-model'; did you mean 'other-model'?" in done.err
-    assert "no provider 'gemni'" in done.err
+    assert "unknown provider 'gemni'" in done.err
     assert "did you mean gemini?" in done.err
     assert "use /model NAME" in done.err
     assert "also there: other-model" in done.err

@@ -322,7 +322,7 @@ def test_a_timeout_also_counts_while_the_server_is_asked_for_its_models(run: Any
         (failing(404, "no such model"), "BadRequest", "no such model"),
         (Response(b"<html>hello</html>", content_type="text/html"), "StreamBroken", "web page"),
         (Response(b"\x00\xff garbage \n\n"), "StreamBroken", "not an event stream"),
-        (ChatServer.text("never finished", cut=120), "StreamBroken", "broke"),
+        (ChatServer.text("never finished", cut=120), "StreamBroken", "was lost in the middle of its answer"),
     ],
 )
 def test_errors_of_the_server(ask: Any, config: Any, response: Response, kind: str, words: str) -> None:
@@ -363,7 +363,7 @@ def test_a_server_that_does_not_begin_to_answer(ask: Any, config: Any) -> None:
     with ChatServer(ChatServer.text("late", delay=60)) as server:
         done = ask(server, "go")
     assert done.code == 1
-    assert "did not begin to answer in 0.2 s" in done.err
+    assert "did not start its answer in 0.2 s" in done.err
     assert "Check its log" in done.err
     assert "Is the server running" not in done.err
 

@@ -178,7 +178,7 @@ def test_below_a_session_it_refuses(run: Any, talked: dict[str, str], monkeypatc
     monkeypatch.setenv(BELOW, marks_of([state_dir()]))
     done = run("sessions", action, *([] if action == "list" else [talked["first"]]))
     assert (done.code, done.out) == (2, "")
-    assert f"stored sessions (toolcrib sessions {action}) is a person's to do" in done.err
+    assert f"stored sessions (toolcrib sessions {action}) is for a user only" in done.err
 
 
 def test_lists_leave_delegates_out_unless_asked(run: Any) -> None:

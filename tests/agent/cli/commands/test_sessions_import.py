@@ -181,7 +181,7 @@ def test_the_server_of_a_file_is_never_asked(run: Any, elsewhere: Any, talked: s
         (lambda data: data["records"].append([]), r"records[6] must be an object"),
         (lambda data: data["records"][0].update(role="root"), "records[0].role must be a role that toolcrib knows"),
         (lambda data: data["records"][0].update(text=None), "records[0].text must be a string"),
-        (lambda data: data["records"][0].update(images=[{"media_type": "x"}]), "records[0].images[0] must be a picture"),
+        (lambda data: data["records"][0].update(images=[{"media_type": "x"}]), "records[0].images[0] must be an image"),
         (lambda data: data["records"][1].update(at=float("inf")), "records[1].at must be a time"),
         (lambda data: data["records"][1]["calls"][0].pop("name"), "records[1].calls[0].name must be a string"),
         (lambda data: data["records"][2]["results"][0].update(is_error="no"), "records[2].results[0].is_error must be true"),
@@ -202,10 +202,10 @@ def test_a_file_that_does_not_fit_is_left_out_whole(run: Any, elsewhere: Any, ta
 
 def test_what_is_no_file_of_ours_is_said(run: Any, tmp_path: Path) -> None:
     assert "give the file: toolcrib sessions import FILE.json" in run("sessions", "import").err
-    assert "nowhere.json can't be read: No such file" in run("sessions", "import", "nowhere.json").err
+    assert "nowhere.json cannot be read: No such file" in run("sessions", "import", "nowhere.json").err
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "deep.json").write_text("[" * 100_000)
-    assert "a.json is no JSON" in run("sessions", "import", "a.json").err
+    assert "a.json is not valid JSON" in run("sessions", "import", "a.json").err
     both = run("sessions", "import", "a.json", "deep.json")
     assert both.code == 1
     assert both.err.count("left out: ") == 2

@@ -74,14 +74,14 @@ def test_what_can_not_be_found_out_is_named_with_its_flag(
         ((), "no model server was found on this machine: use --model NAME and --base-url URL, or --provider manual"),
         (("--model", "qwen3"), "use --base-url URL"),
         (("--provider", "anthropic"), "ANTHROPIC_API_KEY is not set"),
-        (("--provider", "manual", "--backend", "ssh"), "give --host HOST"),
-        (("--provider", "manual", "--backend", "docker"), "give --image NAME"),
+        (("--provider", "manual", "--backend", "ssh"), "use --host HOST"),
+        (("--provider", "manual", "--backend", "docker"), "use --image NAME"),
     ]:
         done = run("setup", *NOWHERE, "--no-test", *words)
         assert (done.code, told in done.err) == (2, True), done.err
     server.models = ["qwen3", "llama3"]
     done = setup("--no-test")
-    assert (done.code, "use --model NAME (there are: qwen3, llama3)" in done.err) == (2, True)
+    assert (done.code, "use --model NAME (choices: qwen3, llama3)" in done.err) == (2, True)
     server.models = []
     assert "use --model NAME" in setup("--no-test", "--base-url", server.base_url).err
     assert not file().exists()
@@ -195,7 +195,7 @@ def test_toolsets_are_checked_and_told(run: Any) -> None:
     wrong = run(*words, "codng")
     assert (wrong.code, "did you mean 'coding'?" in wrong.err, file().exists()) == (2, True, False)
     done = run(*words, "safe")
-    assert "tools: safe; 5 are granted: read_file, search_files, todo, session_search, clarify\n" in done.out
+    assert "tools: safe; 5 granted: read_file, search_files, todo, session_search, clarify\n" in done.out
     assert "  missing: send_message: disabled in the configuration (no chat platform is configured: platforms)\n" in done.out
     assert load_config().toolsets.enabled == ("safe",)
     done = run(*words, "preset")

@@ -102,14 +102,14 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     [
         (("create", "coding"), "a toolset 'coding' already exists; choose another name"),
         (("create", "mine"), "a toolset 'mine' already exists; to change it: toolcrib toolsets edit mine"),
-        (("create", "new", "--tools", "red_file"), "there is no tool 'red_file'; did you mean 'read_file'?"),
-        (("create", "new", "--include", "codin"), "there is no toolset 'codin'; did you mean 'coding'?"),
-        (("edit", "mine", "--include", "mine"), "there is no toolset 'mine'"),
-        (("edit", "mien", "--add", "todo"), "the toolset 'mien' is not there; did you mean 'mine'?"),
+        (("create", "new", "--tools", "red_file"), "unknown tool 'red_file'; did you mean 'read_file'?"),
+        (("create", "new", "--include", "codin"), "unknown toolset 'codin'; did you mean 'coding'?"),
+        (("edit", "mine", "--include", "mine"), "the toolset 'mine' cannot include itself; remove it from --include"),
+        (("edit", "mien", "--add", "todo"), "the toolset 'mien' does not exist; did you mean 'mine'?"),
         (("edit", "coding", "--add", "todo"), "comes with toolcrib or a plugin, so it cannot be changed; yours: mine, other"),
         (("edit", "mine", "--drop", "todo"), "mine has no tool 'todo' of its own (it has: read_file)"),
         (("delete", "mine"), "mine is in use: remove it from toolsets.custom.other.includes ("),
-        (("edit", "mine", "--tools", "todo"), "--tools belongs to `toolsets create`"),
+        (("edit", "mine", "--tools", "todo"), "--tools needs `toolsets create`"),
         (("resolve", "--with", "tools"), "--with expects KEY=VALUE"),
         (("resolve", "--with", "tools.disabld=[x]"), "disabled"),
         (("create",), "give the toolset: toolcrib toolsets create NAME"),
@@ -170,7 +170,7 @@ def test_grants_for_always_of_each_are_told(run: Any, config: Any, tmp_path: Pat
         run_async(crib.store.grants.add(theirs))
 
     def granted(*words: str) -> list[str]:
-        return [line for line in run("toolsets", "resolve", *words).out.splitlines() if line.startswith("  granted")]
+        return [line for line in run("toolsets", "resolve", *words).out.splitlines() if line.startswith("  permanent grant")]
 
     assert granted() == ["  permanent grant: `make clean` in /srv"]
     assert granted("--platform", "telegram", "--user", "7") == ["  permanent grant: `rm -r x` in /srv"]
@@ -194,4 +194,4 @@ def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
 
 def test_a_misspelt_tool_of_a_change_is_told(run: Any) -> None:
     done = run("toolsets", "resolve", "--with", "tools.disabled=[terminl]")
-    assert done.err == "toolcrib: tools.disabled: there is no tool 'terminl'; did you mean 'terminal'?\n"
+    assert done.err == "toolcrib: tools.disabled: unknown tool 'terminl'; did you mean 'terminal'?\n"

@@ -60,7 +60,8 @@ def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Pa
     write("a", "1")
     (tmp_path / "a").write_text("mine")
     refused = run("undo", "--yes")
-    assert (refused.code, refused.out.count("it has changed since"), "--force overwrites" in refused.out) == (1, 1, True)
+    forced = "--force also reverts files that have changed since" in refused.out
+    assert (refused.code, refused.out.count("it has changed since"), forced) == (1, 1, True)
     assert "choose with --session, --turn or --call: toolcrib undo --list" in refused.out
     assert (tmp_path / "a").read_text() == "mine"
     assert run("undo", "--force", "--yes").code == 0

@@ -56,7 +56,7 @@ def test_it_is_shown_with_a_plot(today: str, used: Any) -> None:
     assert day[0].split() == ["DAY", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "COST"]
     assert day[1].split()[:7] == [today, "3", "30", "0", "15", "0", "0.0180"]
     assert day[1].endswith("█" * 24)
-    assert day[2] == "in all: 3 turns, 3 calls; 30 tokens in, 15 out; cost 0.0180"
+    assert day[2] == "total: 3 turns, 3 calls; 30 tokens in, 15 out; cost 0.0180"
     tools = used("usage", "--by", "tool").out.splitlines()
     assert tools[0].split() == ["TOOL", "CALLS", "FAILED", "SECONDS", "MEAN"]
     assert (len(tools[1].split()[-1]), len(tools[2].split()[-1])) == (24, 12)
@@ -108,17 +108,17 @@ def test_what_delegates_took_is_told(run: Any, config: Callable[[str], Path]) ->
         done = run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=lines)
     both, part = done.out.splitlines()[-2:]
     assert both == "3 turns, 1 call; 30 tokens in, 15 out; cost 0.0180"
-    assert part == "of which 1 delegate: 1 turn, 0 calls; 10 tokens in, 5 out; cost 0.0060"
+    assert part == "including 1 delegate: 1 turn, 0 calls; 10 tokens in, 5 out; cost 0.0060"
     (parent,) = totals(run, "--by", "session")
     assert (parent["turns"], parent["input"], parent["cost"]) == (3, 30, pytest.approx(0.018))
     below = parent["delegates"]
     assert (below["sessions"], below["turns"], below["input"], below["cost"]) == (1, 1, 10, pytest.approx(0.006))
     heading, whole, under, last = run("usage", "--by", "session").out.splitlines()
     assert (whole.split()[0], whole.split()[1:3]) == (parent["name"][:12], ["3", "30"])
-    assert under.startswith("  of which 1 delegate ")
-    assert under.split()[4:6] == ["1", "10"]
-    assert (heading.split()[0], last) == ("SESSION", f"in all: {both}")
-    assert run("usage", "--session", parent["name"]).out.splitlines()[-2:] == [f"in all: {both}", part]
+    assert under.startswith("  including 1 delegate ")
+    assert under.split()[3:5] == ["1", "10"]
+    assert (heading.split()[0], last) == ("SESSION", f"total: {both}")
+    assert run("usage", "--session", parent["name"]).out.splitlines()[-2:] == [f"total: {both}", part]
     assert totals(run, "--by", "session", "--session", parent["name"]) == [parent]
     assert totals(run, "--session", parent["name"]) == totals(run)
 
@@ -140,7 +140,7 @@ def test_delegates_of_delegates_count_for_the_session_of_a_person(run: Any) -> N
     found = {one["name"]: (one["input"], one.get("delegates", {}).get("sessions", 0)) for one in totals(run, "--by", "session")}
     assert (found["a"], found["lone"], found["fork"]) == ((40, 3), (10, 0), (7, 0))
     assert sum(tokens for tokens, _ in found.values()) == 77
-    assert run("usage", "--session", "a").out.splitlines()[-1].startswith("of which 3 delegates: 3 turns")
+    assert run("usage", "--session", "a").out.splitlines()[-1].startswith("including 3 delegates: 3 turns")
     (part,) = totals(run, "--by", "session", "--session", "b")
     assert (part["name"], part["input"], part["delegates"]["sessions"]) == ("b", 20, 1)
     assert totals(run, "--by", "session", "--session", "x")[0]["input"] == 20
