@@ -33,10 +33,10 @@ _LEGEND = {
     "?": "this list",
 }
 
-_OF_SESSION = "in this session, also after it is resumed, until you revoke it"
+_OF_SESSION = "in this session, also when it is resumed, until you revoke it"
 _OF_DELEGATE = "for this delegate only, until it ends"
 
-_DEFAULT = Regex(r"for \d+ (calls|minutes) \(or as many as you say\)")
+_DEFAULT = Regex(r"for \d+ (calls|minutes) \(or another number\)")
 
 Move: TypeAlias = Literal["left", "right"]
 

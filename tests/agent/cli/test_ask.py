@@ -15,7 +15,9 @@ from agent.cli.ask import TerminalAsker, asker_for
 from agent.cli.choosing import choices, covers_of, key_row, legend
 from agent.cli.screen.cells import Row, plain, row_width
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
+from tools.approval.offers import Asked, offers
 from tools.approval.prompt import PromptRow
+from tools.judge.findings import Finding
 
 
 class Script:
@@ -82,11 +84,11 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
     assert "fs.recursive-delete" in script.screen
     assert script.prompts == 2 * ["  [o]nce  [p]ath  [s]ession  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
     assert (
-        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also after it is resumed, until you revoke it"
+        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also when it is resumed, until you revoke it"
         in script.screen
     )
     assert (
-        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also after it is resumed, until you revoke it"
+        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also when it is resumed, until you revoke it"
         in script.screen
     )
     assert f"  a    `rm -rf build` in {tmp_path}, permanently, in every session" in script.screen
@@ -135,7 +137,7 @@ def test_always_holds_in_the_next_session_and_lies_in_the_configuration(delete: 
 def test_what_is_asked_every_time_offers_once_only(delete: Delete) -> None:
     script = Script("s", "a", "o")
     delete(script, 'eval "$(date +:)"')
-    assert "asked every time" in script.screen
+    assert "You are asked about this every time." in script.screen
     assert script.prompts[0] == "  [o]nce  [d]eny  ? > "
     assert len(script.prompts) == 3
 
@@ -220,13 +222,17 @@ def test_an_enter_that_confirms_nothing_says_so_once(delete: Delete) -> None:
     assert script.screen.count("nothing is selected: use the arrows, then Enter; or press a letter") == 1
 
 
+def _offered() -> dict[str, str]:
+    """Return the texts that the approval gate offers."""
+    found = Finding("fs.recursive-delete", "ask", "deletes folders", "rm -rf build", paths=("/p/build",))
+    return offers(Asked("s", "", "/p", "/p", "rm -rf build", [found]))
+
+
 def test_a_session_s_yes_to_a_delegate_is_the_delegate_s_alone() -> None:
-    covers = {
-        "session": "deletions below /p, in this session, also after it is resumed, until you revoke it",
-        "once": "this call only",
-    }
+    covers = _offered()
+    assert "in this session" in covers["session"]
     of_delegate = SuspendTicket("approve", "?", parameters={"covers": dict(covers), "delegate": {"name": "g", "task": "x"}})
-    assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate only, until it ends"
+    assert covers_of(of_delegate)["session"] == "fs.recursive-delete, anywhere below /p, for this delegate only, until it ends"
     assert covers_of(SuspendTicket("approve", "?", parameters={"covers": dict(covers)})) == covers
 
 
@@ -273,7 +279,7 @@ def test_choices_in_a_list_say_what_each_covers(delete: Delete, tmp_path: Path) 
     assert delete(script).result.is_success
     shown = [[plain(row).rstrip() for row in rows] for rows in script.lists]
     once, session, *more, deny, others = shown[0]
-    assert once == "  o  Allow once        this call only, exactly as it is shown"
+    assert once == "  o  Allow once        this call only, exactly as shown"
     assert session.startswith("  s  Allow in session  fs.recursive-delete, anywhere below ")
     assert " ".join([session, *map(str.strip, more)]).endswith("in this session, also when it is resumed, until you revoke it")
     assert deny == "  d  Deny              and say why"
@@ -318,27 +324,28 @@ def test_a_list_of_choices_fits_the_screen(delete: Delete, columns: int, reached
 
 
 def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
-    covers = {"uses": "deletions below /p, for 5 calls (or another number)"}
-    offers = choices(["once", "uses"], is_long=False)
-    assert "  u    deletions below /p, for as many calls as you then type" in legend(offers, covers, by_key=True)
-    assert "  u N  deletions below /p, for 5 calls (or another number)" in legend(offers, covers, by_key=False)
+    covers, below = _offered(), "fs.recursive-delete, anywhere below /p"
+    shown = choices(["once", "uses", "until"], is_long=False)
+    for letter, unit, default in (("u", "calls", 5), ("m", "minutes", 30)):
+        assert f"  {letter}    {below}, for as many {unit} as you then type" in legend(shown, covers, by_key=True)
+        assert f"  {letter} N  {below}, for {default} {unit} (or another number)" in legend(shown, covers, by_key=False)
 
 
 def test_a_row_of_keys_loses_words_before_letters() -> None:
-    offers = choices(["once", "path", "session", "uses", "until", "always"], is_long=False)
-    assert key_row(offers, None, 80, "call 1 of 2").endswith("  s session  u uses  m  a  d deny  ? help")
+    keys = choices(["once", "path", "session", "uses", "until", "always"], is_long=False)
+    assert key_row(keys, None, 80, "call 1 of 2").endswith("  s session  u uses  m  a  d deny  ? help")
     assert (
         key_row(choices(["once", "session", "always"], is_long=False), None, 60)
         == "  o once  s session  a always  d deny  ? help"
     )
-    assert key_row(offers, None, 40, "call 1 of 2") == "  call 1 of 2  o p s u m a d ?"
-    assert key_row(offers, 1, 40, "call 1 of 2") == "  o [p this path] s u m a d ?"
+    assert key_row(keys, None, 40, "call 1 of 2") == "  call 1 of 2  o p s u m a d ?"
+    assert key_row(keys, 1, 40, "call 1 of 2") == "  o [p this path] s u m a d ?"
 
 
 def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:
     assert "without a reason" in str(delete(Keys("d", lines=("",))).result.message)
     script = Keys("d", lines=(" wrong folder",))
-    assert "the user denied it:  wrong folder" in str(delete(script).result.message)
+    assert "the user denied it: wrong folder" in str(delete(script).result.message)
     assert "  denied" in script.screen
     assert "wrong folder" not in script.screen  # the line of the call shows the folder
 
@@ -425,7 +432,7 @@ def test_an_edit_is_shown_as_a_difference(session: Callable[[Script], Session], 
     file.write_text("one\ntwo\nthree\n")
     script = Script("d")
     session(script).call("patch", {"path": str(file), "old": "two", "new": "2"})
-    assert f"patch wants to change:\n  │ {file}\n  so:\n  │ --- {file}\n" in script.screen
+    assert f"patch wants to change:\n  │ {file}\n  as follows:\n  │ --- {file}\n" in script.screen
     assert "  │  one\n  │ -two\n  │ +2\n  │  three\n" in script.screen
     assert '"old"' not in script.screen
     assert file.read_text() == "one\ntwo\nthree\n"
