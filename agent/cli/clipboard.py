@@ -68,13 +68,17 @@ def _program(environ: Mapping[str, str]) -> Sequence[str] | None:
     return next((command for command in found if shutil.which(command[0], path=environ.get("PATH"))), None)
 
 
+def _without(program: str, source: str) -> str:
+    return f"images in the clipboard can't be read: {program} is not installed; install it ({source}), or {_ELSE}"
+
+
 def _missing(environ: Mapping[str, str]) -> str:
     import sys
 
     if sys.platform == "darwin":
-        return f"pngpaste, which reads images from the clipboard, is not installed (brew install pngpaste); or {_ELSE}"
+        return _without("pngpaste", "brew install pngpaste")
     if environ.get("WAYLAND_DISPLAY"):
-        return f"wl-paste, which reads images from the clipboard, is not installed (the package wl-clipboard); or {_ELSE}"
+        return _without("wl-paste", "the package wl-clipboard")
     if environ.get("DISPLAY"):
-        return f"xclip, which reads images from the clipboard, is not installed; or {_ELSE}"
+        return _without("xclip", "the package xclip")
     return f"there is no desktop clipboard here, for example over ssh; {_ELSE}"

@@ -468,7 +468,7 @@ def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path:
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", DISPLAY=":99", WAYLAND_DISPLAY="", PATH=path)
     person.at_prompt()
     person.process.send("what is \x16")
-    person.sees(r"^✗ xclip, which reads images from the clipboard, is not installed; or drop")
+    person.sees(r"^✗ images in the clipboard can't be read: xclip is not installed; install it \(the package xclip\), or drop")
     (tmp_path / "bin" / "xclip").write_text(f"#!/bin/sh\ncat {tmp_path}/data\n")
     (tmp_path / "bin" / "xclip").chmod(0o755)
     person.process.send("\x16")
