@@ -97,7 +97,7 @@ def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], s
         (["-p", "hi"], 'toolcrib: -p needs a command: toolcrib run "..." runs one task; '),
         (["--continue"], "toolcrib: --continue needs a command: toolcrib chat --continue continues"),
         (["chat", "--resume"], "toolcrib chat: --resume: give the session; list sessions: toolcrib sessions"),
-        (["fix the test"], "toolcrib: unknown command 'fix the test'; toolcrib run \"...\" does one task"),
+        (["fix the test"], "toolcrib: unknown command 'fix the test'; toolcrib run \"...\" runs one task"),
         (["resume"], "toolcrib: unknown command 'resume'; toolcrib chat --continue continues"),
     ],
 )

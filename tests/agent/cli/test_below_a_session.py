@@ -72,8 +72,8 @@ async def _nest(lines: dict[str, str], folder: Path) -> None:
         said = outcome.stdout.head.decode()
         assert "it cannot approve calls" in said, (name, said, outcome.stderr.head)
         assert "cannot approve calls" in said.replace("\r\n", " "), (name, said)
-        assert "!COMMAND is a person's to do" in said, (name, said)
-        assert "/mode is a person's to do" in said, (name, said)
+        assert "!COMMAND is for a user only" in said, (name, said)
+        assert "/mode is for a user only" in said, (name, said)
         assert (place / "build").is_dir(), (name, said)
 
     spaces = subprocess.run(["unshare", "-Urpf", "true"], check=False).returncode == 0

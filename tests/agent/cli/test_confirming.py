@@ -81,7 +81,7 @@ def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, pe
         code, out, err = _alone(*words, cwd=tmp_path)
         assert code in (1, 2)
         assert '+ plugins.enabled: ["mine"]' in out + err
-        assert "at a terminal: toolcrib config confirm" in out + err
+        assert "at a terminal with `toolcrib config confirm`" in out + err
     code, out, err = _alone("config", "confirm", cwd=tmp_path)
     assert (code, out) == (2, "")
     assert "this needs a user at a terminal, and there is none here" in err
@@ -129,8 +129,8 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
     assert code == 0
     assert not next(one for one in json.loads(out) if one["name"] == "patch")["granted"]
     assert err == (
-        f"toolcrib: {file} was changed, and nobody confirmed it; using the last confirmed version."
-        " To confirm it, at a terminal: toolcrib config confirm\n"
+        f"toolcrib: {file} has unconfirmed changes; using the last confirmed version."
+        " To confirm them at a terminal: toolcrib config confirm\n"
     )
     for look in (["explain", "ls"], ["sessions"], ["approvals"], ["usage"], ["toolsets"], ["env"], ["memory"]):
         code, out, err = _alone(*look, cwd=tmp_path)
@@ -154,7 +154,7 @@ def test_no_editor_is_opened_on_what_it_could_not_save(person: Any, tmp_path: Pa
             monkeypatch.setenv("EDITOR", f"touch {tmp_path}/opened")
             disk.refuse_writes(refuse=True)
             edited = person("config", "edit")
-            edited.expect("config.yaml can't be written: its file system is read-only; no editor was opened")
+            edited.expect("config.yaml cannot be written: its file system is read-only; no editor was opened")
             assert _ends(edited) == 2
             disk.refuse_writes(refuse=False)
     except NoDiskError as error:
@@ -206,7 +206,7 @@ def test_a_session_s_command_confirms_nothing(file: Path, tmp_path: Path) -> Non
     for command in ("toolcrib config confirm", "toolcrib config edit", "script -qc 'toolcrib config confirm' /dev/null"):
         code, out, _err = _alone("call", "terminal", f'{{"command": "{command}"}}', "--plain", cwd=tmp_path)
         assert code != 0
-        assert out.startswith("Refused")
+        assert out.startswith("Denied, regardless of grants: ")
 
 
 LOOKS = (

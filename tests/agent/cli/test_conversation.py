@@ -170,8 +170,7 @@ def test_another_model_goes_on_with_the_conversation(chat: Any) -> None:
     assert [request["model"] for request in server.requests] == ["test-model", "other"]
     assert said(server.requests[1]) == ["first", "One.", "second"]
     assert "also there: other" in done.err
-    assert "does not list 'wrong'" in done.err
-    assert "lists what there is `" not in done.err
+    assert "does not list 'wrong'; list models: /model. To use it anyway: /model " in done.err
 
 
 def test_whoever_typed_calls_meanwhile_comes_back_to_the_model_of_the_command_line(chat: Any) -> None:
@@ -234,7 +233,7 @@ def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
     assert "Oslo is blue on cli\n" in done.out
     assert "mine" not in done.out
     assert "the plugin's /broken failed: ZeroDivisionError: division by zero" in done.err
-    assert "there is no /sk; did you mean /sky?" in done.err
+    assert "unknown command /sk; did you mean /sky?" in done.err
     assert "/sky       How the sky is." in done.out
     assert "a command of the plugin sky; its function has no docstring" in done.out
     assert "a plugin adds /env, which is a command of the chat" in run("doctor").out
@@ -245,15 +244,15 @@ def test_a_message_may_begin_with_a_path(chat: Any) -> None:
         done = chat(server, "/usr/bin/env is what?", "/usr is what?")
     assert done.out == "It runs a program.\n"
     assert said(server.requests[0])[-1] == "/usr/bin/env is what?"
-    assert "there is no /usr; " in done.err
+    assert "unknown command /usr; " in done.err
 
 
 def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
     typed = b"/clear\n/compact\n/status\n/config\n/?\n"
     done = run("chat", "--provider", "manual", stdin=typed)
     assert "a new session; the last one is stored" in done.err
-    assert "there is no /" not in done.err.split("/status")[0]
-    assert "there is no /status; /context tells" in done.err
+    assert "unknown command /" not in done.err.split("/status")[0]
+    assert "unknown command /status; /context shows" in done.err
     assert "unknown command /config; outside the chat: toolcrib config edit" in done.err
     assert "/quit      leave (/exit and Ctrl-D do too)" in done.out
 
@@ -267,7 +266,7 @@ def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
         ("/modl", "did you mean /model?"),
         ("/sess", "did you mean /sessions?"),
         ("/hlep", "did you mean /help?"),
-        ("/save", "the session is kept"),
+        ("/save", "the session is stored automatically"),
         ("/xyz", "list commands: /help"),
         ("/swim", "list commands: /help"),
     ],
@@ -280,9 +279,9 @@ def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.md --force", "/export")
     assert "this session has no messages yet" in done.err
-    assert done.err.count(f"{tmp_path}/talk.md: written") == 2
+    assert done.err.count(f"wrote {tmp_path}/talk.md\n") == 2
     assert f"{tmp_path}/session-" in done.err  # the person learns the path
-    assert "talk.md is there already" in done.err
+    assert "talk.md already exists" in done.err
     assert "## You\n\nfirst\n\n## The model\n\nOne.\n" in (tmp_path / "talk.md").read_text()
 
 
@@ -337,7 +336,7 @@ def test_without_a_model_a_tool_that_is_not_there_is_told(run: Any) -> None:
     done = run("chat", stdin=b'@termnal {"command": "ls"}\n/image\n')
     assert "Unknown tool: termnal (did you mean 'terminal'?)" in done.out
     assert "No model is connected" not in done.out
-    assert "\n\u2717 say which: /image FILE" in done.err
+    assert "\n\u2717 give the file: /image FILE" in done.err
 
 
 def test_manual_whatever_is_configured(run: Any, config: Any) -> None:
@@ -385,7 +384,7 @@ def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
     for words in ("user:\n  what does it say?", "-> terminal  echo hi", "assistant:\n  It says hi."):
         assert words in shown
     assert len(json.loads(run("sessions", "show", listed[0]["id"], "--json").out)["records"]) == 4
-    assert "give a" in run("sessions", "show").err
+    assert run("sessions", "show").err == "toolcrib: give the id: toolcrib sessions show ID\n"
     assert "no session starts with" in run("sessions", "show", "nothing").err
 
 
@@ -401,7 +400,7 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
         chat(server, "tidy up", '@terminal {"command": "true"}')
     told = run("trace").out
     for words in ("user: tidy up", "turn 1: 2 messages, 1 calls", "input=10 output=5", "succeeded, ", "turn 2: 4 messages",
-                  "denied by nobody (fs.recursive-delete)", " calls\n  terminal", "  No."):  # fmt: skip
+                  "denied by nobody (fs.recursive-delete)", "manual calls:\n  terminal", "  No."):  # fmt: skip
         assert words in told, words
     assert told.count("denied by nobody") == 1
     assert "very-secret-value" not in told

@@ -156,7 +156,7 @@ def test_a_first_start_there_is_none(started: OnDisk, config: Any) -> None:
         done = started.start("run", "go")
         assert done.returncode == 2
         assert "confirmed.json" in done.stderr
-        assert "free space in" in done.stderr
+        assert "; free some space in " in done.stderr
         started.make_room()
         done = started.start("run", "go")
         assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr

@@ -65,7 +65,7 @@ def test_what_is_no_image_is_told_before_anything_is_asked(run: Any, tmp_path: P
         (tmp_path / "taken").touch()
         done = ask(run, server, "draw", "--save-images", "taken", "--json")
         assert done.code == 2
-        assert "taken can't be made" in json.loads(done.out.splitlines()[0])["message"]
+        assert "taken cannot be created" in json.loads(done.out.splitlines()[0])["message"]
     assert server.requests == []
 
 

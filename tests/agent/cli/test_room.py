@@ -90,7 +90,7 @@ def test_sessions_fork(run: Any, chat: Any) -> None:
         parent = json.loads(run("sessions", "--json").out)[0]["id"]
         made = run("sessions", "fork", parent[:8], "--messages", "1")
         assert made.code == 0
-        assert f"2 of 4 records; to continue: toolcrib chat --resume {made.out[:12]}` continues it" in made.err
+        assert f"2 of 4 records; to continue: toolcrib chat --resume {made.out[:12]}\n" in made.err
         run("run", "three", "--resume", made.out.strip(), "--no-stdin")
         assert said(server.requests[-1]) == ["two", "answer 1", "three"]
         told = json.loads(run("sessions", "fork", parent, "--json").out)

@@ -69,7 +69,7 @@ def test_landlock_is_named_with_its_limits(config: Config, monkeypatch: pytest.M
     config(f"sandbox: {{mode: {mode}}}\n")
     held = SandboxHolding("own", "" if mode == "own" else "no namespaces", "a fix", "landlock")
     monkeypatch.setattr("tools.environments.local.holding.sandbox_here", lambda wanted: held)
-    assert "Only Landlock enforces this, so sockets and file tools." in line()
+    assert "Only Landlock enforces this, so sockets and file tools are not limited." in line()
 
 
 @pytest.mark.parametrize(("machine", "words"), [("x86_64", "filtered"), ("riscv64", "all: no filter for riscv64")])

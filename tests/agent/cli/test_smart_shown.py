@@ -34,7 +34,7 @@ def test_in_a_run(run: Any, aux: ChatServer, tmp_path: Path) -> None:
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m", "--trace")
     assert (done.code, done.out) == (0, "Done.\n")
-    assert done.err.count("aux agreed to terminal: npm install makes it ^[[2J again") == 2  # in the view's line and in the trace
+    assert done.err.count("aux approved terminal: npm install makes it ^[[2J again") == 2  # in the view's line and in the trace
     assert not (tmp_path / "node_modules").exists()
 
 
@@ -60,7 +60,7 @@ def test_what_it_leaves_to_a_person_is_denied_where_nobody_is_asked(run: Any, au
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m")
     assert done.code == 4
-    assert "aux leaves terminal to a person: it is not plain" in done.err
+    assert "aux leaves terminal to a user: it is not plain" in done.err
     assert (tmp_path / "node_modules").exists()
 
 
@@ -68,5 +68,5 @@ def test_in_a_chat_for_calls_typed_by_hand_too(run: Any, aux: ChatServer, tmp_pa
     aux.responses = [APPROVE]
     line = f"@terminal {json.dumps(CALL[1])}\n"
     done = run("chat", "--provider", "manual", stdin=line.encode())
-    assert "aux agreed to terminal" in done.err
+    assert "aux approved terminal" in done.err
     assert not (tmp_path / "node_modules").exists()

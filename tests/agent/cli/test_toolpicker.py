@@ -65,7 +65,7 @@ def test_tools_stand_by_toolset_with_what_they_cost() -> None:
         "[-]  weather      100  set WEATHER_KEY",
         "[ ]  moon         100  switched off",
     ]
-    assert "2 of 4 on, 200 tokens a request" in text
+    assert "2 of 4 on, 200 tokens per request" in text
 
 
 def test_what_is_typed_searches_names_descriptions_and_toolsets() -> None:
@@ -88,7 +88,7 @@ def test_a_missing_tool_says_why_and_how_to_get_it() -> None:
     sitting.press("down", "down")
     for columns in (80, 40):
         text = " ".join(sitting.text(columns).split())
-        assert "why: set WEATHER_KEY to get it: toolcrib config set sky.key ..." in text
+        assert "why: set WEATHER_KEY fix: toolcrib config set sky.key ..." in text
         assert "weather: missing; 100 tokens in each request" in text
     sitting.press("space")
     assert "Space cannot enable this tool" in sitting.text()

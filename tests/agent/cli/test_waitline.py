@@ -42,12 +42,12 @@ def test_a_line_says_what_is_waited_for_and_goes_away(
         "",
         "waiting for big-model ... 0 s; Ctrl-C interrupts",
         "",
-        "terminal is at work ... 0 s; Ctrl-C interrupts",
+        "terminal is running ... 0 s; Ctrl-C interrupts",
         "",
     ]
     assert shown(monkeypatch, capsys, "dumb", waits=True).splitlines() == [
         "toolcrib: waiting for big-model ...",
-        "toolcrib: terminal is at work ...",
+        "toolcrib: terminal is running ...",
     ]
 
 

@@ -55,7 +55,7 @@ def test_what_must_write_names_the_folder_and_the_fix(run: Any, state: Path, wor
     done = run(*words)
     assert done.code in (1, 2)
     assert done.out == ""
-    assert "cannot be opened: Not a directory; make its folder writable" in done.err
+    assert "can't be opened: Not a directory; make its folder writable" in done.err
     assert f"({state})" in done.err
     assert "TOOLCRIB_STATE" in done.err
 
@@ -81,7 +81,7 @@ def test_grants_that_cannot_be_kept_count_nowhere(run: Any, state: Path, config:
     """explain leaves them out and reports it; no session opens, neither with them nor without."""
     config(f"store: {{path: {tmp_path}/s.db}}\ncommand_allowlist: [{{argv: [rm, -rf, build], cwd: {tmp_path}, version: 1}}]\n")
     done = run("explain", "rm -rf build")
-    assert "decided by: a person" in done.out
+    assert "decided by: a user" in done.out
     assert done.err.startswith("toolcrib: permanent grants are left out: ")
     assert done.err.count("\n") == 1
     assert run("tools").err == ""
@@ -96,5 +96,5 @@ def test_grants_that_cannot_be_kept_count_nowhere(run: Any, state: Path, config:
 def test_doctor_looks_at_the_rest(run: Any, state: Path) -> None:
     done = run("doctor")
     assert done.code == 1
-    assert "toolcrib.db cannot be opened" in done.out
+    assert "toolcrib.db can't be opened" in done.out
     assert "backend local" in done.out

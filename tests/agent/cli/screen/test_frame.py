@@ -188,11 +188,11 @@ def test_calls_that_wait_for_their_turn_are_told_of() -> None:
     seen = []
     for call in calls:
         scene.view(ToolStarted(call, ""))
-        seen.append([plain(row).strip("│ ") for row in scene.view.rows(60) if "runs after the other" in plain(row)])
+        seen.append([plain(row).strip("│ ") for row in scene.view.rows(60) if "one after another" in plain(row)])
         scene.view(ToolFinished(ExecutedCall(call, ToolResult.success("terminal", "ok"), ToolCallStatus.SUCCEEDED), ""))
     assert seen == [["2 more calls wait: they run one after another"], ["1 more call waits: they run one after another"], []]
     scene.view(ToolStarted(ToolCall("by-hand", "terminal", {}), ""))
-    assert not any("after the other" in plain(row) for row in scene.view.rows(60))
+    assert not any("one after another" in plain(row) for row in scene.view.rows(60))
 
 
 def test_an_empty_row_separates_who_speaks() -> None:
