@@ -117,7 +117,8 @@ def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
         return None
     key = environ.get(endpoint.key_env, "").strip()
     if not key:
-        raise ConfigError(f"the environment variable {endpoint.key_env} is not set; it must have the key for {endpoint.server}")
+        whose = endpoint.server or "the provider"
+        raise ConfigError(f"the environment variable {endpoint.key_env} is not set; it must have the key for {whose}")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(f"{endpoint.key_env} does not contain a key: it has spaces or special characters")
     return key

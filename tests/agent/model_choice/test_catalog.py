@@ -169,7 +169,7 @@ def test_places_are_the_configured_ones_each_once() -> None:
     found = servers(model, {"ANTHROPIC_API_KEY": "a", "GEMINI_API_KEY": "g", "OPENAI_API_KEY": "o"})
     assert [one[:2] for one in found[:2]] == [("model", "chat"), ("model.fallback, entry 1", "gemini")]
     assert found[2][0] == "model.fallback, entry 3"
-    assert "no provider 'zz'" in found[2][1]
+    assert "unknown provider 'zz'" in found[2][1]
     assert found[3:] == [
         ("OPENAI_API_KEY", "chat", "https://api.openai.com/v1"),
         ("ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),

@@ -113,7 +113,7 @@ def test_without_anything_a_person_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ({"provider": "gemmini", "name": "x", "base_url": NOWHERE}, r"no provider 'gemmini'.*did you mean gemini"),
+        ({"provider": "gemmini", "name": "x", "base_url": NOWHERE}, r"unknown provider 'gemmini'.*did you mean gemini"),
         ({"provider": "gemini", "base_url": NOWHERE}, "many models; choose one"),
         ({"base_url": NOWHERE, "name": "x", "fallback": [{}]}, "fallback, entry 1: it has no model"),
         ({"base_url": NOWHERE, "name": "x", "fallback": [{"provider": "chat"}]}, "entry 1: .*chat"),
@@ -157,7 +157,7 @@ def test_another_provider_goes_on_where_the_first_is_overloaded(tmp_path: Path, 
     assert result.text == "done"
     told = [event.reason for event in events if isinstance(event, Retrying)]
     assert told[0].startswith("127.0.0.1")
-    assert told[1].endswith("gone at 127.0.0.1:9 goes on")
+    assert told[1].endswith("gone at 127.0.0.1:9 continues")
     assert told[-1].endswith(f"gemini-x at {fallback['base_url'].split('/')[2]} goes on")
     contents = other.requests[0]["contents"]
     assert [one["role"] for one in contents] == ["user", "model", "user"]

@@ -352,7 +352,7 @@ def test_the_digest_tells_names_from_contents(world: World) -> None:
         seen.add(project_digest(world.project))
         path.unlink()
     assert len(seen) == 3
-    with pytest.raises(PluginError, match="no folder"):
+    with pytest.raises(PluginError, match="is not a folder"):
         project_digest(world.base)
 
 
@@ -507,7 +507,7 @@ def test_a_plugin_replaces_a_tool_only_if_the_person_allowed_it_by_name(world: W
     core = world.registry.register("terminal", "terminal", {"description": "core"}, lambda args: "")
     world.user("taker.py", TAKE.format(before=before))
     world.enable("taker")
-    assert f"put into {world.config.path}: plugins: {{allow_override: {{terminal: taker}}}}" in world.fails()
+    assert f"add to {world.config.path}: plugins: {{allow_override: {{terminal: taker}}}}" in world.fails()
     assert world.registry.get("terminal") is core
     world.enable("taker", allow_override={"terminal": "someone_else"})
     assert "may not replace" in world.fails()

@@ -16,7 +16,7 @@ from toolcrib import PluginError
 @pytest.mark.parametrize(
     ("name", "function", "surfaces", "told"),
     [
-        ("a b", print, ["chat"], "can't be typed"),
+        ("a b", print, ["chat"], "has an invalid name"),
         ("sky", None, ["chat"], "is not a function"),
         ("sky", print, "chat", "surfaces"),
         ("sky", print, [], "surfaces"),

@@ -278,7 +278,7 @@ async def test_text_that_can_never_count_is_a_fault_of_its_own(file: Path, text:
     set_value(file, "command_allowlist", [text, "make clean"])
     grants = session(file)
     assert [fault.entry.text for fault in grants.faults] == [text]
-    assert "remove it" in grants.faults[0].reason
+    assert "remove the entry" in grants.faults[0].reason
     grants.confirm()
     assert await commands(grants) == [("make", "clean")]
 

@@ -58,9 +58,9 @@ def test_a_key_goes_to_its_own_host_only(
         ((None, "x", None), K | {"OPENAI_BASE_URL": "http://10.0.0.5:8000/v1"}, "unencrypted"),
         (("localhost:8000/v1", "x", None), {}, "write a full address"),
         (("https://user:pw@a.example", "x", None), {}, "name or password"),
-        (("https://a.example:port", "x", None), {}, "no address"),
+        (("https://a.example:port", "x", None), {}, "--base-url is not an address"),
         (("https://a.example", "x", "NOPE"), {}, "NOPE is not set; it must have the key for a.example"),
-        (("https://a.example", "x", "BAD"), {"BAD": "se cret"}, "BAD holds is no key"),
+        (("https://a.example", "x", "BAD"), {"BAD": "se cret"}, "BAD does not contain a key"),
         ((None, "x", None), {}, "no server is configured"),
     ],
 )

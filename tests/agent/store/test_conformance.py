@@ -236,7 +236,7 @@ async def test_unknown_known_and_pending_are_refused(store: Store) -> None:
     ticket = await put(store)
     record = await store.tickets.get(ticket)
     assert record is not None
-    with pytest.raises(ValueError, match="known already"):
+    with pytest.raises(ValueError, match="already exists"):
         await store.tickets.put(record)
     with pytest.raises(ValueError, match="settled as"):
         await store.tickets.decide_ticket(Answer(ticket), "pending")

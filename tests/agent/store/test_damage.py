@@ -52,7 +52,7 @@ def used(open_file: Open, file: Path) -> Path:
 @pytest.mark.parametrize("size", [0, 1, 50, 71, 99, 100, 511])
 async def test_a_store_that_was_cut_to_less_than_a_page_is_restored(used: Path, open_file: Open, size: int) -> None:
     os.truncate(used, size)
-    with pytest.raises(StoreDamaged, match=r"it (is empty|has only \d+ bytes? left), though .*-backup shows.*--repair-store"):
+    with pytest.raises(StoreDamaged, match=r"it (is empty|has only \d+ bytes? left), but .*-backup shows.*--repair-store"):
         open_file(backups=True)
     assert used.stat().st_size == size
     done = repair(used)
@@ -77,7 +77,7 @@ async def test_a_store_that_is_gone_is_restored_or_begun_anew_by_a_named_way(use
     named = r"it is missing, but .*-backup shows.*--repair-store.*to start with an empty store, remove the files .*-\* too"
     with pytest.raises(StoreDamaged, match=named):
         open_file(backups=True)
-    with pytest.raises(StoreDamaged, match="it is gone"):
+    with pytest.raises(StoreDamaged, match="it is missing"):
         examine(used)
     assert not used.exists()
     assert repair(used) is not None

@@ -162,12 +162,12 @@ async def test_an_emptied_file_is_reported_beside_its_backup_and_beside_its_log(
     """SQLite would delete the log, which may hold all of the data."""
     back_up(used)
     used.write_bytes(b"")
-    with pytest.raises(StoreFailed, match=r"it is empty, though .*store\.db-backup shows"):
+    with pytest.raises(StoreFailed, match=r"it is empty, but .*store\.db-backup shows"):
         open_file(backups=True)
     Backups(used).forget()
     log = used.with_name("store.db-wal")
     log.write_bytes(b"log")
-    with pytest.raises(StoreFailed, match=r"it is empty, though .*-wal shows"):
+    with pytest.raises(StoreFailed, match=r"it is empty, but .*-wal shows"):
         open_file()
     assert log.read_bytes() == b"log"
 
@@ -211,7 +211,7 @@ async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path
 async def test_a_lost_log_is_reported(open_file: Open, used: Path, leave_log: OnFile) -> None:
     leave_log(used)
     used.with_name("store.db-wal").unlink()
-    assert "its log store.db-wal is gone" in reported(open_file, used)
+    assert "its log store.db-wal is missing" in reported(open_file, used)
 
 
 @pytest.mark.parametrize("left", [0, 20, 32, 30_000, -10])
@@ -365,7 +365,7 @@ async def test_what_a_chat_waited_for_is_neither_answered_nor_shown_twice(open_f
         post = await store.mail.get("chat", "sending")
         assert post is not None
         assert (post.state, post.body) == ("failed", {"text": "an answer"})
-        assert "is not known" in post.problem
+        assert "it is unknown whether it was shown" in post.problem
 
 
 async def test_of_a_copy_come_the_chats_that_the_file_has_lost(open_file: Open, used: Path) -> None:
@@ -416,7 +416,7 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
         connection.execute("DELETE FROM messages WHERE seq = ? AND session = 2", (seq,))
     connection.execute("DELETE FROM sessions WHERE row = 4")
     connection.close()
-    with pytest.raises(StoreFailed, match="a row of messages names one of sessions that is not there"):
+    with pytest.raises(StoreFailed, match="a row of messages refers to a missing row of sessions"):
         examine(used)
     assert mended(used).mended.messages == 3 + EACH
     store = open_file()
