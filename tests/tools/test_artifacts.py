@@ -154,7 +154,7 @@ def test_a_damaged_artifact_is_said_and_not_read(tmp_path: Path, monkeypatch: py
             patch.setattr(_artifacts, "pack", lambda data: b"\0another content")
             name = name_in(session.call("big", {}).result.data)
         said = session.call("read_file", {"path": name}).result
-        assert f"{name} cannot be read: " in str(said.message)
+        assert f"{name} can't be read: " in str(said.message)
         assert "is damaged" in str(said.message)
         session.close_sync()
 

@@ -147,7 +147,7 @@ def test_a_page_and_the_choices_below_it_fit_a_small_screen(columns: int, rows: 
     while pages.unseen:
         shown.append(pages.next())
     assert all(len(page) <= rows - 2 for page in shown)
-    notes = re.compile(r"  ! (\d+ more line|that was all)|  ↳ (all )?(the )?rest")
+    notes = re.compile(r"  ! (\d+ more line|this is the end)|  ↳ (all )?(the )?rest")
     seen = [line for page in shown for line in page if not notes.match(line)]
     assert sorted(seen) == sorted(physical([*prompt.call, *prompt.about], columns))
     if len(shown) > 1:
@@ -175,7 +175,7 @@ def test_the_plain_text_says_how_much_it_leaves_out() -> None:
             "  │ ",
             "  and more:",
             "  │ ",
-            "  ! 93 more characters, covered by an approval:  `toolcrib approvals show TICKET` shows all",
+            "  ! 93 more characters, covered by an approval: `toolcrib approvals show TICKET` shows all",
             "  ! w (k)",
         ]
     )
@@ -188,7 +188,7 @@ def test_numbers_of_a_diff_stand_left_of_the_bar() -> None:
     """All text to the right of the bar is still the call's own text."""
     prompt = prompt_of(ticket("patch", {"path": "a", "old": "two", "new": "2"}, path="/p/a", diff=DIFF, diff_for=["old", "new"]))
     rows = physical(prompt.call, 30, numbered=True)
-    at = rows.index("  so:")
+    at = rows.index("  as follows:")
     assert rows[at + 1 :][:8] == [
         *("   │ --- /p/a", "   │ +++ /p/a", "   │ @@ -8,4 +8,4 @@"),
         *(" 8 │  one", " 9 │ -two", " 9 │ +2", "10 │    three", "11 │  four"),
@@ -204,6 +204,6 @@ def test_no_line_of_a_diff_begins_a_row(text: str, columns: int) -> None:
     diff = f"@@ -1,{len(lines)} +995,{len(lines)} @@\n" + "\n".join(f" {line}" for line in lines)
     prompt = prompt_of(ticket("patch", {"path": "a"}, path="/p/a", diff=diff, diff_for=["path"]))
     rows = physical(prompt.call, columns, numbered=True)
-    own = rows[rows.index("  so:") + 1 :]
+    own = rows[rows.index("  as follows:") + 1 :]
     assert all(re.match(r"[ \d]+│[ ↳]", row) for row in own)
     assert all(row[: row.margin].strip("0123456789 │↳") == "" for row in own)

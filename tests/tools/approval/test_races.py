@@ -279,7 +279,7 @@ def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -
     scope = house.scope(suspends=False, asker=asker)
     executed = asyncio.run(house.dispatcher.call(ToolCall("c1", "run", {"command": "rm -rf build"}), scope))
     assert executed.result.failure is not None
-    assert (executed.result.failure.kind, executed.result.failure.text) == ("Denied", "the user denied it:  no")
+    assert (executed.result.failure.kind, executed.result.failure.text) == ("Denied", "the user denied it: no")
     (record,) = run_async(house.store.tickets.of_call("s1", "c1"))
     assert record.answer is not None
     assert (record.state, record.answer.by) == ("denied", "bob")

@@ -186,7 +186,7 @@ def test_what_a_tool_says_of_itself_may_fail_and_then_it_does_not_run(bench: Any
 def test_a_decision_that_holds_nonsense_closes(bench: Any, decision: Any) -> None:
     bench.tool("t", lambda args: "ran")
     bench.plugin("odd", tool_gate=lambda call: decision)
-    assert "the gate 'odd' answered" in bench.text("t")["error"]
+    assert "the gate 'odd' returned" in bench.text("t")["error"]
     assert bench.turn(("t", {}))[0].result.is_error
 
 

@@ -185,7 +185,7 @@ def test_a_sink_that_raises_harms_nothing(bench: Any, caplog: pytest.LogCaptureF
     bench.plugin(post_tool_call=returns(After({"a": 1}, [EVENT], [lambda: seen.append("later")])))
     assert bench.text("t") == "fine"
     assert (dict(bench.scope.state), seen) == ({"a": 1}, ["later"])
-    assert "an event of 'plugin' after t could not be told" in caplog.text
+    assert "an event of 'plugin' after t could not be emitted" in caplog.text
 
 
 def test_events_without_a_sink_go_nowhere(bench: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -65,7 +65,7 @@ def test_an_async_handler_that_never_ends(by_default: Any) -> None:
         await asyncio.Event().wait()
 
     by_default.tool("never", never)
-    assert "Timeout: no answer within 300 s" in call(by_default, "never").message
+    assert "Timeout: no result within 300 s" in call(by_default, "never").message
 
 
 def test_a_sync_handler_that_never_ends(by_default: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_sync_handler_that_never_ends(by_default: Any) -> None:
     release = threading.Event()
     by_default.tool("never", lambda args: release.wait(60))
     try:
-        assert "Timeout: no answer within 300 s" in call(by_default, "never").message
+        assert "Timeout: no result within 300 s" in call(by_default, "never").message
     finally:
         release.set()
 

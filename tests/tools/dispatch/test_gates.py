@@ -119,7 +119,7 @@ def test_a_late_gate_is_closed(bench: Any) -> None:
 def test_a_gate_that_answers_nonsense_is_closed(bench: Any) -> None:
     bench.tool("t", never)
     bench.plugin("odd", tool_gate=lambda call: True)
-    assert "answered bool, not SetResult, Suspend, Block or None" in bench.text("t")["error"]
+    assert "returned bool, not SetResult, Suspend, Block or None" in bench.text("t")["error"]
 
 
 def test_nobody_to_ask_means_no(bench: Any) -> None:
@@ -166,7 +166,7 @@ def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": False, "reason": "not today"}, by="me")
     bench.plugin(tool_gate=asks_once())
     executed = bench.call("t")
-    assert executed.result.message == "Error executing t: the user denied it:  not today"
+    assert executed.result.message == "Error executing t: the user denied it: not today"
     assert executed.status is bench.status(executed) is ToolCallStatus.FAILED
 
 
@@ -351,7 +351,7 @@ def test_a_refusal_fits_any_schema(bench: Any) -> None:
     parked = bench.call("t").result.suspension
     answer = Answer(parked.id, payload={"approved": False, "reason": "never"})
     message = asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.message
-    assert message == "Error executing t: the user denied it:  never"
+    assert message == "Error executing t: the user denied it: never"
 
 
 def test_the_same_decision_again_changes_nothing(bench: Any) -> None:

@@ -270,7 +270,7 @@ def test_a_faulty_call_never_runs_and_gets_its_result(bench: Any) -> None:
     """X-1, X-8: unreadable calls"""
     bench.tool("t", lambda args: pytest.fail("ran"))
     executed = bench.call("t", fault="cut off after 10 characters")
-    assert "could not be read: cut off after 10 characters; send it again" in executed.result.message
+    assert "the call is unreadable: cut off after 10 characters; send it again" in executed.result.message
     assert bench.status(executed) is ToolCallStatus.FAILED
 
 
@@ -426,7 +426,7 @@ def test_a_sync_handler_with_a_timeout_is_given_up(bench: Any) -> None:
     release = threading.Event()
     bench.tool("t", lambda args: release.wait(30), timeout=0.05)
     try:
-        assert "Timeout: no answer within 0.05 s" in bench.text("t")["error"]
+        assert "Timeout: no result within 0.05 s" in bench.text("t")["error"]
     finally:
         release.set()
 
@@ -640,7 +640,7 @@ def test_transforms_replace_and_broken_ones_are_left_out(bench: Any, caplog: pyt
     bench.plugin("nonsense", transform_tool_result=lambda result: "text")
     assert bench.call("t").result.data == 2
     assert "'breaks' failed on t; the result is unchanged" in caplog.text
-    assert "'nonsense' answered str instead of a ToolResult" in caplog.text
+    assert "'nonsense' returned str instead of a ToolResult" in caplog.text
 
 
 def test_observers_are_isolated(bench: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -193,10 +193,10 @@ def test_an_update_is_done_anew_where_another_session_wrote(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ([(COUNT, "text")], "the state 'count' holds int, not str"),
+        ([(COUNT, "text")], "the state 'count' has the type int, not str"),
         ([("count", 1), ("more", object())], "state_changes must be pairs of a name and JSON: more: "),
         ([(5, 1)], "state_changes must be pairs of a name and JSON: 5 is neither a StateKey nor a name"),
-        ([(StateKey("x", int, scope="everywhere"), 1)], "everywhere; use call, session, principal, profile"),
+        ([(StateKey("x", int, scope="everywhere"), 1)], "'everywhere'; use call, session, principal, profile"),
         ([(SEEN, ["x"])], "is written by others too: register the tool with it, state=[...], or give a StateUpdate"),
         ([(COUNT, 1), (COUNT, StateUpdate(lambda n: 1 / 0))], "ZeroDivisionError"),
     ],
@@ -216,7 +216,7 @@ def test_a_key_that_others_write_is_read_where_it_was_declared(bench: Any) -> No
 
 def test_text_means_the_declared_key_and_none_removes(bench: Any) -> None:
     bench.tool("t", lambda args: out(("owned", args.get("value"))), state=[OWNED])
-    assert "holds list, not str" in error(bench.call("t", {"value": "x"}))
+    assert "has the type list, not str" in error(bench.call("t", {"value": "x"}))
     bench.call("t", {"value": [1]})
     assert dict(bench.scope.state) == {"owned": [1]}
     bench.call("t")

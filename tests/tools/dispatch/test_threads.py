@@ -131,7 +131,7 @@ def test_a_pool_full_of_hung_handlers_times_calls_out_and_goes_on_afterwards() -
         hung = [asyncio.ensure_future(dispatcher.call(ToolCall(str(n), "hang", {}), scope)) for n in range(LIMIT)]
         await gates.have_begun(LIMIT)
         late = await dispatcher.call(ToolCall("late", "note", {}), scope)
-        assert "no answer within 0.5 s" in (late.result.message or "")
+        assert "no result within 0.5 s" in (late.result.message or "")
         gates.open.set()
         assert all(one.result.is_success for one in await asyncio.gather(*hung))
         assert (await dispatcher.call(ToolCall("again", "note", {}), scope)).result.is_success
