@@ -152,7 +152,7 @@ def test_their_hooks_and_the_approval_gate_are_asked_about_every_call(plugins: W
     load_plugins(plugins("sky"))
     heard = sys.modules["toolcrib_plugin_user_sky"].HEARD
     assert "not on prod" in call("terminal", {"command": "echo prod"})["error"]
-    assert "needs a person" in call("launch", {"what": "/srv/build"})["error"]
+    assert "needs a user" in call("launch", {"what": "/srv/build"})["error"]
     assert call("terminal", {"command": "echo dev"})["output"] == "dev\n"
     assert heard == [("terminal", False), ("launch", False), ("terminal", True)]
 
@@ -227,9 +227,9 @@ def test_what_was_downloaded_before_is_asked_about_after(plugins: Write, tmp_pat
     (tmp_path / "x.sh").write_text("echo hello\n")
     model_tools.set_task_environment("downloads", cwd=str(tmp_path))
     call("terminal", {"command": "curl -so x.sh file:///nowhere"}, task_id="downloads")
-    assert "needs a person" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
+    assert "needs a user" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
     load_plugins(plugins("sky"))
-    assert "needs a person" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
+    assert "needs a user" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
 
 
 def test_nothing_of_the_agent_is_imported_where_no_plugins_are_loaded() -> None:

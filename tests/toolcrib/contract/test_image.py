@@ -42,13 +42,13 @@ def test_004_21_what_is_no_image_is_told(tmp_path: Path) -> None:
         (text, "a.png is not an image that models accept: it must be PNG, JPEG, GIF or WebP"),
         (empty, "empty.png is empty"),
         (large, "large.png has 20.0 MiB, but an image may have 20 MiB; make it smaller"),
-        (tmp_path, "is no file"),
+        (tmp_path, "is not a file"),
         (tmp_path / "none.png", "none.png can't be read: No such file"),
         (tmp_path / "nu\0ll", "can't be read"),
     ):
         with pytest.raises(ToolcribError, match=why):
             Image.from_file(path)
-    with pytest.raises(ToolcribError, match="'image/svg'; it is one of image/png"):
+    with pytest.raises(ToolcribError, match="'image/svg'; use one of image/png"):
         Image("image/svg", b"x")
     with pytest.raises(ToolcribError, match="empty"):
         Image.of(b"")

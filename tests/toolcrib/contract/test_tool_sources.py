@@ -289,7 +289,7 @@ def test_what_is_no_source_is_refused() -> None:
     sources.add("far", Far())
     with pytest.raises(RegistrationError, match="'far' already exists"):
         sources.add("far", Far())
-    with pytest.raises(RegistrationError, match=r"'odd' has no start, tools, stop: it has to be a toolcrib\.ToolSource"):
+    with pytest.raises(RegistrationError, match=r"'odd' has no start, tools, stop: it must be a toolcrib\.ToolSource"):
         sources.add("odd", object())  # type: ignore[arg-type]  # as a plugin might
     with pytest.raises(RegistrationError, match="may not await"):
         sources.begin("waits", Far())

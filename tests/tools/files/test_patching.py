@@ -134,7 +134,7 @@ def test_what_cannot_be_patched(call, tmp_path: Path, monkeypatch: pytest.Monkey
         ("bin", ExecutionFailed, "binary"),
         (".", InvalidArguments, "folder"),
         ("nowhere", NotFound, "does not exist"),
-        ("latin", InvalidArguments, r"cannot hold '€'"),
+        ("latin", InvalidArguments, r"can't encode '€'"),
     ]:
         with pytest.raises(error, match=reason):
             call("patch", path=path, old="ü", new="€")
