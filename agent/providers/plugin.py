@@ -118,7 +118,7 @@ def _check(turn: object) -> None:
     if not isinstance(turn, ProviderTurn):
         raise TypeError(f"stream_turn returned {type(turn).__name__}; return a ProviderTurn")
     if not isinstance(turn.assistant_text, str):
-        raise TypeError(f"assistant_text is {type(turn.assistant_text).__name__}; it must be text, '' for none")
+        raise TypeError(f"assistant_text is {type(turn.assistant_text).__name__}; it must be text, or '' for none")
     for call in turn.tool_calls:
         if not isinstance(call, ToolCall) or not isinstance(call.id, str) or not isinstance(call.name, str):
             raise TypeError(f"tool_calls holds {call!r}; it must be a ToolCall with id and name as text")

@@ -131,7 +131,10 @@ def test_what_is_refused_or_asked_every_time_cannot_be_allowed() -> None:
             {"example": ["deployctl release dev"]},
             "example: the rule must match this command, but does not: 'deployctl release dev'",
         ),
-        ({"example": ["deployctl release prod --help"]}, "example: the rule must match this command, but does not: 'deployctl release prod --help'"),
+        (
+            {"example": ["deployctl release prod --help"]},
+            "example: the rule must match this command, but does not: 'deployctl release prod --help'",
+        ),
         (
             {"counter": ["x; deployctl release prod"]},
             "counter: the rule must not match this command, but does: 'x; deploy",
