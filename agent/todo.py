@@ -88,7 +88,7 @@ class TodoStore:
 def _changed(old: Todo | None, item: Mapping[str, Any], taken: set[str]) -> Todo:
     content, status = item.get("content"), item.get("status")
     if status is not None and status not in STATUSES:
-        raise InvalidArguments(f"todos: status {status!r}; choose {', '.join(STATUSES)}")
+        raise InvalidArguments(f"todos: unknown status {status!r}; choose {', '.join(STATUSES)}")
     if content is not None and not content.strip():
         raise InvalidArguments("todos: content is empty; describe the task")
     if old is not None:

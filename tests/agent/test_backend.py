@@ -216,7 +216,7 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
         goes_on("environments: {local: {sandbox: bubblewrap}}", plain)
     with pytest.raises(ToolcribError, match=r"ran in box \(bubblewrap\), which is no longer configured"):
         goes_on("{}", boxed)
-    with pytest.raises(ToolcribError, match=r"ran in gpu, which was ssh:one and is ssh:two now"):
+    with pytest.raises(ToolcribError, match=r"ran in gpu, which was ssh:one and is now ssh:two"):
         goes_on("environments: {hosts: {gpu: {host: two}}}", far)
     assert goes_on(named, boxed, backend="local") == "local"  # the person's explicit choice
     assert goes_on("{}", boxed) == "local"

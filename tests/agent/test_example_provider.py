@@ -120,5 +120,5 @@ def test_without_a_model_it_says_what_to_do(tmp_path: Path) -> None:
 
 def test_not_enabled_there_is_no_such_provider(tmp_path: Path) -> None:
     config_path().write_text("model: {provider: ollama, name: q}\n")
-    with Agent(project_dir=tmp_path) as agent, pytest.raises(ConfigError, match=r"no provider 'ollama'.*enabled"):
+    with Agent(project_dir=tmp_path) as agent, pytest.raises(ConfigError, match=r"unknown provider 'ollama'.*enabled"):
         agent.ask("hi")

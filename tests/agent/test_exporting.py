@@ -119,7 +119,7 @@ def test_a_document_is_its_owners_and_replaces_none_unasked(tmp_path: Path) -> N
     path = tmp_path / "a.md"
     write(path, "one")
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ToolcribError, match="is there already"):
+    with pytest.raises(ToolcribError, match="already exists"):
         write(path, "two")
     write(path, "two", force=True)
     assert path.read_text() == "two"

@@ -196,7 +196,7 @@ def test_help_completion_and_the_manual_name_it(toolcrib: Run) -> None:
 def test_setup_asks_for_what_it_needs(toolcrib: Run) -> None:
     words = ("setup", "--provider", "manual", "--ports", "1", "--backend", "scratch")
     assert "--label TEXT scratch: a part of the folder's name" in " ".join(toolcrib("setup", "--help").stdout.split())
-    assert "give --label TEXT" in toolcrib(*words, expect=2).stderr
+    assert "use --label TEXT" in toolcrib(*words, expect=2).stderr
     done = toolcrib(*words, "--label", "four").stdout
     assert "✓ scratch  scratch  open" in done
     assert 'environments.scratch.label: "" -> "four"' in done

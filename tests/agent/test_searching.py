@@ -145,7 +145,7 @@ def test_a_run_for_somebody_else_sees_what_they_may(crib: Crib) -> None:
 def test_more_is_told_and_times_limit(crib: Crib) -> None:
     found = search(crib, query="staging", limit=2)
     assert len(found["hits"]) == 2
-    assert "there is more" in found["note"]
+    assert "there are more hits" in found["note"]
     assert sessions(search(crib, query="staging", since="2999-01-01")) == []
     assert sessions(search(crib, query="staging", until="2001-01-01T10:00")) == []
 
@@ -154,7 +154,7 @@ def test_more_is_told_and_times_limit(crib: Crib) -> None:
     ("args", "why"),
     [
         ({}, "query: give words"),
-        ({"query": "-"}, "query: there is no word"),
+        ({"query": "-"}, "query: no word to search for"),
         ({"query": "a", "since": "yesterday"}, "since: 'yesterday' is not a date or time; write 2026-01-31"),
         ({"around": 3}, "around: needs session"),
         ({"session": "mine", "around": 99}, "around: the session has messages 0 to 4"),

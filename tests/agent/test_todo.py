@@ -57,10 +57,10 @@ def test_people_see_a_checklist() -> None:
 @pytest.mark.parametrize(
     ("items", "reason"),
     [
-        ([{"id": "1", "content": "a"}, {"id": "1", "content": "b"}], "'1' is given twice"),
+        ([{"id": "1", "content": "a"}, {"id": "1", "content": "b"}], "'1' is used twice"),
         ([{"id": "9", "status": "pending"}], "'9' is new and needs content"),
         ([{"content": " "}], "content is empty"),
-        ([{"content": "a", "status": "done"}], "'done' is none of pending"),
+        ([{"content": "a", "status": "done"}], "unknown status 'done'; choose pending"),
         ([{"content": "a"}] * (MOST_TODOS + 1), "at most"),
     ],
 )

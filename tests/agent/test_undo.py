@@ -248,7 +248,7 @@ def test_a_call_is_taken_back_by_itself(person: Person) -> None:
         person.plan("call", "call_")
     with pytest.raises(ToolcribError, match=r"no turn 77 changed files; turns that did: 1"):
         person.plan("turn", "77")
-    with pytest.raises(ToolcribError, match="by its number"):
+    with pytest.raises(ToolcribError, match="'x' is not the number of a turn"):
         person.plan("turn", "x")
     person.undo("call")
     assert list(person.folder.iterdir()) == []
@@ -773,7 +773,7 @@ def test_an_edit_that_failed_is_in_the_list_only_if_it_changed_something(person:
     monkeypatch.setattr(LocalEnvironment, "replace_file", fails)
     both = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-1\n+2\n" for name in "ab")
     result = person.call("patch", diff=both)
-    assert str(result.message).endswith(f"No space left on device; could not be restored:  {person.folder}/a")
+    assert str(result.message).endswith(f"No space left on device; could not be restored: {person.folder}/a")
     assert [Path(change.path).name for step in person.steps for change in step.changes] == ["a"]
     assert not person.call("write_file", path="b", content="2\n").is_success
     assert len(person.steps) == 1

@@ -159,7 +159,7 @@ def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: C
     other = crib.workspace(folders("a"), config=load_config(path))
     write = {"path": str(path), "content": "tools: {disabled: []}\n"}
     for where in (crib, other):
-        assert "whatever was granted" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
+        assert "regardless of grants" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
     assert session.outfit is not None
     session.outfit(Principal())
     policy = session.scope.policy
@@ -245,7 +245,7 @@ def test_after_a_reload_folders_go_by_the_new_file_and_open_sessions_by_the_old(
     assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [3, 3]
     for where in (before, now, crib.default):  # all of them deny the file's real path
         write = {"path": str(tmp_path / "real.yaml"), "content": "x"}
-        assert "whatever was granted" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
+        assert "regardless of grants" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
     crib.reconfigure(load_config(path), path.read_bytes())
     assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [5, 5]
     assert session.config.max_turns == 3

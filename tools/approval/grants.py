@@ -249,8 +249,8 @@ def _from_text(text: str, root: str, example: str) -> Grant:
     if (argv := simple_argv(text)) is None:
         raise ConfigError(
             f"command_allowlist: {text!r} is neither the description of a dangerous pattern nor one plain command (no quotes,"
-            " patterns, expansions, operators, assignments, or wrappers such as sudo, env and bash); remove it, or write it as"
-            f" {example}"
+            " patterns, expansions, operators, assignments, or wrappers such as sudo, env and bash); remove the entry, or"
+            f" write it as {example}"
         )
     grant = new_grant("always", ALWAYS_KEY, root, argv=argv, by="config.yaml")
     return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # not that of a full entry

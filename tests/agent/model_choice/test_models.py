@@ -158,7 +158,7 @@ def test_another_provider_goes_on_where_the_first_is_overloaded(tmp_path: Path, 
     told = [event.reason for event in events if isinstance(event, Retrying)]
     assert told[0].startswith("127.0.0.1")
     assert told[1].endswith("gone at 127.0.0.1:9 continues")
-    assert told[-1].endswith(f"gemini-x at {fallback['base_url'].split('/')[2]} goes on")
+    assert told[-1].endswith(f"gemini-x at {fallback['base_url'].split('/')[2]} continues")
     contents = other.requests[0]["contents"]
     assert [one["role"] for one in contents] == ["user", "model", "user"]
     assert contents[1]["parts"][0]["functionCall"] == {"name": "read_file", "args": {"path": "a.txt"}}

@@ -758,7 +758,7 @@ async def test_where_there_is_no_room_everything_stays(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(StoreFailed, match=r"could not be repaired and was not changed:  .*No space left"):
+    with pytest.raises(StoreFailed, match=r"could not be repaired and was not changed: .*No space left"):
         repair(used)
     assert used.read_bytes() == data
     assert sorted(path.name for path in used.parent.iterdir()) == before
