@@ -33,7 +33,6 @@ _LEGEND = {
     "?": "this list",
 }
 
-_OF_SESSION = "in this session, also when it is resumed, until you revoke it"
 _OF_DELEGATE = "for this delegate only, until it ends"
 
 _DEFAULT = Regex(r"for \d+ (calls|minutes) \(or another number\)")
@@ -61,7 +60,9 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers
-    return {scope: str(words).replace(_OF_SESSION, _OF_DELEGATE) for scope, words in covers.items()}
+    from tools.approval.offers import IN_SESSION
+
+    return {scope: str(words).replace(IN_SESSION, _OF_DELEGATE) for scope, words in covers.items()}
 
 
 def covered(ticket: SuspendTicket, scope: str) -> str:

@@ -164,9 +164,11 @@ class JobBook:
             raise Denied("a job can't create jobs; propose it in the answer, so that a user can ask for it")
         if wanted.unattended not in ("deny", "park", *(sets := self._config.cron.rule_sets)):
             known = ", ".join(["deny", "park", *sets])
-            raise InvalidArguments(f"unattended: {wanted.unattended!r}; choose {known} (rule sets are in cron.rule_sets)")
+            raise InvalidArguments(
+                f"unattended: {wanted.unattended!r} is unknown; choose {known} (rule sets are in cron.rule_sets)"
+            )
         if wanted.missed not in MISSED:
-            raise InvalidArguments(f"missed: {wanted.missed!r}; choose {', '.join(MISSED)}")
+            raise InvalidArguments(f"missed: {wanted.missed!r} is unknown; choose {', '.join(MISSED)}")
         now = time.time()
         made_in = await self._chat_of(maker.session_id)
         if made_in is None and not self._who.is_local:

@@ -17,6 +17,8 @@ MAX_USES = 1_000
 MAX_MINUTES = 24 * 60
 DEFAULT_USES = 5
 DEFAULT_MINUTES = 30
+IN_SESSION = "in this session, also when it is resumed, until you revoke it"
+"""The end of an offer for the whole session; the chat replaces it for a delegate's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ def offers(asked: Asked) -> dict[str, str]:
     if _holds(asked, "session", {}):
         kinds = ", ".join(dict.fromkeys(visible(finding.key) for finding in asked.findings))
         below = f"{kinds}, anywhere below {visible(asked.root)}"
-        found["session"] = f"{below}, in this session, also when it is resumed, until you revoke it"
+        found["session"] = f"{below}, {IN_SESSION}"
         if any(_narrow(finding) for finding in asked.findings) and _holds(asked, "session", {"only": "path"}):
             paths = ", ".join(dict.fromkeys(visible(root) for finding in asked.findings if (root := _narrow(finding))))
-            found["path"] = f"{kinds}, of {paths} only, in this session, also when it is resumed, until you revoke it"
+            found["path"] = f"{kinds}, of {paths} only, {IN_SESSION}"
         if asked.task_id:
             found["task"] = f"{below}, until this task ends"
         found["uses"] = f"{below}, for {DEFAULT_USES} calls (or another number)"

@@ -71,7 +71,9 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
             raise _CantError("a link is in its way now")
         here = holder_of(environment, target.path)
         if here != target.holder:
-            raise _CantError(f"it was changed on {target.holder}, but this is {here}: undo it there with --backend")
+            raise _CantError(
+                f"it was changed on {target.holder}, but this is {here}: undo it there with --backend, if it still exists"
+            )
         found, data = await _look(environment, target)
         item = replace(item, found=found)
         if (found is None and target.to is None) or (_same(found, target.to) and not _left_otherwise(found, target)):
