@@ -450,7 +450,9 @@ def test_another_place_is_refused(person: Person) -> None:
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
     plan = person.plan_for(UndoRequest(), elsewhere)
-    assert plan.refused[0].why_not == "it was changed on local, but this is fake: undo it there with --backend, if it still exists"
+    assert (
+        plan.refused[0].why_not == "it was changed on local, but this is fake: undo it there with --backend, if it still exists"
+    )
 
 
 def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:

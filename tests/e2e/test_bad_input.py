@@ -143,7 +143,7 @@ def test_handlers_that_fail(plugin: Any) -> None:
     assert call("boom")["error"] == "Tool execution failed: ZeroDivisionError: division by zero"
     assert "return str, dict, list, number or ToolResult" in call("odd")["error"]
     assert call("leaves")["error"] == "Tool execution failed: SystemExit: 7"
-    assert "no answer within 0.2 s" in call("late")["error"]
+    assert "no result within 0.2 s" in call("late")["error"]
     done = start("chat", text='@boom {}\n@odd {}\n@leaves {}\n@late {}\n@terminal {"command": "echo still here"}\n')
     assert done.returncode == 0
     assert "division by zero" in done.stdout

@@ -147,7 +147,7 @@ class Conversation:
         if "Traceback" in ended.errors:
             self.faults.append(f"toolcrib {' '.join(ended.argv)} printed a traceback: {ended.errors[-2000:]}")
         self._kept = now
-        said = "make room" in ended.errors or "No space left" in ended.errors
+        said = "free space" in ended.errors or "No space left" in ended.errors
         if ended.struck is not None and self._disk is not None and ended.code not in (0, 4, 7) and not said:
             self.faults.append(f"toolcrib {' '.join(ended.argv)} does not explain what to do: {ended.errors[-400:]}")
         if ended.struck is not None:

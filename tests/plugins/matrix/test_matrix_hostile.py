@@ -159,7 +159,7 @@ async def test_what_others_do_to_a_question_settles_nothing(house: MatrixHouse) 
             [record] = await house.store.tickets.pending()
             assert record.state == "pending"
             await alice.reacts(room, question["id"], "👎")
-            await alice.until(lambda: "refused by" in alice.messages(room)[0]["body"])
+            await alice.until(lambda: "denied by" in alice.messages(room)[0]["body"])
             assert (house.folder / "build").is_dir()
 
 

@@ -125,7 +125,7 @@ async def test_what_others_do_to_a_question_settles_nothing(house: XmppHouse) ->
             [record] = await house.store.tickets.pending()
             assert record.state == "pending"
             await alice.reacts(room, question.known_as, "👎")
-            await alice.until(lambda: any("refused by" in text for text in alice.texts(room, house.nick)))
+            await alice.until(lambda: any("denied by" in text for text in alice.texts(room, house.nick)))
             assert (house.folder / "build").is_dir()
 
 

@@ -316,14 +316,14 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
         ({"mounts": ["~"]}, "your home"),
         ({"mounts": ["/nowhere"]}, "can't be mounted: No such file or directory. Create it, or remove it from mounts"),
-        ({"user": "nobody-there"}, "the docker engine reports:  unable to find user .*: set user to UID:GID"),
-        ({"network": "nowhere"}, "the docker engine reports:  network nowhere not found: set network to none"),
-        ({"image": "No Image"}, "the docker engine reports:  invalid reference format.*: set image to a name"),
-        ({"memory": "1m"}, "the docker engine reports:  Minimum memory limit .*: raise memory"),
+        ({"user": "nobody-there"}, "the docker engine reports: unable to find user .*: set user to UID:GID"),
+        ({"network": "nowhere"}, "the docker engine reports: network nowhere not found: set network to none"),
+        ({"image": "No Image"}, "the docker engine reports: invalid reference format.*: set image to a name"),
+        ({"memory": "1m"}, "the docker engine reports: Minimum memory limit .*: raise memory"),
         ({"pids": 1}, "nothing was run: raise pids, which is only 1$"),
         ({"mounts": "x"}, "takes a list"),
         ({"network": "host"}, "another's"),
-        ({"keep": "maybe"}, "none of remove, reuse"),
+        ({"keep": "maybe"}, "use remove, reuse"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -363,7 +363,7 @@ def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:
         server = threading.Thread(target=serve)
         server.start()
         env = open_environment("docker", project="none", image="x", host=f"unix://{tmp_path}/engine")
-        with pytest.raises(EnvironmentFailed, match=r"does not answer \(it closed the connection\): did it just end"):
+        with pytest.raises(EnvironmentFailed, match=r"does not answer \(it closed the connection\): did it just stop"):
             run(env, "true")
         server.join()
         asyncio.run(env.close())

@@ -54,7 +54,7 @@ def test_a_paused_container_obeys_time_limit_and_interrupt(env: Environment, con
     outcome, took = asyncio.run(_during(env, container, env.interrupt if not how else bool, **how))
     assert (outcome.ended, outcome.stdout.head) == (ended, b"begun\n")
     assert outcome.exit_code != 0
-    assert f"{container.name} is paused (docker unpause {container.name}): this command could not be ended" in outcome.notice
+    assert f"{container.name} is paused (docker unpause {container.name}): this command could not be stopped" in outcome.notice
     assert took < GENEROUS
     with pytest.raises(EnvironmentFailed, match=r"is paused .*nothing was run"):
         asyncio.run(env.execute(ExecRequest("echo here", timeout=60)))
