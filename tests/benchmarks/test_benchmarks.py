@@ -296,7 +296,7 @@ def test_a_table_with_groups_missing_is_not_kept(
     monkeypatch.delenv("TOOLCRIB_CORPORA", raising=False)
     monkeypatch.chdir(tmp_path)
     assert main(["--write"]) == 2
-    assert "not measured: judge; RESULTS.md is left as it was" in capsys.readouterr().err
+    assert "not measured: judge; RESULTS.md was not changed" in capsys.readouterr().err
     monkeypatch.setattr("benchmarks.__main__.GROUPS", ("preview",))
     assert main(["--write"]) in (0, 1)
     assert "| preview.linear " in kept.read_text()

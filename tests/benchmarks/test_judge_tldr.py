@@ -34,7 +34,7 @@ def test_every_flagged_page_is_listed_by_rule(labels: Path, capsys: pytest.Captu
     assert "flagged: 3 of 5 lines" in shown
     assert "power.off: 1: reboot" in shown
     assert "fs.recursive-delete: 1: rm" in shown
-    assert "not parsed: 1 lines, 0 of which bash -n reads" in shown
+    assert "not parsed: 1 lines; bash -n reads 0 of them" in shown
 
 
 def test_a_draw_is_the_same_for_the_same_seed(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ def test_a_session_is_named_resumed_and_deleted(sit_down: Any) -> None:
         resumed.types("/quit")
         resumed.waits_for_the_end()
     unsure = sit_down("sessions", "delete", row[1])
-    unsure.sees(r"4 messages: the long plan\nDelete this session for good.*")
+    unsure.sees(r"4 messages: the long plan\nDelete this session permanently.*")
     unsure.types("no")
     assert unsure.waits_for_the_end() == 1
     sure = sit_down("sessions", "delete", row[1])
