@@ -62,7 +62,7 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
         person.at_prompt()
         person.types("Tidy the folder.")
         person.sees(r"terminal wants to run:")
-        shown = person.sees(r"asked by the delegate tidier, whose task is:")
+        shown = person.sees(r"asked by delegate tidier, whose task is:")
         assert "tidy up the folder" in shown
         person.chooses("o")
         person.sees(r"It was tidied\.")
@@ -123,10 +123,10 @@ def test_a_delegate_in_the_background_asks_at_the_prompt(sit_down: Any, project:
         person.sees(r"It works\.")
         person.at_prompt()
         person.process.send("half a li")
-        shown = person.sees(r"asked by the delegate tidier, whose task is:")
+        shown = person.sees(r"asked by delegate tidier, whose task is:")
         assert "rm -rf build" in shown
         person.chooses("o")
-        person.sees(r"the delegate tidier .*has ended")
+        person.sees(r"delegate tidier .*has ended")
         assert not (project / "build").exists()
         person.sees(r"^│ > half a li$")
         person.presses("c")
@@ -148,7 +148,7 @@ def test_ctrl_c_on_a_question_at_the_prompt_says_no_and_leaves_the_draft(sit_dow
         person.sees(r"Ctrl-C denies\b")
         person.presses("c")
         person.sees(r"^ +denied$")
-        person.sees(r"the delegate tidier .*has ended")
+        person.sees(r"delegate tidier .*has ended")
         person.sees(r"^│ > half a li$")
         assert (project / "build").exists()
 
@@ -159,7 +159,7 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
     with TalkServer(go=replies, count=[ChatServer.text("Seven.", delay=1)]) as server:
         person = chats(sit_down, server)
         person.types("go")
-        person.sees(r"the delegate counter .*has ended")
+        person.sees(r"delegate counter .*has ended")
         person.at_prompt()
         for line in ("/cost", "/fork nothing", "/env"):
             person.types(line)
@@ -192,7 +192,7 @@ def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, plain: Any) ->
         assert re.search(r"works on counter.* failed  #\d+\n.*refused the key(.|\n)*?\n│   0 turns, 0 tokens", shown), shown
         assert re.search(r"works on adder.* ok  #\d+\n│   1 turn, 15 tokens", shown), shown
         person.types("and in the background?")
-        shown = person.sees(r"the delegate looker \([0-9a-f]{12}\) has ended: failed: (.|\n)*refused the key(.|\n)*; 0 turns")
+        shown = person.sees(r"delegate looker \([0-9a-f]{12}\) has ended: failed: (.|\n)*refused the key(.|\n)*; 0 turns")
         assert re.search(r"works in the background  #\d+\n│   [0-9a-f]{12}: /delegates shows", shown), shown
         assert "AuthFailed" not in shown
 
@@ -215,7 +215,7 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         person.types("/delegates stop missing")
         person.sees(r"no running delegate has the id or name 'missing'; list delegates: /delegates")
         person.types("/delegates stop count")
-        person.sees(r"the delegate count \([0-9a-f]{12}\) has ended: stopped; ")
+        person.sees(r"delegate count \([0-9a-f]{12}\) has ended: stopped; ")
         person.sees(r"1 running delegate · /help\Z")
         for line in ("/exit", "/new"):
             person.types(line)
@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_delegates_in_the_background_at_work(sit_down: Any) -> Non
         person.sees(r"interrupted; the session is kept; delegate counter continues: /delegates stop ID\s+ends it")
         person.sees(r"1 running delegate · /help\Z")
         server.held["count"].set()
-        person.sees(r"the delegate counter \([0-9a-f]{12}\) has ended: done; ")
+        person.sees(r"delegate counter \([0-9a-f]{12}\) has ended: done; ")
         person.sees(r"^╰ test-model · 15 tokens of context · local · /help\Z")
         person.types("And?")
         person.sees(r"It is seven\.")
