@@ -5,7 +5,7 @@
     python -m tests.docs.phrases --write         record the numbers in phrases.txt
 
 It checks docstrings and comments of Python files, string constants that read like sentences, and the prose of Markdown files.
-Quotations are exempt: in a docstring or comment a line with the mark ``(quoted)``, in Markdown a block quote or code.
+Quotations are exempt: a line of Python with the mark ``(quoted)`` in its text or comment; in Markdown a block quote or code.
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ class Hit(NamedTuple):
 def hits(path: Path) -> Iterator[Hit]:
     """Yield the hits in a file of Python or Markdown."""
     name, text = str(path.relative_to(ROOT)), path.read_text("utf-8", "replace")
+    source = text.splitlines()
     for line, prose in _of_python(text) if path.suffix == ".py" else _of_markdown(text):
         for pattern, instead in _ANY:
             for found in pattern.finditer(prose):
-                at = prose.count("\n", 0, found.start())
-                if "(quoted)" not in prose.splitlines()[at]:
-                    yield Hit(name, line + at, found[0], instead)
+                at = line + prose.count("\n", 0, found.start())
+                if "(quoted)" not in source[at - 1]:
+                    yield Hit(name, at, found[0], instead)
 
 
 def _of_markdown(text: str) -> Iterator[tuple[int, str]]:
@@ -84,7 +85,7 @@ def _of_markdown(text: str) -> Iterator[tuple[int, str]]:
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if (found := _COMMENT.search(line)) is not None:
-            yield number, found[0]
+            yield number, _CODE.sub("", found[0])
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.search(node.value):
             yield node.lineno, _CODE.sub(lambda found: "\n" * found[0].count("\n"), node.value)

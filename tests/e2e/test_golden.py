@@ -25,7 +25,7 @@ ANSWER = """\
 
 The **build** folder is stale; `make` writes it anew. See [the manual](http://example.org/make) before you delete it.
 
-- [x] looked at it
+- [x] read the manual
 - [ ] tidied up
   1. first the objects
   2. then the rest
@@ -220,7 +220,7 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     album.add("granted for this path; the next one asks", since(person, "  approved"))
     person.process.send("No more")
     person.sees(r"^  an approval request waits: .*\n┏━.*\n┃ > No more$")
-    album.add("text that goes on", since(person, "terminal wants"))
+    album.add("text that continues", since(person, "terminal wants"))
     person.process.send("\x7f" * 7)
     person.chooses("d", r"\?( help)?\n[^\n]*\Z")
     person.sees("why not")

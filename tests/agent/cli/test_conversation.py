@@ -400,9 +400,9 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
         chat(server, "tidy up", '@terminal {"command": "true"}')
     told = run("trace").out
     for words in ("user: tidy up", "turn 1: 2 messages, 1 calls", "input=10 output=5", "succeeded, ", "turn 2: 4 messages",
-                  "denied by nobody (fs.recursive-delete)", "manual calls:\n  terminal", "  No."):  # fmt: skip
+                  "denied, as no user could be asked (fs.recursive-delete)", "manual calls:\n  terminal", "  No."):  # fmt: skip
         assert words in told, words
-    assert told.count("denied by nobody") == 1
+    assert told.count("denied, as no user could be asked") == 1
     assert "very-secret-value" not in told
 
 

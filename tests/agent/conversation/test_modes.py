@@ -62,7 +62,7 @@ def test_a_session_has_its_old_names_too(crib: Crib) -> None:
     session = crib.open_session()
     with pytest.warns(DeprecationWarning, match="Session.look is an old name: call refresh"):
         asyncio.run(session.look())
-    with pytest.warns(DeprecationWarning, match="Session.tell is an old name: call call_hook"):
+    with pytest.warns(DeprecationWarning, match="Session.tell is an old name: call call_hook"):  # (quoted)
         asyncio.run(session.tell("on_run_end", stopped="", error=""))
     session.close_sync()
 

@@ -86,7 +86,7 @@ FORBIDDEN = (
     "Do not write {}\n\nIt deletes all.", "Do not write\n\n{}\n\nIt deletes all.", "Do not write\n{}", "Never write\n{}",
     "Never write:\n\n{}\n", "Don't send\n\n{}\n\nplease.", "Please don\u2019t ever emit:\n{}", "Avoid\n\n{}",
     "Avoid sending\n{}", "You must not, under any circumstances, output\n{}", "Under no circumstances should you send\n\n{}",
-    "Nobody should use\n{}", "It is forbidden to send the following:\n{}", "I was told not to write\n\n{}",
+    "Nobody should use\n{}", "It is forbidden to send the following:\n{}", "I was told not to write\n\n{}",  # (quoted)
     "The following must not be sent:\n\n{}", "Do not write this!\n\n{}\n\nIt deletes all.",
     "Never send a call like this one.\n{}", "Write plain text, and not\n{}",
     "I answer in words instead of\n\n{}\n\nThat is it.", "**Do not run:**\n{}", "- Never do this:\n\n{}",

@@ -65,7 +65,7 @@ def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
     asyncio.run(fill())
     assert run("sessions", "search", "harbour").out.splitlines()[1:] == [
         "  message 1, tool: notes.txt: lines 1-2 of 2 1|the harbour café 2|x",
-        '  message 0, tool: a harbour "QX\\7" of the harbour master exit_code: 0 where: local',
+        '  message 0, tool: a harbour "QX\\7" of the harbour master exit_code: 0 where: local',  # (quoted)
     ]
 
 
