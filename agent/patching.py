@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902) on values of bounded size, which applies a report's change to the report before."""
+"""Apply JSON Patch (RFC 6902) to values of bounded size. A report may be such a patch of the previous report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from toolcrib.contract.types import Json
 
 MOST_NODES = 2_000
-"""Values that a snapshot may have, counting each value in lists and objects."""
+"""Maximum number of values in a snapshot. Each list and object counts, and so does each value in it."""
 MOST_OPERATIONS = 1_000
 _DEEPEST = 32
 _LARGEST_INT = 1 << 63
@@ -16,7 +16,7 @@ Place: TypeAlias = "dict[str, Any] | list[Any]"
 
 
 class PatchUnfit(ValueError):
-    """A patch that can't be applied; its value is unchanged."""
+    """The patch can't be applied. The value is unchanged."""
 
 
 def plain_copy(value: object, most: int = MOST_NODES) -> Json:
@@ -38,7 +38,7 @@ def patched(value: Json, operations: Sequence[object]) -> Json:
 
 
 def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> int:
-    """Apply one operation; return how many values it added. ``whole`` has the value under ""."""
+    """Apply one operation to the value that ``whole`` has under the key ""; return how many values it added."""
     kind, path = operation.get("op"), _steps(operation.get("path"))
     if kind == "test":
         if _found(whole, path) != plain_copy(operation.get("value")):
@@ -66,7 +66,7 @@ def _apply(whole: dict[str, Any], operation: Mapping[Any, Any], room: int) -> in
 
 
 def _steps(pointer: object) -> list[str]:
-    """Return the steps of a JSON Pointer, below the value under ""."""
+    """Return the steps of a JSON Pointer. The first one is always "", the key of the whole value."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise PatchUnfit(f"{str(pointer)[:80]!r} is not a path")
     steps = pointer.split("/")
@@ -85,7 +85,7 @@ def _found(whole: dict[str, Any], path: list[str]) -> Any:
 def _taken(whole: dict[str, Any], path: list[str]) -> Any:
     place = _place(whole, path)
     key = _key(place, path[-1])
-    value = place[key]  # type: ignore[index]  # the key is one of this place's
+    value = place[key]  # type: ignore[index]  # _key returned a key of this place
     if place is whole:
         whole[""] = None
     else:
@@ -94,7 +94,7 @@ def _taken(whole: dict[str, Any], path: list[str]) -> Any:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, *, over: bool) -> int:
-    """Put a value at a place; return how many values it replaced, unless ``over``, which counts them elsewhere."""
+    """Put a value at a place; return how many values it replaced. With ``over`` return 0: the caller counts them."""
     place, last = _place(whole, path), path[-1]
     if isinstance(place, dict):
         gone = 0 if over or last not in place else _size(place[last])

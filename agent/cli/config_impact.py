@@ -1,4 +1,4 @@
-"""The impact of a change of the configuration: each user's tools, and how their calls are approved, before and after it."""
+"""Compare two configurations: which tools each user has, and how calls are approved."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agent.config import Config
 from toolcrib.contract.dataclass import dataclass
 
 Who: TypeAlias = tuple[str, str]
-"""A platform and a user of it; the user "" stands for all."""
+"""A platform and one of its users; the user "" stands for all users without settings of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """Rights of a user. ``tools`` maps each tool to None if granted, else to the reason; ``approval`` describes approvals in
-    lines.
+    """Rights of a user. ``tools`` maps each tool to None if it is granted, else to the reason why it is not. The lines of
+    ``approval`` describe how calls are approved.
     """
 
     tools: Mapping[str, str | None]
@@ -38,7 +38,7 @@ def everybody(*configs: Config) -> list[Who]:
 
 
 def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
-    """Return the rights of each user. If they can open no session, the error is every tool's reason. Raises ConfigError."""
+    """Return the rights of each user. If a user can't open a session, the error is each tool's reason. Raises ConfigError."""
     from agent.api import assemble
     from agent.policy.permissions import permissions_by, runs_commands
     from agent.store.memory import MemoryStore

@@ -19,12 +19,12 @@ _NAME = 40
 
 
 def usage_rows(found: Sequence[UsageTotal], by: By) -> list[tuple[str, ...]]:
-    """Return table rows with a heading, and a bar at the end of each."""
+    """Return table rows: a heading, then one row for each total, which ends with a bar."""
     return _rows([(one_line(one.name, _NAME), one, "") for one in found], by)
 
 
 def session_rows(found: Sequence[SessionUsage], titles: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return table rows about sessions, and below each one its delegates' part; ``titles`` maps ids to titles."""
+    """Return table rows: a heading, then each session, and below it the share of its delegates. ``titles`` maps ids to titles."""
     rows: list[tuple[str, UsageTotal, str]] = []
     for one in found:
         name = one.whole.name
@@ -63,12 +63,12 @@ def format_total(one: UsageTotal) -> str:
     cached = f" ({one.cached:,} cached)" if one.cached else ""
     thought = f" ({one.reasoning:,} reasoning)" if one.reasoning else ""
     turns, calls = f"{one.turns} turn{'' if one.turns == 1 else 's'}", f"{one.calls} call{'' if one.calls == 1 else 's'}"
-    cost = "no prices set (model.prices)" if one.cost is None else f"cost {_cost(one)}"
+    cost = "cost unknown: no turn has a price (model.prices)" if one.cost is None else f"cost {_cost(one)}"
     return f"{turns}, {calls}; {one.input:,} tokens in{cached}, {one.output:,} out{thought}; {cost}"
 
 
 def told_parts(one: SessionUsage) -> list[str]:
-    """Return the usage of a session with its delegates; if it had some, also their part."""
+    """Return a line about a session with its delegates and, if it has delegates, another line about their share."""
     return [format_total(one.whole), *([f"{_part(one)}: {format_total(one.below)}"] if one.delegates else [])]
 
 

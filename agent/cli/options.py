@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MODEL_HELP = """\
 choice of the model:
-  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration. If none of them names a
+  --base-url and --model, else OPENAI_BASE_URL and OPENAI_MODEL, else `model` in the configuration. If none of them names a
   server, --model claude-... or gemini-... uses its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY is sent
   only to OPENAI_BASE_URL; name the key for another server with --api-key-env. Servers found on this machine are never used
   unless you choose them. A resumed session keeps its model. `toolcrib models` lists all models.

@@ -1,4 +1,4 @@
-"""Change the session of a chat: what ends first, and what the user sees of the resumed session."""
+"""Start a new session in a chat, or resume a stored one: ask before running delegates end, and show the last exchanges."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import CallRecord
 
 _LISTED = 200
-"""Most sessions in the list of ``/resume``."""
+"""Maximum number of sessions in the list of ``/resume``."""
 _LAST = 3
-"""Number of exchanges that are shown of a resumed session."""
+"""Number of exchanges that the chat shows when it resumes a session."""
 
 
 async def may_leave(chat: Conversation, doing: str) -> bool:
@@ -37,7 +37,7 @@ async def may_leave(chat: Conversation, doing: str) -> bool:
 async def begin_anew(chat: Conversation, rest: str) -> None:
     if not await may_leave(chat, "starting a new session"):
         return
-    mode = chat.session.mode.now  # only the user switches the mode, so it stays
+    mode = chat.session.mode.now  # only the user can switch the mode, so the new session keeps it
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
     chat.screen.print_note(f"a new session{told}; the last one is stored: /sessions")
@@ -80,7 +80,7 @@ async def _picked(chat: Conversation) -> str:
 
 
 def _elsewhere(chat: Conversation) -> str:
-    """Return a note about the session's folder, or "" if it is the folder of the chat's start."""
+    """Return a note about the session's folder, or "" if the chat was started there or the session's backend is remote."""
     folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
     is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
     return "" if is_here else f"the session works in {tame(folder)}, not in {tame(begun)}"
@@ -104,7 +104,7 @@ async def show_last(chat: Conversation) -> None:
 
 
 async def _tell_grants(chat: Conversation) -> None:
-    """Print the session's grants that are in force: it is the same session, so they remain valid."""
+    """Print the grant of the session that is in force, or the number of grants if there are several."""
     from agent.cli.format_grants import covers
     from agent.policy.approvals import Approvals
 
@@ -121,7 +121,7 @@ async def _tell_grants(chat: Conversation) -> None:
 
 
 async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
-    """Show messages and calls; on a screen each call with its important part and a number, and the last reply in full."""
+    """Show messages and calls in short. On an interactive screen calls get numbers, and the last reply is shown in full."""
     session, screen = chat.session, chat.screen
     if not screen.interactive:
         known = {id(call): await _known(session, record, call) for record, call in _calls(records)}
@@ -151,13 +151,13 @@ async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) 
 
 
 def _calls(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield each call, after the reply that contains it."""
+    """Yield each call as a pair: the reply that contains it, and the call."""
     for record in records:
         for call in record.get("calls") or ():
             yield record, call
 
 
 async def _known(session: Session, record: Mapping[str, Any], call: Mapping[str, Any]) -> CallRecord | None:
-    """Return the ledger's record of this call, or None; some servers repeat ids in every reply."""
+    """Return the ledger's record of this call, or None. Records of other replies are ignored: some servers reuse call ids."""
     known = await session.store.ledger.get(session.id, call["id"])
     return known if known is not None and known.is_of(str(record.get("turn", "")), begun_since(record)) else None

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 class WorkspaceShare:
     """The part of a workspace that its sessions use. ``providers`` are those of plugins.
 
-    ``definitions`` returns the tool schemas that a model sees with a backend. ``dispatcher`` returns the process's dispatcher and
-    creates it on the first call.
+    ``definitions`` returns the schemas of tools, by their names, as a model sees them in a session of that backend.
+    ``dispatcher`` returns the process's dispatcher and creates it on the first call.
     """
 
     config: Config
@@ -63,9 +63,9 @@ class WorkspaceShare:
 class SessionCore:
     """State of a session, recorded in ``store``. ``names`` are its granted tools.
 
-    ``share`` comes from its workspace, whose configuration and providers choose its model. ``store`` is fenced by ``fence``:
-    writes of this process count only until another process takes over the session. ``owner`` names this process. ``open_model``
-    opens a provider session for a choice.
+    ``share`` comes from its workspace. ``store`` is fenced by ``fence``: when another process has taken over the session, the
+    store refuses writes of this process. ``owner`` names this process. ``open_model`` opens a provider session for a choice of
+    model.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class SessionCore:
         self.outfit: Callable[[Principal], None] | None = None
         """Sets the tools and the approval policy for a run of this principal."""
         self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
-        """Called with the session's state when this process first reads it and when another process has changed it."""
+        """Called with the session's state each time ``refresh`` has read it."""
         self.before: Callable[[], Awaitable[None]] | None = None
-        """Awaited before the first work in the session: it starts the process's plugins."""
+        """Awaited by ``start``; starts the process's plugins unless they are started."""
         self.delegates = SessionDelegates()
         self.reports: Reports
         """Receives progress reports of calls and passes them to ``watch``."""
@@ -161,9 +161,9 @@ class SessionCore:
             await self.store.sessions.update(self.id, model=model, via=stored)
 
     def summariser(self) -> Summariser | None:
-        """Return the model that summarises for this session; None if the user types the calls, or the provider session was given.
+        """Return the session's summariser; None if the user types the calls, or the caller supplied the provider session.
 
-        Raises ConfigError, which names the setting to change.
+        Raises ConfigError with the setting to change.
         """
         if self.link.is_given or not self.via:
             return None
@@ -237,18 +237,18 @@ class SessionCore:
 
     @property
     def file_arguments(self) -> dict[str, str]:
-        """The argument that names a file, by tool, for all tools that work on files, granted or not."""
+        """For each tool that works on files, granted or not: the name of the argument that names the file."""
         return {entry.name: entry.file for entry in self._share.registry.entries() if entry.file}
 
     @property
     def entries(self) -> list[ToolEntry]:
-        """The rows of its granted tools."""
+        """The registry entries of the session's granted tools."""
         return [entry for name in self.names if (entry := self._share.registry.get(name)) is not None]
 
     # -- start and hooks -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Call the plugins' hooks for the beginning of the session, before its first work. Later calls do nothing."""
+        """Start the plugins and call their hook ``on_session_start``, before any work in the session. Later calls do nothing."""
         if self.before is not None:
             await self.before()
         if not self._started:
@@ -256,7 +256,7 @@ class SessionCore:
             await self.call_hook("on_session_start")
 
     async def call_hook(self, hook: str, **values: Any) -> None:
-        """Call a hook of the plugins around the run; see agent.plugin_host.run_hooks."""
+        """Call a hook of each plugin that has it; see agent.plugin_host.run_hooks."""
         await call_hook(self._share.hooks, hook, self.scope, identity=self.identity, **values)
 
     tell = old_name(call_hook, "tell")

@@ -1,4 +1,4 @@
-"""Session: its calls, its environment, and the ways into it: say, answer, interrupt, advance."""
+"""Session: send messages, continue and interrupt runs, answer tickets, and run calls by hand."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ class Session(SessionCore):
         schema: Mapping[str, Any] | None = None,
         limits: RunLimits | None = None,
     ) -> InboxItem | None:
-        """Put a message durably into the session's inbox; ``advance`` answers it. Return None if its ``key`` is already known.
+        """Store a message in the session's inbox, for ``advance`` to answer. Return None if its ``key`` is already known.
 
         While a run is under way, a ``queue`` message waits for its end, a ``steer`` message reaches the model with the next
-        results, and an ``interrupt`` message ends the run first. If another process drives the session, it ends the run at once
-        if it hosts the session, otherwise at the run's next turn. Only the local user can end another user's run; other messages
-        wait for its end. The run, its tickets and grants belong to the principal.
+        results, and an ``interrupt`` message ends the run first. If another process drives the session, that process ends the
+        run: at once if it hosts the session, otherwise at the run's next turn. Only an ``interrupt`` message from the local user
+        ends another user's run; all other messages wait until that run ends. The run, its tickets and grants belong to the
+        principal.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         options |= {} if limits is None else {"limits": limits.to_json()}
@@ -90,7 +91,7 @@ class Session(SessionCore):
         emit: Emit | None = None,
         said: Callable[[], None] = lambda: None,
     ) -> RunResult:
-        """Send a message, and work until it is answered or its run waits for an answer. Several messages are answered in order.
+        """Send a message, and work until it is answered or a run is parked. Several messages are answered in order.
 
         ``said`` is called once the message is stored: from then on another process can continue with it.
 
@@ -108,7 +109,7 @@ class Session(SessionCore):
         try:
             item = await asyncio.shield(saying)
             said()
-        except BaseException:  # its caller is gone, so the message must not be answered later
+        except BaseException:  # the caller is gone, so the message must not be answered later
             item = await saying
             if item is not None:
                 await self.store.inbox.drop([item.id])
@@ -122,7 +123,7 @@ class Session(SessionCore):
         calls_only: bool = False,
         done: Callable[[RunResult | Exception], None] = lambda outcome: None,
     ) -> RunResult | None:
-        """Continue the run that has not ended, then answer the messages in the inbox.
+        """Continue the unfinished run, if there is one, then answer the messages in the inbox.
 
         Return the result of the last run, or None if there was nothing to do.
 
@@ -138,19 +139,22 @@ class Session(SessionCore):
         return await record_answer(self.store, answer, approver)
 
     def heed(self, item: InboxItem) -> None:
-        """End the current run for this message, if it may: see RunState.ends_for. Does nothing if no run is under way."""
+        """End the current run if this message may interrupt it (see RunState.ends_for). Does nothing if no run is under way."""
         self._driver.heed(item)
 
     def interrupt(self, begins: str = "") -> None:
-        """End the current work, and the run with the id ``begins`` as it begins. The session remains usable.
+        """End the current work. The run with the id ``begins`` also ends, as soon as ``advance`` begins or continues it.
 
-        Any thread and any signal handler may call this.
+        The session remains usable. Any thread and any signal handler may call this.
         """
         self._driver.ends.add(begins)
         self.scope.interrupt()
 
     def stop(self) -> None:
-        """End the current work, and begin nothing more: messages stay in the inbox for the next process. From any thread."""
+        """End the current work, and begin nothing more: messages stay in the inbox for the next process.
+
+        Any thread may call this.
+        """
         self.begin_nothing()
         self.scope.interrupt()
 
@@ -159,11 +163,14 @@ class Session(SessionCore):
         self._driver.is_stopped = True
 
     async def waits_for_answers(self) -> bool:
-        """Return True if a run of this session is parked, or its process ended during an approval request."""
+        """Return True if the current run waits for an answer: it is parked, or one of its calls is suspended."""
         return await self._driver.waits()
 
     async def give_up(self) -> RunResult | None:
-        """End a parked run: its tickets expire, and the model reads that its calls were not approved."""
+        """End a parked or otherwise unfinished run. Return its result, or None if there is no such run.
+
+        The run's tickets expire, and the model reads that the remaining calls were interrupted.
+        """
         return await self._driver.give_up()
 
     async def acall(self, call: ToolCall) -> ExecutedCall:
@@ -202,7 +209,7 @@ class Session(SessionCore):
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
 
     async def explain(self, command: str, cwd: str = "") -> Explanation:
-        """Return the gate's verdict on a command now, by this session's shell, files and grants. Nothing runs."""
+        """Return the gate's verdict on a command with the session's current shell, files and grants. The command does not run."""
         from agent.explaining import explain
 
         return await explain(self.dispatcher, self.scope, command, cwd)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tools.dispatch.batch import BatchCall
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
-"""The text of the specification (000-41)."""
+"""Request for a final answer, worded as the specification requires (000-41)."""
 _KEY_CHARS = 200
 
 
@@ -48,9 +48,9 @@ class Steps:
         self._emit = emit
         self._room = ContextRoom(session, emit)
         self._turn: ProviderTurn | None = None
-        """The reply whose calls are under way, if this provider session gave it."""
+        """The reply whose calls are running; None if another process, or an earlier Steps of this one, received it."""
         self._told_state: Mapping[str, Any] | None = None
-        """The state in the last record of results, or an earlier one; None if this process wrote none."""
+        """The session's state when the last results were recorded; None if this object recorded none."""
 
     async def advance(self, state: RunState) -> RunState:
         """Perform the next step and return the new state. A parked run without answers stays unchanged.
@@ -67,7 +67,7 @@ class Steps:
                 return state
 
     async def begin(self, state: RunState, text: str, item: InboxItem) -> RunState:
-        """Record the message that the run answers, as ``text``, and remove it from the inbox."""
+        """Record ``text`` and the images of ``item`` as the message that the run answers, and remove the item from the inbox."""
         images = [Image.from_json(image) for image in item.images]
         record = user_record(text, images, state.principal, via=self._session.via, source=source_of(item))
         state = state.next(first=self._session.transcript.count)
@@ -76,7 +76,7 @@ class Steps:
         return state
 
     async def run_calls_only(self, state: RunState) -> RunState:
-        """Run the answered calls of a parked run, and leave the run parked: the next caller of ``advance`` asks the model."""
+        """Run the answered calls of a parked run, and leave the run parked: the next call of ``advance`` continues it."""
         calls = await self._rebuilt(state)
         await self._batch(calls, state.turn_id)
         return await self._park(state, calls)
@@ -195,7 +195,7 @@ class Steps:
         return after
 
     async def _finish(self, state: RunState, text: str, stopped: Stopped, record: Record) -> RunState:
-        """End with an answer. If it does not fit its schema, ask for it once more."""
+        """End the run with an answer. If the answer does not match the run's schema, ask the model once more."""
         if state.schema is None:
             return await self._keep(state.ended(stopped, text), [record])
         from agent.conversation.structured import AGAIN, AnswerCheck
@@ -214,7 +214,7 @@ class Steps:
         return await self._keep(state.ended(stopped, text, data=data), [record])
 
     def _counted(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> tuple[RunState, RunError | None]:
-        """Return the state with this reply's tokens and cost, and the error if its cost can't be bounded."""
+        """Return the state with this reply's tokens and cost added, and an error if max_cost is set but the cost is unknown."""
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
         state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
@@ -248,10 +248,10 @@ class Steps:
         from tools.dispatch.batch import run_batch
 
         session, since = self._session, None
-        if self._turn is None:  # another process had the reply, and may have begun its calls
+        if self._turn is None:  # another process or Steps received the reply; its calls may have begun
             turn = await session.transcript.unanswered()
             if turn is not None:
-                turn_id, since = turn.get("turn", ""), begun_since(turn)  # an older toolcrib did not name replies
+                turn_id, since = turn.get("turn", ""), begun_since(turn)  # older versions stored no turn ids
         return await run_batch(
             session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, turn=turn_id, since=since
         )
@@ -331,7 +331,7 @@ def _state_of(one: BatchCall) -> CallState:
 
 
 def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run, charged with the delegates' usage for these calls."""
+    """Return the state plus the usage of these calls: of delegates, and of models that summarised search results."""
     if all(one.call.name not in CHARGED for one in executed):
         return state
     from agent.delegates.budget import charged
@@ -340,7 +340,7 @@ def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
 
 
 def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState) -> tuple[RunState, RunError | None]:
-    """Return the state with its counters after these results, and the limit that they reached, if any."""
+    """Return the state with its counters updated by these results, and the error if the run has reached a limit."""
     limits = state.limits
     unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0
     fault: RunError | None = None

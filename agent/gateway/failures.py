@@ -27,7 +27,7 @@ _MOST = 500
 _PLACES = 5
 _OURS = ("toolcrib", "agent")
 _TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
-"""Errors that may repeat texts of others: of a model server that has read the request, a tool, or a platform's server."""
+"""Errors whose text may come from others: from a model server, which has read the request, a tool, or a platform's server."""
 _CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator's log has details"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
@@ -45,7 +45,7 @@ def error_text(error: Exception, *, is_owner: bool) -> str:
         case RateLimited() | Overloaded():
             words = f"The model server is overloaded. Try again later; {_IN_LOG}."
         case ProviderError():
-            words = f"The model server did not answer; {_IN_LOG}."
+            words = f"The request to the model server failed; {_IN_LOG}."
         case _:
             words = _WRONG
     return f"⚠ {words}"
@@ -54,8 +54,8 @@ def error_text(error: Exception, *, is_owner: bool) -> str:
 def logged(error: BaseException) -> str:
     """Return a line for the log: the error's class, and its text if this project wrote it.
 
-    A server's or plugin's text may repeat a message, or name its writer: then the line has the status or code, and the class of
-    the cause. For a configuration it has file, line and setting.
+    Texts of servers, plugins and libraries are left out: they may quote a user's message or name the user. The line then has the
+    error's status or code, and its cause. For a configuration error it has the file, and the lines of invalid settings.
     """
     kind = type(error).__name__
     if isinstance(error, (BrokenConfig, UnconfirmedConfig)):
@@ -71,7 +71,10 @@ def logged(error: BaseException) -> str:
 
 
 def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
-    """Return the file, line and setting of a configuration error without values: keys and values may name users and rooms."""
+    """Return the file of a configuration error, and the lines of the invalid settings, with the names of platform settings.
+
+    Other keys and all values are left out: they may name users and rooms.
+    """
     if isinstance(error, UnconfirmedConfig):
         many = len(error.changes)
         return f"{error.path} has {many} unconfirmed change{'s' * (many != 1)}; `toolcrib config confirm` shows them"
@@ -80,7 +83,7 @@ def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
 
 
 def _setting(key: str) -> str:
-    """Return the part of a key that names a platform's setting; the parts below may be ids, or anything if it is unknown."""
+    """Return "this is", after the platform setting that the key belongs to, if any. The rest of the key may have ids."""
     first, _, rest = key.partition(".")
     platform, _, name = rest.partition(".")
     name = name.partition(".")[0].partition("[")[0]

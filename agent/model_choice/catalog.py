@@ -18,7 +18,7 @@ from agent.providers.rows import DEFAULT, MANUAL, PROVIDERS, vendors
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError, ProviderError
 
-FOUND = "found, not used unasked"
+FOUND = "found, not configured"
 FRESH = 3600.0
 """Seconds that a list stays valid."""
 

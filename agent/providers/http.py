@@ -1,4 +1,4 @@
-"""HTTP to model servers, only from this module: limited in time and size; each failure is a ProviderError with its fix."""
+"""Sends all HTTP requests to model servers, with limits of time and size. Failed requests raise kinds of ProviderError."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["HttpClient", "HttpLimits", "Reply", "ServerAnswer"]
 _MAX_ERROR = 64 * 1024
 _ERROR_SECONDS = 10.0
-"""Seconds to read the body of a refusal; its status is known by then."""
+"""Seconds to read the beginning of a body: of an error, or of any answer in ``ask``."""
 _AFTER_DONE = 0.05
 
 
 class ServerAnswer(NamedTuple):
-    """A server's answer to a GET: the beginning of its body, and its time of arrival by our clock (Unix seconds)."""
+    """A server's answer to a GET: ``body`` is the beginning of its text, ``at`` when its headers arrived here (Unix seconds)."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,7 +39,7 @@ class ServerAnswer(NamedTuple):
 
 
 class HttpClient:
-    """Requests to one Endpoint, over a shared client of ``pool``. Holds the key and never shows it.
+    """Sends requests to one Endpoint, over a client that ``pool`` shares. Holds the key and never shows it.
 
     Connections are reused within one event loop. ``aclose`` returns the client; a later request takes another.
     """
@@ -69,7 +69,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Reply]:
-        """Send JSON and open the reply, which closes with the block, however it ends. Raises a ProviderError kind."""
+        """Send JSON and yield the reply, which is closed at the end of the block. Raises a ProviderError kind."""
         async with self._open("POST", path, body) as reply:
             yield reply
 
@@ -79,7 +79,7 @@ class HttpClient:
             yield reply
 
     async def ask(self, path: str) -> ServerAnswer:
-        """GET a path, and return the beginning of the answer of any status. Raises a ProviderError kind without an answer."""
+        """GET a path and return the answer, whatever its status. Raises a ProviderError kind if the server does not answer."""
         client = await self._ready()
         response, asked = await self._send(
             client, client.build_request("GET", self.endpoint.url(path), headers=self._headers(None))
@@ -92,7 +92,7 @@ class HttpClient:
             await reply.aclose()
 
     async def aclose(self) -> None:
-        """Return the shared client. May be called twice."""
+        """Return the shared client to the pool. May be called twice."""
         taken, self._taken = self._taken, None
         if taken is not None:
             await self._pool.give_back(self, taken)
@@ -142,7 +142,7 @@ class HttpClient:
         return self._cookies
 
     async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, float]:
-        """Return the response, and the time, by the loop's clock, when the whole request had been sent."""
+        """Send a request. Return the response, and the time by the loop's clock when the whole request had been sent."""
         import httpx
 
         limits, server = self.limits, self.endpoint.server
@@ -169,7 +169,7 @@ class HttpClient:
         body = self.clean(await reply.beginning(_MAX_ERROR))
         if 300 <= status < 400:
             where = _bare(reply.headers.get("location", "nowhere"))
-            text = f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, use it as base URL"
+            text = f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, use it as the base URL"
             return BadRequest(f"{text} ({status})", status=status, body=body)
         key = "" if self.endpoint.key_env is None else f"check the key in {self.endpoint.key_env}, and that it may use this model"
         found = from_status(status, body, reply.headers, server=server, key=key)
@@ -183,7 +183,7 @@ class HttpClient:
 
 
 class Reply:
-    """A reply with status 200 that is not read yet."""
+    """A reply of any status. Its body is read on demand."""
 
     def __init__(self, response: httpx.Response, client: HttpClient, asked: float) -> None:
         self._response = response
@@ -194,7 +194,7 @@ class Reply:
         self._pace = Pace(client.limits, client.endpoint.server, asked, asyncio.get_running_loop().time)
         self._size = 0
         self._counted_at = client.limits.max_text
-        """Bytes after which the characters are counted again: a character takes at least one byte."""
+        """Size of the body, in bytes, above which its characters are counted again: a character takes at least one byte."""
         self._has_begun = False
         self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
@@ -202,8 +202,9 @@ class Reply:
     async def chunks(self, came: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
         """Yield the decoded body in pieces as they arrive.
 
-        ``came`` counts the readable part of the reply; without it, the reply has begun when the body is more than white space.
-        Raises StreamBroken if the reply breaks, stalls or has no end, and ConnectionFailed if it does not begin.
+        ``came`` returns the size of the content that has arrived. Without it, the reply has begun when a piece contains more than
+        white space. Raises StreamBroken if the reply is interrupted, stalls, exceeds a limit or cannot be decoded, and
+        ConnectionFailed if it does not begin in time.
         """
         import httpx
 
@@ -245,7 +246,7 @@ class Reply:
         return b"".join([piece async for piece in self.chunks()])
 
     async def beginning(self, size: int) -> str:
-        """Return at most ``size`` bytes of the body as text; of a truncated body, the part that arrived."""
+        """Return the first ``size`` bytes of the body as text, or fewer if the body is shorter or its rest does not arrive."""
         found = b""
         try:
             async with asyncio.timeout(_ERROR_SECONDS):
@@ -262,7 +263,7 @@ class Reply:
         await self._response.aclose()
 
     async def drain(self) -> None:
-        """Read the end that follows the last event, so that the connection can be reused; stop after a short time."""
+        """Read the rest of the body after the last event, so that the connection can be reused; stop after a short time."""
         import httpx
 
         try:
@@ -270,7 +271,7 @@ class Reply:
                 async for _ in self._raw:
                     pass
         except (TimeoutError, httpx.HTTPError, httpx.StreamError):
-            return  # the connection is closed, with no other harm
+            return  # the connection is closed instead of reused, which does no harm
 
 
 def _hint(endpoint: Endpoint, why: str) -> str:
@@ -295,7 +296,7 @@ def _bare(url: str) -> str:
 
 
 def _when_sent(timer: asyncio.Timeout, seconds: float) -> Callable[[str, object], Awaitable[None]]:
-    """Start the wait for the answer only when the request has been sent, however long connecting took."""
+    """Return a trace function that sets ``timer`` to expire ``seconds`` after the request has been sent."""
 
     async def trace(event: str, _info: object) -> None:
         if event.endswith("send_request_body.complete"):

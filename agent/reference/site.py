@@ -1,7 +1,7 @@
-"""The site: the written pages of docs/ and the generated ones, laid out by Sphinx. It needs the extra ``docs``.
+"""The documentation site: the pages of docs/ and the generated ones. Sphinx builds it, which needs the extra ``docs``.
 
-The site, including its search, works from files, without a server. Each version has its own folder, and each page links to the
-other versions beside it.
+The site, including its search, works from files, without a server. Each version has its own folder, and its pages link to the
+versions that were in the same folder when it was built.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def written() -> Path:
     for folder in (beside / "docs", beside.parent / "docs"):
         if (folder / "conf.py").is_file():
             return folder
-    raise ToolcribError("this installation has no written pages; reinstall the release")
+    raise ToolcribError("this installation has no documentation pages; reinstall toolcrib")
 
 
 def all_pages(more: Iterable[Page]) -> Iterator[Page]:
-    """Yield every page, written and generated, and ``more`` of the caller; links stay within the site."""
+    """Yield all written and generated pages, then ``more``. Links to files of the repository become links to pages."""
     folder = written()
     for path in sorted(folder.rglob("*.md")):
         yield _within(Page(path.relative_to(folder).with_suffix("").as_posix(), path.read_text("utf-8")))
@@ -57,7 +57,7 @@ def all_pages(more: Iterable[Page]) -> Iterator[Page]:
 def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
     """Build the site of this version in a folder below ``target``, and return its first page. ``strict``: warnings are errors.
 
-    Raises ToolcribError without the extra, and if Sphinx fails. An existing site is replaced once the new one is complete.
+    Raises ToolcribError if the extra is missing or Sphinx fails. An existing site is replaced once the new one is complete.
     """
     _require()
     target.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
 
 
 def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Path:
-    """Return the first page of the up-to-date site; ``tell`` is called before the site is built, if needed."""
+    """Return the first page of the site. If a page has changed, call ``tell`` and build the site first."""
     more = list(more)
     digest = sha256("\0".join(page.path + page.text for page in all_pages(more)).encode()).hexdigest()
     first, mark = target / __version__ / "index.html", target / __version__ / _MARK

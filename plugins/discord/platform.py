@@ -193,7 +193,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         except self._lost as error:
             # Do not show the address: it is enough to get the file.
             why = error.status if isinstance(error, aiohttp.ClientResponseError) else error
-            raise ToolcribError(f"Discord does not provide it: {why}") from error
+            raise ToolcribError(f"it could not be downloaded from Discord: {why}") from error
 
     # -- sending -------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Author of a mail, as the operator's own server confirms it, and detection of mail that programs wrote."""
+"""Find the author of a mail, check that the operator's own server confirms the author's domain, and detect automatic mail."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from email.message import Message
 from toolcrib.contract.regex import Regex
 
 _FIELD = 2_000
-"""Limit of characters in a field; a longer field counts as missing."""
+"""Maximum length of a field in characters; a longer one counts as missing. Authentication-Results may be four times as long."""
 _ADDRESS = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-zA-Z0-9-]{1,63}(?:\.[a-zA-Z0-9-]{1,63}){0,8}"
 _BARE = Regex(rf"\s*({_ADDRESS})\s*\Z")
 _NAMED = Regex(rf"([^<>,;:]*)<\s*({_ADDRESS})\s*>\s*\Z")
 _QUOTED = Regex(r'"(?:[^"\\]|\\.)*"')
 _OPAQUE = "\ufffd"
-"""Replacement for quoted text, which may be a stranger's."""
+"""Replacement for quoted text, because a stranger may have written it."""
 _TOKEN = Regex(r'"(?:[^"\\]|\\.)*"|[();]|\\.|[^\s();"\\]+')
 _NAME = Regex(rf"([^\s={_OPAQUE}]+)(?:\s+\d+)?\Z")
 _METHOD = Regex(r"(?:dmarc|dkim|spf)(?![\w.-])")
@@ -25,14 +25,14 @@ _NOBODIES = ("mailer-daemon", "postmaster", "noreply", "no-reply", "donotreply",
 
 
 def field(mail: Message, name: str) -> str:
-    """Return a field as one line, or "" if it is missing or occurs twice."""
+    """Return a field as one line, or "" if it is missing, too long, or occurs more than once."""
     found = mail.get_all(name, [])
     text = " ".join(str(found[0]).split()) if len(found) == 1 else ""
     return text if len(text) <= _FIELD else ""
 
 
 def author(mail: Message) -> str:
-    """Return the one address in From, in lower case; "" for none, for several, and for an ambiguous one."""
+    """Return the address in From, in lower case, or "" if there is none, more than one, or an ambiguous or non-ASCII one."""
     text = _QUOTED.sub(_OPAQUE, field(mail, "from"))  # quoted text may occur in a name, but not in an address
     found = _BARE.match(text)
     named = None if found is not None else _NAMED.match(text)
@@ -70,7 +70,7 @@ def _passes(results: list[tuple[str, str, Mapping[str, str]]], domain: str) -> b
 def _is_aligned(identity: str, domain: str) -> bool:
     """Return whether an identity belongs to the domain, or to a domain above it."""
     of = identity.rpartition("@")[2]
-    if identity.count("@") > 1:  # different readers would find different owners
+    if identity.count("@") > 1:  # mail programs disagree about its domain
         return False
     return domain == of or ("." in of and domain.endswith(f".{of}"))
 
@@ -78,7 +78,7 @@ def _is_aligned(identity: str, domain: str) -> bool:
 def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] | None:
     """Return (name of the server, (method, outcome, properties) of each result), or None for a malformed field.
 
-    Comments and quoted text may be a stranger's, and are ignored.
+    Comments are removed and quoted text is replaced, because a stranger may have written them.
     """
     pieces = _pieces(text) if len(text) <= _FIELD * 4 else None
     if pieces is None:
@@ -92,7 +92,7 @@ def _results(text: str) -> tuple[str, list[tuple[str, str, Mapping[str, str]]]] 
 
 
 def _pieces(text: str) -> list[str] | None:
-    """Return the parts between semicolons, in lower case and without comments, or None if brackets or quotes are not closed."""
+    """Return the parts between semicolons, in lower case, without comments; None if brackets, quotes or escapes are malformed."""
     depth, pieces = 0, [""]
     for match in _TOKEN.finditer(text):
         piece = match[0]

@@ -27,9 +27,13 @@ _UPLOAD = 50 * 1024 * 1024
 _LINE = 500
 _PAGE, _PAGES = 200, 5
 _AT_START, _LATER = 150, 20
-"""Number of channels that are read again at the start, and after a lost connection: Slack lets an app read about 50 a minute."""
+"""Maximum number of known channels to catch up on: at the start, and after a lost connection. ``_AT_START`` also limits the list
+of the channels that the bot is in. Slack allows an app about 50 reads a minute.
+"""
 _LIST_PAUSES, _MOST_WAITED = (0.5, 3.0, 0.0), 20.0
-"""Seconds between attempts to list channels; all messages wait for this."""
+"""Pauses in seconds between attempts to list channels (0 ends them), and the longest pause that Slack may ask for. New messages
+wait until the channels are listed or the attempts have ended.
+"""
 _SKEW = 60.0
 _POST = "toolcrib_post"
 
@@ -76,7 +80,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         except LOST as error:
             if not passes(error):
                 raise ConfigError(f"Slack rejects {asked} ({code_of(error)}): copy it from your app's page") from None
-            raise ToolcribError(f"{base_url} is unusable: {error}") from error
+            raise ToolcribError(f"the login to Slack at {base_url} failed: {error}") from error
         self._me = str(account["user_id"])
         self._intake, self._lost, self._not_sent = Intake(self._host, self._missed, LOST, wait_of), LOST, not_sent
         self._socket = SlackSocket(client, app, self._me, self._event, self._action, self._begun)
@@ -108,7 +112,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
                 self._intake.resume(dict.fromkeys([*known[: _AT_START if is_first else _LATER], *listed]))
 
     async def _listed(self) -> list[str]:
-        """Return the channels that we are in. If they can't be listed now, they are read when the next connection begins."""
+        """Return the ids of the bot's channels, or [] if Slack can't list them now. The next connection then tries again."""
         from plugins.slack.wire import passes, wait_of
 
         kinds = "public_channel,private_channel,mpim,im"
@@ -166,7 +170,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return None if event.get("user") == self._me else inbound_of(event, channel, self._me, is_direct=is_direct)
 
     async def _latest(self, channel: str, after: str) -> list[Mapping[str, Any]]:
-        """Return a channel's messages after a given one, but at least a page: replies may be below an older one."""
+        """Return a channel's messages after a given one, and the rest of the last page: older messages may have new replies."""
         found: list[Mapping[str, Any]] = []
         async for page in self._pages(self._api.conversations_history, channel=channel):
             found += [one for one in page if is_time(one.get("ts"))]
@@ -225,14 +229,14 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
                 await self._api.chat_postEphemeral(channel=channel, user=user["id"], text=words, thread_ts=thread or None)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
-        """Yield a file. Raises ToolcribError."""
+        """Yield the content of a file in pieces. Raises ToolcribError."""
         from plugins.slack.wire import downloaded
 
         try:
             async for piece in downloaded(self._api, str(attachment.ref["id"])):
                 yield piece
         except self._lost as error:
-            raise ToolcribError(f"Slack does not provide it: {error}") from error
+            raise ToolcribError(f"it could not be downloaded from Slack: {error}") from error
 
     # -- sending -------------------------------------------------------------------------------------------------
 
@@ -244,7 +248,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return shown
 
     async def _post(self, out: Outbound) -> str:
-        """Show a message. Slack stores our key with it, and ``_find`` searches for that key."""
+        """Show a new message. Slack stores a digest of ``out.key`` with it, and ``_find`` searches for that digest."""
         text, thread = mrkdwn_of(out), out.chat.thread or None
         more: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False}
         more["metadata"] = {"event_type": _POST, "event_payload": {"key": _digest(out.key)}}
@@ -254,7 +258,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
 
     async def _edit(self, out: Outbound, message_id: str) -> str:
         if not is_time(message_id):
-            raise NotSent("there is nothing to show", for_good=True)
+            raise NotSent("this message has only files, so it can't be edited", for_good=True)
         text = mrkdwn_of(out)
         blocks = blocks_of(text, out)
         await self._api.chat_update(channel=out.chat.id, ts=message_id, text=text[:CHARS], blocks=blocks, link_names=False)
@@ -279,7 +283,7 @@ class SlackPlatform(IntakePlatform["AsyncWebClient"]):
         return ""
 
     async def _share(self, out: Outbound, number: int) -> str:
-        """Show a file once, and return its id. It is uploaded first, so that its id shows later whether it was shown."""
+        """Show a file once, and return its id. It is uploaded first, so that a retry can ask Slack whether it was shown."""
         from plugins.slack.wire import uploaded
 
         file, key = out.files[number], f"{out.key}\nfile{number}"

@@ -163,7 +163,7 @@ async def downloaded(client: AsyncWebClient, file_id: str) -> AsyncIterator[byte
         session.get(url, headers=headers, allow_redirects=False, proxy=client.proxy) as answer,
     ):
         if answer.status != 200:
-            raise ToolcribError(f"Slack does not provide it ({answer.status})")
+            raise ToolcribError(f"it could not be downloaded from Slack ({answer.status})")
         async for piece in answer.content.iter_chunked(_PIECE):
             yield piece
 

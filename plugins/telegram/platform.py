@@ -67,7 +67,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         except InvalidToken:
             raise ConfigError(f"Telegram does not know the token in {TOKEN}: /mybots at @BotFather shows it") from None
         except TelegramError as error:
-            raise ToolcribError(f"{base_url} is unusable: {error}") from error
+            raise ToolcribError(f"the login to Telegram at {base_url} failed: {error}") from error
         if webhook:
             raise ConfigError(
                 f"another program receives this bot's messages at {webhook}: call deleteWebhook, or create another bot"
@@ -138,7 +138,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
                 raise ToolcribError(f"it is larger than {_DOWNLOAD // 2**20} MiB, the limit for bots")
             data = await file.download_as_bytearray(read_timeout=60)
         except TelegramError as error:
-            raise ToolcribError(f"Telegram does not provide it: {error}") from error
+            raise ToolcribError(f"it could not be downloaded from Telegram: {error}") from error
         yield bytes(data)
 
     # -- sending -------------------------------------------------------------------------------------------------

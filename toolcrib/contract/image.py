@@ -17,15 +17,15 @@ MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types that the model servers accept."""
 
 IMAGE_BYTES = 20 * 1024 * 1024
-"""Size limit of an image: the largest request that any of the model servers accepts."""
+"""Maximum size of an image, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: ``data`` are the bytes of a file of ``media_type``, one of image/png, image/jpeg, image/gif and image/webp.
+    """An image: ``data`` is the content of an image file, ``media_type`` is image/png, image/jpeg, image/gif or image/webp.
 
-    Its ``repr`` omits the bytes, to keep them out of logs. Raises ToolcribError for another type, for no bytes and for more than
-    20 MiB.
+    Its ``repr`` omits the bytes, to keep them out of logs. Raises ToolcribError for any other media type, for empty data, and for
+    more than 20 MiB.
     """
 
     media_type: str
@@ -44,7 +44,7 @@ class Image:
 
     @classmethod
     def of(cls, data: bytes) -> Image:
-        """Return an image whose type follows from the first bytes. Raises ToolcribError if they belong to no known type."""
+        """Return an image, with the type that its first bytes show. Raises ToolcribError if no supported type matches."""
         found = _sniff(data)
         if found is None and data:
             raise ToolcribError(f"models do not accept this image: it must be {_FORMS}")
@@ -52,14 +52,14 @@ class Image:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Image:
-        """Return the image in a file. Raises ToolcribError, which names the file, if it can't be read or is no such image."""
+        """Return the image in a file. Raises ToolcribError if the file can't be read, is too large, or has no supported type."""
         from pathlib import Path  # slow to import, so not at the top of a contract module
 
         path = Path(path)
         try:
             if not path.is_file():
                 path.stat()  # raises if nothing is there
-                raise ToolcribError(f"{path} is not a file; name a picture ({_FORMS})")
+                raise ToolcribError(f"{path} is not a file; give the path of an image ({_FORMS})")
             size = path.stat().st_size
             if size > IMAGE_BYTES:
                 raise ToolcribError(_too_large(str(path), size))
@@ -84,14 +84,14 @@ class Image:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Image:
-        """Return the image that ``to_json`` wrote. Raises KeyError if a field is missing, ToolcribError if the data is no
-        image.
+        """Return the image that ``to_json`` wrote. Raises KeyError if a field is missing, ToolcribError if the media type,
+        the base64 text or the size is invalid.
         """
         return cls(data["media_type"], decoded(data["data"]))
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes of base64 text. Raises ToolcribError if the text is not base64."""
+    """Return the bytes of base64 text. Raises ToolcribError if the text can't be decoded."""
     try:
         return binascii.a2b_base64(text)
     except (ValueError, TypeError) as error:

@@ -1,7 +1,7 @@
-"""The table of built-in backends: one row of plain facts for each, without any import.
+"""The table of built-in backends: one row of plain facts for each. Reading it imports no backend.
 
-Everything else that a backend does is in ``agent/backends/NAME.py``. A plugin's backend has a row of defaults, which promise
-nothing: it counts as uncontained, and its folders as different from this machine's.
+The rest is code: ``agent/backends/NAME.py`` configures a backend, and the function in ``opener`` opens its environments. A
+plugin's backend has a row of defaults: it counts as uncontained, and its folders as different from this machine's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolcrib.contract.environment import Environment
 Factory: TypeAlias = Callable[..., Environment]
 
 LOCAL = "local"
-"""The backend that needs no setting. Sessions from before other backends existed ran in it."""
+"""The default backend. Sessions that were stored before other backends existed ran in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class NeededSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendProgram:
-    """A program that ``toolcrib doctor`` looks for. ``packages``: package manager -> its package, if the name differs."""
+    """A program that ``toolcrib doctor`` looks for. ``packages``: package manager -> name of its package, if not ``name``."""
 
     name: str
     without: str
     packages: Mapping[str, str]
     variable: str = ""
-    """A variable that makes the program unnecessary, as does an existing ``socket``; ``instead`` is the message then."""
+    """An environment variable. If it is set or ``socket`` exists, the program is not needed; ``instead`` is the message then."""
     socket: str = ""
     instead: str = ""
 
@@ -68,7 +68,7 @@ class BackendRow:
     is_contained: bool = False
     """Commands cannot reach toolcrib's own files, so users who do not own this machine may run them."""
     runs_here: bool = False
-    """Commands run on this machine, so its facts and snapshots apply to them."""
+    """Commands run on this machine, so snapshots cover their changes, and the model reads which system this machine has."""
     sees_folders: bool = False
     """Commands see folders of this machine, under the same paths."""
     has_mode: bool = False
@@ -95,7 +95,7 @@ _LOCAL = BackendRow(
     about="this machine",
     manual="""\
 Commands run on this machine with your rights, in one bash that keeps its folder, variables and functions between calls. Dangerous
-commands need an approval. `sandbox.mode: workspace` puts all commands in a sandbox.""",
+commands need approval. `sandbox.mode: workspace` puts all commands in a sandbox.""",
     runs_here=True,
     sees_folders=True,
     has_mode=True,
@@ -104,7 +104,7 @@ commands need an approval. `sandbox.mode: workspace` puts all commands in a sand
 )
 _BUBBLEWRAP = BackendRow(
     name="bubblewrap",
-    about="a sandbox of it",
+    about="a sandbox on this machine",
     manual="""\
 Commands run on this machine in a sandbox (Linux). They can write only to the working folder, `environments.local.writable`,
 private caches and a private `/tmp`. Paths in `masked` are empty, and there is no network without `network: true`. The sandbox
@@ -143,7 +143,7 @@ account may use, at `DOCKER_HOST` or the usual socket.""",
     makes_containers=True,
     program=BackendProgram(
         name="docker",
-        without="without a docker engine the backend docker is missing",
+        without="the backend docker is unavailable without a Docker engine",
         packages={"apt-get": "docker.io", "dnf": "moby-engine"},
         variable="DOCKER_HOST",
         socket="/var/run/docker.sock",
@@ -162,12 +162,12 @@ interrupted and recovers, the session continues. If it is lost, toolcrib reports
     needs=NeededSetting(
         key="host",
         metavar="HOST",
-        help="the host, as ~/.ssh/config or DNS know it",
-        question="the host, by its name, address, or name in ~/.ssh/config",
+        help="the host's name in ~/.ssh/config or DNS",
+        question="the host: its name, its address, or its name in ~/.ssh/config",
     ),
 )
 ROWS: Mapping[str, BackendRow] = {row.name: row for row in (_LOCAL, _BUBBLEWRAP, _DOCKER, _SSH)}
-"""The table, in the order of lists."""
+"""The table, in the order that lists show."""
 HERE: frozenset[str] = frozenset().union(*(row.identities for row in ROWS.values()))
 """Names of environments that are this machine, inside or outside its sandbox."""
 

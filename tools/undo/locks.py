@@ -1,4 +1,4 @@
-"""Locks of files among the sessions of one store: one writer at a time."""
+"""Locks on files, so that only one call at a time changes a file, across all sessions of one store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ class Slots(Protocol):
     """A fixed number of locks."""
 
     def take(self, slot: int) -> int | None:
-        """Return a number for ``give_back``; None if another session has the lock. Raises OSError if locks are unavailable."""
+        """Take a lock. Return a number for ``give_back``, or None if the lock is already taken.
+
+        Raises OSError if locks are unavailable.
+        """
         ...
 
     def give_back(self, taken: int) -> None:
-        """Release a taken slot."""
+        """Release a lock by the number that ``take`` returned."""
         ...
 
 
 class FileSlots:
-    """Locks among processes."""
+    """Locks that several processes share, as files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,7 +55,7 @@ class FileSlots:
 
 
 class MemorySlots:
-    """Locks among threads."""
+    """Locks that the threads of one process share."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()

@@ -23,7 +23,7 @@ or load it at each start:
   eval "$(toolcrib completion zsh)"             in ~/.zshrc, after compinit
   toolcrib completion fish | source             in ~/.config/fish/config.fish
 
-print names for your own script, except names that a shell must quote:
+print names for your own script (names that need quotes are left out):
   toolcrib completion --names tools              tools of a session
   toolcrib completion --names backends
   toolcrib completion --names values --key display.theme
@@ -79,7 +79,7 @@ _toolcrib() {
 complete -o default -F _toolcrib toolcrib
 """
 _FISH = """\
-function __toolcrib_at --description 'Succeed after exactly these words, or with --below after these and any others'
+function __toolcrib_at --description 'Succeed if exactly these words were typed; with --below, if the typed words begin with them'
     set -l valued %(valued)s
     set -l words
     set -l skip 0
@@ -103,7 +103,7 @@ complete -c toolcrib -f
 """
 _NAMES = "toolcrib completion --names"
 _SETS = ("config", "set")
-"""The command whose key is followed by one of the key's values."""
+"""The command that takes a key, and then one of the key's values."""
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 _EVERYWHERE = ("--help", "--version", "--verbose", "--config", "--profile")
 
@@ -123,13 +123,13 @@ class CompletionWords:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that completes toolcrib's words")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell to complete toolcrib commands in")
     parser.add_argument("--install", action="store_true", help="write the file that the shell reads, and print its path")
     parser.add_argument("--uninstall", action="store_true", help="remove that file")
     parser.add_argument(
         "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, one on each line: {', '.join(sorted(KINDS))}"
     )
-    parser.add_argument("--key", metavar="KEY", default="", help="with --names values: of this key of the configuration")
+    parser.add_argument("--key", metavar="KEY", default="", help="with --names values: the configuration key")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(args: argparse.Namespace) -> int:
-    """Write the completion file of the user's shell, or remove it. Return the exit code."""
+    """Write or remove the completion file of the named shell, or of $SHELL if none is named. Return the exit code."""
     from agent.cli.completion_file import install, shell_of_person, uninstall
     from agent.config import load_config
     from agent.policy.self_protection import folders_of, refuse_below
@@ -193,7 +193,7 @@ def _choices(known: dict[str, CompletionWords]) -> dict[str, tuple[str, ...]]:
 
 
 def _valued(known: dict[str, CompletionWords]) -> list[str]:
-    """Return all options that take a value, which they do in every command that has them."""
+    """Return all options that take a value. Such an option takes one in every command that has it."""
     return sorted({"--config", "--profile", *(option for words in known.values() for option in words.valued)})
 
 

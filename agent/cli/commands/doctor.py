@@ -1,4 +1,4 @@
-"""``toolcrib doctor``: find problems here, report their fixes, and apply them."""
+"""``toolcrib doctor``: find problems, report each with its fix, and run repairs."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ its outcome is printed. Packages are installed only if that needs no password; o
 copy. --fix is only for people: inside a session it is refused.
 
 --json prints a list of objects: `id` (stable, such as store.damaged), `level` (ok, note or wrong), `text`, `fix` (text, or null),
-`repair` (null, or an object: `does`, and `loses`, null if nothing is lost). With --fix --yes also `outcome`, null if no repair
-was tried. Fields may be added.
+`repair` (null, or an object: `does`, and `loses`, null if nothing is lost). With --fix --yes also `outcome`: text, or null if
+there is no repair for the finding. Fields may be added.
 
 --bundle lists the contents of the bundle and writes it, readable by you alone (0600); an existing file is not overwritten. It has
 versions, the platform, these findings, settings that are not at their default, names of plugins, counts of stored data, and the
 last lines of doctor's log and of each --log FILE (toolcrib itself keeps no log; a gateway writes to its standard error). Secrets
 are removed, names of people and addresses are replaced, and texts of sessions are never read. Read it before you send it.
 
---repair-store restores a damaged store from its newest sound backup. If more of a conversation can be read from the damaged file,
-it comes from there. It prints when the backup was made, what was restored and what was lost, and keeps the damaged file under a
-dated name. Unfinished runs are ended and grants are removed, so that nothing runs or counts twice. Large results of tools
-(artifacts) are checked by their digests. A damaged search index is removed; the next search makes a new one. It refuses while
-another process uses the store.
+--repair-store restores a damaged store from its newest sound backup. If the damaged file has more of a conversation, that
+conversation is restored from it. It prints when the backup was made, what was restored and what was lost, and keeps the damaged
+file under a dated name. Unfinished runs are ended and grants are removed, so that nothing runs or counts twice. Large results
+of tools (artifacts) are checked by their digests. A damaged search index is removed; the next search makes a new one. It
+refuses while another process uses the store.
 """
 _SIGNS = {"ok": "✓", "note": "·", "wrong": "✗"}
 
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--fix", action="store_true", help="show each available repair, and run it if you agree")
     parser.add_argument(
-        "--yes", action="store_true", help="with --fix: run repairs that lose nothing unasked; with --repair-store: do not ask"
+        "--yes", action="store_true", help="with --fix: run repairs that lose nothing, without asking; with --repair-store: do not ask"
     )
     parser.add_argument("--json", action="store_true", help="print JSON: a list of findings")
     parser.add_argument("--offline", action="store_true", help="contact no server and no other host")

@@ -77,7 +77,7 @@ async def test_the_owner_alone_is_told_where_the_model_is(silent: House) -> None
         for chat in (Chat("bobs"), GROUP):
             await silent.until(lambda chat=chat: silent.platform.texts(chat))
             [text] = silent.platform.texts(chat)
-            assert text == "⚠ The model server did not answer; the operator's log has details."
+            assert text == "⚠ The request to the model server failed; the operator's log has details."
         await silent.until(silent.platform.texts)
         assert ADDRESS in silent.platform.texts()[0]
 
@@ -98,8 +98,8 @@ async def test_what_is_noted_of_a_run_tells_no_address_either(house: House) -> N
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (ConnectionFailed(ADDRESS), "did not answer"),
-        (BadRequest(ADDRESS), "did not answer"),
+        (ConnectionFailed(ADDRESS), "request to the model server failed"),
+        (BadRequest(ADDRESS), "request to the model server failed"),
         (RateLimited(ADDRESS), "overloaded"),
         (Overloaded(ADDRESS), "overloaded"),
         (ContextTooLong(ADDRESS), "/new"),

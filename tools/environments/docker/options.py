@@ -24,7 +24,7 @@ _KEEP = ("remove", "reuse")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
+    """Options of a container. ``memory`` is a number of bytes, or a text such as ``512m``; ``pids`` limits its processes.
 
     ``network``: ``none`` or the name of a network of the engine. ``user``: ``UID:GID`` or a name in the image; by default the
     current user, who then owns the files that commands write to the project. ``keep``: ``remove`` the container at the end, or
@@ -59,7 +59,10 @@ class Options:
         workdir: str = "",
         **options: Any,
     ) -> Options:
-        """Make options. ``project``: how the container sees the folder ``cwd``, at the same path: ``rw``, ``ro`` or ``none``."""
+        """Return the checked options. Raises EnvironmentFailed.
+
+        ``project``: how the container sees the folder ``cwd``, at the same path: ``rw``, ``ro`` or ``none``.
+        """
         if not image:
             raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
         if isinstance(mounts, str):
@@ -88,7 +91,7 @@ class Options:
             raise EnvironmentFailed(f"keep is {made.keep!r}; use {', '.join(_KEEP)}")
         if made.network in ("host",) or made.network.startswith("container:"):
             raise EnvironmentFailed(
-                f"the network {made.network!r} is the host's or another's: choose none, bridge or a network of the engine"
+                f"the network {made.network!r} is the host's or another container's; choose none, bridge or a network of the engine"
             )
         return made
 
@@ -98,7 +101,7 @@ class Options:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def create(self) -> dict[str, Any]:
-        """Return the keyword arguments of docker-py that create the container."""
+        """Return the arguments for docker-py's ``containers.create``, by keyword."""
         memory = self.memory
         return {
             "image": self.image,

@@ -82,7 +82,7 @@ def _prepared(it: Walker, cmd: Simple, state: State, constants: Sequence[Value] 
 
 
 def _more_passes(doubts: Doubts) -> Sequence[int]:
-    """Return the further passes: one with all uncertain variables unset and, for more than one, one with unknown ones."""
+    """Return the choices of further passes: all uncertain variables unset and, if there are several, all of them unknown."""
     return ((), (1,), (1, 2))[min(len(doubts.names), 2)]
 
 
@@ -95,7 +95,7 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
     now = dict(before)
 
     def expanded() -> None:
-        """Store what an expansion has set."""
+        """Record the variables that an expansion has set: they keep these values after the command."""
         for name, old in now.items():
             if (var := state.vars.get(name)) is not old:
                 before[name] = now[name] = var
@@ -115,7 +115,7 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
 
 
 def _may_be_posix(it: Walker, state: State) -> bool:
-    """Return whether the shell may be in POSIX mode: then assignments before some builtins stay."""
+    """Return whether the shell may be in POSIX mode, which keeps assignments before special builtins."""
     variable = "POSIXLY_CORRECT"
     return "posix" in state.options or variable in state.vars or variable in state.env or variable in it.now.variables
 
@@ -211,7 +211,8 @@ def dispatch(
                 return flow.call(it, state, name, bodies, argv[1:])
             called = flow.call(it, state.copy(), name, known, argv[1:])
             return it.merge(called + dispatch(it, state, argv, targets, cmd, functions=False))
-        flow.call(it, state.copy(), name, bodies, argv[1:])  # it may not count: not exported, forgotten, in POSIX mode
+        # The shell may not call the function: it may not be exported, may be unset, or a builtin may precede it in POSIX mode.
+        flow.call(it, state.copy(), name, bodies, argv[1:])
     if name in state.hashed:
         argv = [state.hashed[name], *argv[1:]]
         name = argv[0].text
@@ -270,11 +271,11 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
 
 _QUOTED = Regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 _CUTS = Regex(r"(?:^|[\s;&|()])#|(?<!<)<<(?!<)|['\"\\]")
-"""Signs outside of quotes that an alias's text is not whole words: a comment, a here-document, an open quote."""
+"""The beginning of a comment, a here-document or an unclosed quote in an alias, which would extend beyond its text."""
 
 
 def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
-    """Return the states after the command with its alias expanded; None if there is no alias."""
+    """Return the states after the command with its alias expanded, or None if it runs without an alias."""
     word = cmd.words[0]
     if not isinstance(word, Word) or len(word.parts) != 1:
         return None
@@ -283,7 +284,7 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     if entry is None or not isinstance(part, Plain):
         return None
     text, epoch, line = entry
-    if _CUTS.search(_QUOTED.sub("_", text)):  # what stands behind it is read otherwise than it was here
+    if _CUTS.search(_QUOTED.sub("_", text)):  # the shell reads the text after the alias differently than it was parsed here
         it.fault("opaque", f"the alias {part.text} may begin a comment, a quote or a here-document")
     aliases = state.aliases
     inner = {name: value for name, value in aliases.items() if name != part.text}
@@ -296,7 +297,7 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     if script is None:
         if not certain:
             return None
-        it.fault("opaque", f"the alias {part.text} can't be put in its place")
+        it.fault("opaque", f"the command can't be parsed after the alias {part.text} is expanded")
         return [state]
     other.aliases = inner
     results = it.script(script, other)

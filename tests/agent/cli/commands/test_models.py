@@ -242,7 +242,7 @@ def test_what_is_found_is_marked_and_not_used(run: Any, serve: Any, monkeypatch:
     monkeypatch.setattr(agent.providers.discover, "PORTS", {server.port: "Ollama"})
     done = run("models")
     assert done.code == 0
-    assert "(Ollama: found, not used unasked)" in done.out
+    assert "(Ollama: found, not configured)" in done.out
     assert json.loads(run("models", "--json").out)[0]["configured"] is False
     assert "model to probe" in run("models", "m", "--probe").err
     assert posted(server) == []

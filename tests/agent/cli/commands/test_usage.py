@@ -81,9 +81,9 @@ def test_nothing_yet(run: Any) -> None:
 def test_the_chat_tells_what_its_session_took(run: Any, server: ChatServer) -> None:
     typed = b"/cost\ngo\n/cost\n/new\n/cost\n/cost now\n"
     done = run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=typed)
-    nothing = "0 turns, 0 calls; 0 tokens in, 0 out; no prices set (model.prices)"
+    nothing = "0 turns, 0 calls; 0 tokens in, 0 out; cost unknown: no turn has a price (model.prices)"
     told = [line for line in done.out.splitlines() if "tokens in" in line]
-    assert told == [nothing, "2 turns, 3 calls; 20 tokens in, 10 out; no prices set (model.prices)", nothing]
+    assert told == [nothing, "2 turns, 3 calls; 20 tokens in, 10 out; cost unknown: no turn has a price (model.prices)", nothing]
     assert "/cost takes no arguments" in done.err
 
 
