@@ -169,7 +169,9 @@ class HttpClient:
         body = self.clean(await reply.beginning(_MAX_ERROR))
         if 300 <= status < 400:
             where = _bare(reply.headers.get("location", "nowhere"))
-            text = f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, use it as the base URL"
+            text = (
+                f"{server} redirects to {where}, which toolcrib does not follow. If you trust that address, make it the base URL"
+            )
             return BadRequest(f"{text} ({status})", status=status, body=body)
         key = "" if self.endpoint.key_env is None else f"check the key in {self.endpoint.key_env}, and that it may use this model"
         found = from_status(status, body, reply.headers, server=server, key=key)

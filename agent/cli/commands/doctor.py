@@ -58,7 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--fix", action="store_true", help="show each available repair, and run it if you agree")
     parser.add_argument(
-        "--yes", action="store_true", help="with --fix: run repairs that lose nothing, without asking; with --repair-store: do not ask"
+        "--yes",
+        action="store_true",
+        help="with --fix: run repairs that lose nothing, without asking; with --repair-store: do not ask",
     )
     parser.add_argument("--json", action="store_true", help="print JSON: a list of findings")
     parser.add_argument("--offline", action="store_true", help="contact no server and no other host")

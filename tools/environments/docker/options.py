@@ -91,7 +91,7 @@ class Options:
             raise EnvironmentFailed(f"keep is {made.keep!r}; use {', '.join(_KEEP)}")
         if made.network in ("host",) or made.network.startswith("container:"):
             raise EnvironmentFailed(
-                f"the network {made.network!r} is the host's or another container's; choose none, bridge or a network of the engine"
+                f"the network {made.network!r} is the host's or another container's; use none, bridge or a network of the engine"
             )
         return made
 
