@@ -13,8 +13,8 @@ A model with tools, in ten lines:
     async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) decides approval requests
         reply = await agent.aask("Tidy the build folder.")
 
-``agent.api`` has RunResult too, ``agent.events`` has TextDelta, ToolFinished and the others that ``on_event`` sees, and
-``agent.conversation.limits`` has RunError with its kinds MaxTurnsReached, NoProgress and AnswerUnfit.
+``agent.api`` also exports RunResult. ``agent.events`` has TextDelta, ToolFinished and the other events for ``on_event``, and
+``agent.conversation.limits`` has RunError and its subclasses, such as MaxTurnsReached, NoProgress and AnswerUnfit.
 
 Or the tools alone, with ``from agent.api import assemble``:
 
@@ -66,7 +66,7 @@ else:  # most callers of assemble open no session
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _CLOSE_LIMIT = 10.0
-"""Seconds that a reply may take to end when it is interrupted; commands get two."""
+"""Seconds that ``aclose`` waits for interrupted replies to end."""
 
 __all__ = ["Agent", "Crib", "RunLimits", "RunResult", "Session", "ToolLine", "assemble"]
 
@@ -79,8 +79,8 @@ def assemble(
     project_dir: Path | None = None,
     store: Store | None = None,
 ) -> Crib:
-    """Return one process's toolcrib. A given ``config`` is used as it is; otherwise ``config_file`` or the user's own file is
-    read.
+    """Return a Crib: all parts of toolcrib in one process. A given ``config`` is used as it is; otherwise ``config_file`` or the
+    user's own file is read.
 
     Raises ConfigError with every fault of the configuration, UnconfirmedConfig if the file has unconfirmed changes (a given
     ``config`` is the caller's responsibility), and StoreFailed if sessions can't be stored. ``Crib.plugins`` reports plugins that
@@ -117,12 +117,12 @@ def evidence_of(config: Config) -> Sequence[Path]:
 
 
 def _never_stored(config: Config) -> bool:
-    """Return whether neither the store's file exists nor any file that exists only beside one."""
+    """Return whether the store was never used, so that none of its files exists. Return False if it can't be created."""
     path = config.store_path
     try:
         nearest = next(one for one in path.parents if os.path.lexists(one))
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-            return False  # it can't be created, which opening it reports
+            return False  # opening the store reports that it can't be created
         names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
         return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
     except OSError:
@@ -237,7 +237,7 @@ class Agent:
             self._asking.discard(task)
 
     def interrupt(self) -> None:
-        """End what runs, from any thread; ``ask`` returns the result so far."""
+        """Interrupt the current run, from any thread; ``ask`` returns the result so far."""
         self.session.interrupt()
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ _MOST_ARTIFACTS, _MOST_BYTES, _LARGEST, _SECONDS = 200, 64 * 1024 * 1024, 8 * 10
 """Limits of one search, which reads the newest artifacts first: their number, their bytes in all, the bytes of one, and seconds.
 """
 _ASIDE = 20_000
-"""Characters around the first match that a snippet is taken from."""
+"""A snippet is taken from this many characters before and after the first match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ def _tools(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
 
 
 async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[KeptArtifact, bytes]:
-    """Return the artifact with a name or the beginning of one, and its content.
+    """Return the artifact whose name is or begins with ``name``, and its content.
 
-    Raises NotFound for none and for several, and StoreFailed, also for a damaged artifact.
+    Raises NotFound if no artifact matches or several do, and StoreFailed, also for a damaged artifact.
     """
     digits = name.removeprefix(PREFIX)
     found = [one for one in await store.artifacts.newest(where, _ALL) if digits and one.digest.startswith(digits)]
@@ -95,7 +95,7 @@ async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[K
 
 
 def text_of(data: bytes) -> str:
-    """Return a content as text; invalid bytes are replaced."""
+    """Return an artifact's content as text; invalid bytes are replaced."""
     return data.decode("utf-8", "replace")
 
 

@@ -32,7 +32,7 @@ class Tried:
 
 
 def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, briefly: bool = False) -> list[Tried]:
-    """Try backends at once, each in a thread.
+    """Try backends concurrently, each in a thread.
 
     ``start`` is the folder that sessions start in. ``briefly`` only opens them and runs a command.
     """
@@ -42,7 +42,7 @@ def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, b
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         try:
             return list(pool.map(lambda backend: asyncio.run(_try(backends, backend, start, briefly, opened)), wanted))
-        except BaseException:  # above all a user who does not want to wait
+        except BaseException:  # usually KeyboardInterrupt: the user does not want to wait
             for environment in opened:
                 environment.interrupt()
             raise

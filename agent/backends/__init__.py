@@ -1,8 +1,8 @@
-"""Backends from the configuration, and a session's binding to one: it never runs elsewhere unless a user chooses so.
+"""The configured backends, and a session's binding to one: the session never moves to another unless a user chooses it.
 
 Names come from the table (tools/environments/rows.py), from sections such as environments.hosts, and from plugins. Only users
-choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` is shared by all backends. A kind that
-differs from it has a module of its name with its class as ``KIND``; ``person`` runs a user's programs in them.
+choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``. ``base`` has what all backends share. A kind
+that differs has a module with its name, whose ``KIND`` is its class; ``person`` runs a user's programs in a backend.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Backends:
 
 
 def kind_class(row: BackendRow) -> type[Backend]:
-    """Return the class of a kind: that of the module of its name, or Backend if there is none."""
+    """Return the class of a kind: ``KIND`` of the module with its name, or Backend if there is no such module."""
     module = f"agent.backends.{row.name}"
     try:
         found: type[Backend] = import_module(module).KIND

@@ -1,4 +1,4 @@
-"""One configured backend. A kind that differs from Backend has its class in the module of its name."""
+"""One configured backend. A kind that differs from Backend has its class in the module with its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode
 
 Opener: TypeAlias = "Callable[[Backend, str], Environment]"
-"""Opens a backend for a session of this id, in the caller's folder."""
+"""Opens a backend for the session with this id, in a folder that was chosen before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class FoundContainers:
 class Backend:
     """A backend: a plugin's, or one that differs from others only in its row and its settings.
 
-    ``kind`` is a name of the table, or a plugin's; ``key`` its section of the file. ``options`` are the parameters that open it.
+    ``kind`` is a name in the table, or of a plugin's backend; ``key`` is its section of the configuration file. ``options`` are
+    the parameters that open it.
     """
 
     name: str
@@ -133,7 +134,7 @@ class Backend:
         return ()
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open an environment, by its settings and the extra arguments that its row names. Raises EnvironmentFailed."""
+        """Open an environment with its settings and the extra arguments that its row names. Raises EnvironmentFailed."""
         gets = {name: getattr(opening, name) for name in row_of(self.kind).gets}
         return open_environment(self.kind, cwd=opening.cwd or opening.start, **self.options, **gets)
 

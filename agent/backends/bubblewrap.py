@@ -1,4 +1,4 @@
-"""The backend ``bubblewrap``: a sandbox on this machine with its own settings; there may be several by name."""
+"""The backend ``bubblewrap``: a sandbox on this machine with its own settings; several can be configured by name."""
 
 from __future__ import annotations
 

@@ -87,17 +87,17 @@ class LocalBackend(Backend):
         return os.path.realpath(Path(start).expanduser())
 
     def state(self, faults: Mapping[str, str]) -> str:
-        """Return that it is ready, as it always is."""
+        """Return "ready": this machine always is."""
         return "ready"
 
     def open(self, opening: BackendOpening) -> Environment:
-        """Open the machine, in the strongest sandbox that it supports. Raises EnvironmentFailed."""
+        """Open an environment here, in the strongest sandbox that works, up to ``sandbox.mode``. Raises EnvironmentFailed."""
         env = {BELOW: marks_of(folders_of(opening.config))}
         options = {name: value for name, value in self.options.items() if name != "sandbox"}
         return open_environment(self.kind, cwd=opening.start, own=opening.own, env=env, **options, **self._sandbox(opening))
 
     def _sandbox(self, opening: BackendOpening) -> dict[str, Any]:
-        """Return the options of the strongest sandbox that this machine supports. Raises EnvironmentFailed."""
+        """Return the options of the strongest sandbox that works, up to ``sandbox.mode``. Raises EnvironmentFailed."""
         mode, settings = self.held, self._settings
         if settings is None or mode == "none":
             return {}

@@ -5,14 +5,14 @@ they share; ``hidden`` keeps other processes from reading this one. The chat is 
 the commands of ``slash`` (with ``words``, ``session_commands``, ``switching``). It uses ``attaching`` and ``own_command`` (with
 ``beside``), ``complete`` (with ``filenames``) and ``terminal``. If the terminal can redraw rows, it also uses ``interactive``,
 ``liveview`` and ``calls``, built on the rows of ``screen``. ``oneshot``, ``piped`` and ``jsonl`` run one task. ``view``,
-``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` puts
+``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images`` and ``explained`` format all other output. ``ask`` shows
 approval requests at the terminal; ``answering`` and ``parked`` handle parked ones. Each other module serves one command.
 """
 
 from __future__ import annotations
 
 _OBJECTS = (100_000, 2, 2)
-"""Thresholds of the garbage collector. A start makes nearly as many objects, and they all stay: with Python's own thresholds
+"""Thresholds of the garbage collector. Startup creates nearly that many objects and keeps them all: with Python's own thresholds
 (700, 10, 10) the collector would search them for cycles a hundred times.
 """
 

@@ -39,7 +39,7 @@ TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _GONE = (errno.EPIPE, errno.EIO)
 """Error numbers that mean that the reader of our output has left: a pipe or a terminal."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
-"""Error numbers that reach us unchanged only from our own output: files of tools and of the store have their own errors."""
+"""Error numbers of an OSError that only our own output can cause: tools and the store raise errors of their own."""
 _EPILOG = """\
 examples:
   toolcrib setup                                           set up a model, a backend and toolsets
@@ -78,7 +78,7 @@ def run(argv: Sequence[str]) -> int:
             code = _run(argv, stack)
             _flush()
             return code
-    except SystemExit as end:  # argparse ends so
+    except SystemExit as end:  # argparse exits this way
         return end.code if isinstance(end.code, int) else FAILED
     except ToolcribError as error:
         _say(str(error))
@@ -161,9 +161,9 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
 
 def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
-    """Return the function that parses the words after a subcommand. If it takes several words, options may stand between them.
+    """Return the function that parses the words after a subcommand. If it takes several words, options may appear between them.
 
-    A plugin's parser may not support that, and a command with a single word does not need it: it is slower.
+    That is slower and useless for a command with a single word, and a plugin's parser may not support it.
     """
     several = sum(not action.option_strings for action in parser._actions) > 1
     return parser.parse_intermixed_args if is_own and several else parser.parse_args
@@ -288,9 +288,9 @@ def _early_options() -> argparse.ArgumentParser:
 def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False) -> Crib:
     """Assemble a crib from these options and return it; it is a context manager. Raises ConfigError.
 
-    The store is opened at first use, which raises StoreFailed; most commands that only read need nothing of it. A command that
-    ``looks``, or that changes only what is stored already, creates no store: with a store, the next start is no longer the first
-    one, which accepts the configuration as it is. With ``as_confirmed`` the command uses the configuration as last confirmed.
+    The store is opened at first use, which raises StoreFailed; most commands that only read never use it. ``looks`` is for
+    commands that only read or change stored data: they create no store, because once a store exists, the next start is no longer
+    the first one, which accepts the configuration as it is. ``as_confirmed`` uses the configuration as last confirmed.
     """
     from pathlib import Path
 
@@ -346,7 +346,7 @@ def running_crib(
 
 
 def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
-    """Yield a warning for each disabled tool with a misspelt name. A name unlike any tool may belong to a disabled plugin."""
+    """Yield a warning for each misspelt name of a disabled tool. Other unknown names may belong to a disabled plugin."""
     lists = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
     lists |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}

@@ -50,8 +50,8 @@ async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str | None = None) -> int:
-    """Show an artifact, or write it into ``args.output``; None searches every session. Return the exit code. Raises
-    ToolcribError.
+    """Show an artifact, or write it into ``args.output``. Without ``session_id`` all sessions are searched. Return the exit code.
+    Raises ToolcribError.
     """
     from agent.artifacts import find_artifact
     from toolcrib.contract.search import SearchFilter
@@ -82,7 +82,7 @@ def as_json(one: SessionArtifact) -> dict[str, object]:
 
 
 def hit_json(hit: ArtifactHit) -> dict[str, object]:
-    """Return an artifact that a search found as JSON. The key ``artifact`` distinguishes it from a message."""
+    """Return a search hit as JSON. The key ``artifact`` distinguishes it from a message."""
     return {**asdict(hit.kept), "artifact": hit.kept.name, "line": hit.line, "snippet": hit.snippet, "marks": hit.marks}
 
 

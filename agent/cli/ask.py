@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class LineReader(Protocol):
-    """An interface with a user in front of it."""
+    """An interface that shows lines to a user and reads lines that the user types."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -80,11 +80,11 @@ class KeyReader(LineReader, Protocol):
         """Show ``row`` in place of the row shown before, and return the next key. ``row`` is called with the screen's columns,
         and again when they change.
 
-        ``letters`` are the letters that choose. An interface may read other characters as the letters on the same keys. It checks
-        that a letter stands alone, except for those in ``at_once``, which permit nothing.
+        ``letters`` are the letters that choose. An interface may map the characters of another keyboard layout to them. A letter
+        counts only if no other key follows it, except for letters in ``at_once``, which permit nothing.
 
         A character is returned as itself; other keys are ``enter``, ``left``, ``right``, ``up`` and ``down``; ``pasted`` stands
-        for several keys at once, which never count. Other names are ignored. A key counts only if it was pressed after a pause
+        for several keys at once, which never count. Other names are ignored. Keys count only after the first pause in the typing
         since the prompt appeared: keys typed before were not meant for the prompt. Raises EOFError and KeyboardInterrupt.
         """
         ...
@@ -92,7 +92,7 @@ class KeyReader(LineReader, Protocol):
 
 @runtime_checkable
 class ChoiceReader(KeyReader, Protocol):
-    """An interface that also shows rows of a prompt in colours, and choices below each other, if ``lists_choices`` is true."""
+    """An interface that also shows rows of a prompt in colours, and a list of choices if ``lists_choices`` is true."""
 
     @property
     def lists_choices(self) -> bool:
@@ -116,8 +116,8 @@ def asker_for(terminal: LineReader | None, interrupt: Callable[[], None] | None 
 
 
 class TerminalAsker:
-    """An asker (see CallScope) that puts one question at a time; further questions wait for their turn. End of input and Ctrl-C
-    deny. Below a command of a session every answer is a denial: that command may be typing.
+    """An asker (see CallScope) that asks one question at a time; further questions wait for their turn. End of input and Ctrl-C
+    deny. In a process that a session's command started, every answer is a denial: the command may be typing.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class TerminalAsker:
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         place: Callable[[SuspendTicket], str] | None = None,
     ) -> None:
-        """``interrupt`` is called on Ctrl-C, to end the run that asks too. ``turn`` is entered for each question. ``place``
-        returns which call of how many a ticket is about, "" for a single call.
+        """``interrupt`` is called on Ctrl-C, to end the run that asked as well. ``turn`` is entered for each question. ``place``
+        returns which call of a reply a ticket is about, such as "call 2 of 3", "" for a single call.
         """
         self._place_of = place
         self._own_turn = turn or contextlib.nullcontext
@@ -166,7 +166,7 @@ class TerminalAsker:
         return "" if self._place_of is None else self._place_of(ticket)
 
     async def put(self, ticket: SuspendTicket, count: Callable[[], str] = str) -> Any:
-        """Return the payload of the user's answer. ``count`` returns which question of how many it is.
+        """Return the payload of the user's answer. ``count`` returns which of the open questions this is, such as "2 of 3".
 
         Raises EOFError and KeyboardInterrupt if the user gives no answer.
         """

@@ -66,7 +66,7 @@ class Attached:
 def mentions(text: str) -> Iterator[list[str]]:
     """Yield for each ``@path`` of a message the paths that it may mean, the likeliest first.
 
-    A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is no mention.
+    A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is not a mention.
     """
     for found in _MENTION.finditer(text):
         if found["quoted"]:
@@ -128,7 +128,7 @@ async def _attach(
 
 
 async def _found(environment: Environment, named: str) -> tuple[Environment, str, FileInfo | None]:
-    """Return the environment that has the file, its path and its info: the outside if the sandbox of commands hides the file."""
+    """Return the file's environment, path and info. If the sandbox hides the file, the environment is outside of the sandbox."""
     path = await environment.resolve(named)
     info, held = await environment.stat(path), containment_of(environment)
     if held is None or not isinstance(environment, HasOutside):
@@ -140,7 +140,7 @@ async def _found(environment: Environment, named: str) -> tuple[Environment, str
 
 
 def _dropped(paths: Sequence[str]) -> Image | None:
-    """Return the image of this machine at one of the paths, when commands run elsewhere: the user dropped it here."""
+    """Return the image at one of the paths on this machine: if commands run elsewhere, a dropped file exists only here."""
     for path in map(Path, paths):
         if path.is_absolute() and path.is_file():
             return Image.from_file(path)

@@ -165,7 +165,7 @@ def _values(args: argparse.Namespace) -> Iterable[str]:
         if kind := _NAMED.get(".".join(parts), ""):
             found += KINDS[kind](args)
         now = value_at(load_config(args.config, profile=""), parts)
-    except ConfigError:  # a broken key is the first one to be set
+    except ConfigError:  # if the configuration is broken, the user may be repairing this key
         return found
     return dict.fromkeys([*found, str(now)] if isinstance(now, str | int | float) and not isinstance(now, bool) else found)
 

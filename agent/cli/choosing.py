@@ -115,7 +115,7 @@ def in_list(offers: Sequence[Choice]) -> list[Choice]:
 
 
 def list_rows(offers: Sequence[Choice], covers: Mapping[str, str], chosen: int | None, columns: int) -> list[Row]:
-    """Return the choices below each other, each with the calls that it covers, or its effect.
+    """Return the rows of a list of choices, each with the calls that it covers, or its effect.
 
     ``chosen`` is the index of the choice that the arrows reached, in the order of ``in_list``.
     """
@@ -151,7 +151,7 @@ def _explained(head: str, does: str, style: str, columns: int) -> list[Row]:
 
 
 _FIRST_WORDLESS = "vamutpsod?"
-"""Letters in the order of losing their words if the row is too narrow."""
+"""Letters, sorted: the first ones lose their words first if the row is too narrow."""
 
 
 def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolcrib.contract.errors import ToolcribError
 
 _MARK = "toolcrib completion"
-"""Text that is part of each completion file of toolcrib, also of one that a user wrote from printed output."""
+"""Text in each completion file of toolcrib, also in one that a user created from the printed output."""
 _ABOUT = "# Written by `toolcrib completion --install`. The shell loads the completions when it first needs them."
 _FILES: Mapping[str, str] = {
     "bash": f"""\

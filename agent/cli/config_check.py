@@ -81,7 +81,7 @@ def _unconfirmed(config: Config) -> Iterator[str]:
 
 
 def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator[str]:
-    """Yield errors of well-formed settings. ``gone`` are list items that were left out as wrong: ``approval.rules[3``."""
+    """Yield errors of well-formed settings. ``gone`` has the keys of wrong list items, without "]": ``approval.rules[3``."""
     from agent.cli.logs import shown_otherwise
 
     with shown_otherwise(), contextlib.redirect_stdout(sys.stderr):  # a plugin may print when it is loaded
@@ -180,7 +180,7 @@ def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator
     from agent.store.memory import MemoryStore
 
     without = replace(config, plugins=replace(config.plugins, enabled=()))
-    if not is_whole:  # permanent grants are read from the file itself
+    if not is_whole:  # no such file: permanent grants would be read from the one with errors
         config, without = (replace(one, path=one.path.with_name(".sound.yaml")) for one in (config, without))
     try:
         loads = bool(config.plugins.enabled) and is_whole and not unconfirmed(config, keep=False)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def confirmed_config(config: Config) -> Config:
-    """Return the configuration when a user has confirmed it. At a terminal, show the changes and ask.
+    """Return the configuration if a user has confirmed it. At a terminal, show unconfirmed changes and ask.
 
     Raises UnconfirmedConfig if no user confirms it, and ConfigError if the confirmation can't be read or stored.
     """

@@ -67,7 +67,7 @@ class Conversation:
         self.beside: list[Beside] = []
         """Context for the next message to a model."""
         self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
-        """Steering messages by their final text: what the user typed, and the context and images besides the files that it names.
+        """Steering messages by their final text: the text that the user typed, and the context and images attached before it.
         """
         self.cost: float | None = None
         """Cost of this chat's runs, if prices are known."""
@@ -112,8 +112,8 @@ class Conversation:
         await self._connect(self.session, choice)
 
     async def set_mode(self, name: str) -> str:
-        """Switch the session's mode, and return its name. Raises ToolcribError, also below a session's command: only a user may
-        switch.
+        """Switch the session's mode, and return its name. Raises ToolcribError, also in a process that a session's command
+        started: only a user may switch.
         """
         from agent.policy.self_protection import refuse_below_any
 
@@ -179,7 +179,7 @@ class Conversation:
         named in this part are attached.
         """
         line = line.strip()
-        if line in ("exit", "quit") and self.screen.interactive:  # not a message to a model: these words leave other programs
+        if line in ("exit", "quit") and self.screen.interactive:  # not a message: users know these words from other programs
             line = "/quit"
         if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a message may begin with a path
             return await self._obey(self, line)

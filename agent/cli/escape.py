@@ -16,7 +16,7 @@ def exact(text: str) -> str:
 
 
 def tame(text: str) -> str:
-    """Return the text with control characters escaped, except newline and tab, and characters that reorder text: for output."""
+    """Return the text for output: characters that reorder text and control characters, except newline and tab, are escaped."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(written(char) if _acts(char) else char for char in text)

@@ -43,7 +43,7 @@ def guarded(what: str, check: Callable[[], Iterable[CheckFinding]], seconds: flo
 
 
 def isolated(what: str, findings: Iterable[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield findings as they arrive, and at last a finding about an exception that their checks raised."""
+    """Yield findings as they arrive. If their checks raise an exception, yield a last finding about it."""
     try:
         yield from findings
     except Exception as error:  # noqa: BLE001 - as above

@@ -32,7 +32,7 @@ async def story(store: Store, info: SessionInfo) -> list[str]:
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:
-    """Return calls of the sessions that this one was forked from: id -> the nearest such session, and its last such call."""
+    """Return calls of the sessions that this one was forked from: call id -> the nearest session with it, and its record."""
     found: dict[str, tuple[str, CallRecord]] = {}
     seen, here = {info.id}, info
     while not is_delegate(here) and (parent := here.parent) and parent not in seen:

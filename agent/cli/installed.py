@@ -107,7 +107,7 @@ def installer(dist: Distribution) -> str:
 
 
 def _wanted(dist: Distribution, extra: str = "") -> str:
-    """Return the requirement of exactly this toolcrib: its version, or the URL or folder that it was installed from."""
+    """Return the requirement for this toolcrib: its version, or the URL or folder that it was installed from."""
     name = f"toolcrib[{extra}]" if extra else "toolcrib"
     url = str(json.loads(dist.read_text("direct_url.json") or "{}").get("url", ""))
     if _is_editable(dist):

@@ -165,7 +165,7 @@ class InteractiveChat:
                 self.board.changed()
 
     def _signalled(self) -> None:
-        """Interrupt what runs, from a signal handler. Ctrl-C is a key here, so SIGINT comes from another process."""
+        """Interrupt the current run, from a signal handler. Ctrl-C is a key here, so SIGINT comes from another process."""
         if self._conversation is not None:
             self._conversation.interrupt()
         if self._loop is not None:
@@ -212,7 +212,7 @@ class InteractiveChat:
             self.interrupted()
 
     def _declined(self) -> None:
-        """Interrupt what runs after a Ctrl-C that denied a request; at the prompt the draft stays."""
+        """Interrupt the current run, if any, because Ctrl-C denied a request. The draft stays."""
         self.broken_off()
         if not self.is_working:
             self.view.screen.print_note("  denied")
@@ -256,7 +256,7 @@ class InteractiveChat:
 
     @property
     def is_settling(self) -> bool:
-        """True while a question waits until the user stops typing: an Enter may be meant for it."""
+        """True while a question waits until the user stops typing. Enter sends nothing then: it may be meant for the question."""
         return self.questions.settles
 
     def next_mode(self) -> None:

@@ -25,7 +25,7 @@ _SECONDS = 5.0
 _WRONG = 60.0
 """Seconds that the clock may differ from a server's."""
 _BAD_KEY = ("api_key_invalid", "api key not valid", "api key expired")
-"""Words of servers that refuse a key with another status than 401 and 403."""
+"""Words in answers of servers that refuse a key with a status other than 401 and 403."""
 
 
 def check_servers(crib: Crib) -> Iterator[CheckFinding]:

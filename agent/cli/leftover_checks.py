@@ -66,7 +66,7 @@ def check_folders() -> Iterator[CheckFinding]:
 def _remove(folders: Sequence[Path]) -> Iterator[str]:
     from tools.environments.leftovers import left_behind, remove
 
-    for folder in set(folders).intersection(left_behind()):  # another process may have its number by now
+    for folder in set(folders).intersection(left_behind()):  # a new process with the same id may own a folder by now
         remove(folder)
         yield f"removed {folder}"
 

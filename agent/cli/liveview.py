@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.display import ToolDisplay
 
 RULE: Span = ("│ ", "mark")
-"""Begins each row of a model's calls and thinking: the user sees at a glance, also without colours, what is no answer."""
+"""Begins each row of a model's calls and thinking, to distinguish them from its answer even without colours."""
 _KEPT = 200
 """Most items that can be shown in full."""
 _MOST_THOUGHT = 200_000

@@ -72,7 +72,7 @@ def logging_of_gateway(form: str, redact: Callable[[str], str]) -> Iterator[None
 
 @contextmanager
 def shown_otherwise() -> Iterator[None]:
-    """Keep out of the log the faults that a command collects and lists itself, unless everything is logged."""
+    """Suppress log messages within the block, for a command that lists the faults itself, unless everything is logged."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ToStderr) and handler.brief]
     levels = [handler.level for handler in handlers]
     for handler in handlers:

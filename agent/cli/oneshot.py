@@ -85,7 +85,7 @@ class Fan:
 
     @contextmanager
     def heeding_the_reader(self) -> Iterator[None]:
-        """Notice at once that the reader of a pipe has left, even while nothing is written: an answer is written at the end."""
+        """Notice at once that the reader of a pipe has left, even before the answer is written, which is only at the end."""
         out = _piped_output()
         if out is None:
             yield

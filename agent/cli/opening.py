@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BrokenOffMessage(ToolcribError):
-    """Raised when the user cancels a message while asked about a file in it. Nothing of the message is sent."""
+    """Raised when the user cancels a message while asked about a file in it. No part of the message is sent."""
 
 
 @dataclass(frozen=True, slots=True)

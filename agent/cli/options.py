@@ -88,7 +88,7 @@ def add_mode_option(group: argparse._ActionsContainer) -> None:
 
 
 def mode_of(args: argparse.Namespace, config: Config) -> str:
-    """Return the mode that the command line names, or "". Raises Denied below a session's command: only a user chooses a mode."""
+    """Return the mode that the command line names, or "". Raises Denied in a process below a session's command."""
     if args.mode:
         from agent.policy.self_protection import folders_of, refuse_below
 

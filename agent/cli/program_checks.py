@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 class _Program(NamedTuple):
-    """A program, the effect if it is missing, and its packages by package manager if they have another name than ``package``."""
+    """A program, the effect if it is missing, its package, and the package's other names by package manager."""
 
     name: str
     level: Level

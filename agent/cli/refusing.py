@@ -25,7 +25,7 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
 
 
 def refuse_inside(ticket: SuspendTicket) -> Answer:
-    """Deny: a terminal below a command of a session may be that command's own."""
+    """Deny: a session's command started this process, so it may control the terminal and answer by itself."""
     reason = (
         f"{ticket.message}\nThis needs a user's answer, but toolcrib was started by a command of a session, which cannot approve"
         " calls. Run it in your own terminal."

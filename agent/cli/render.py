@@ -1,4 +1,4 @@
-"""Format calls and lists for users. Colours only on a terminal; the module that draws them is loaded only there."""
+"""Format calls and lists for users, without colours; the chat's own screen adds those."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def display_of(event: ToolStarted | ToolFinished) -> ToolDisplay:
 
 
 def from_row(function: Callable[[Mapping[str, Json]], T | None] | None, given: object, shape: Callable[[T], S]) -> S | None:
-    """Return the result of a function of a tool's row for a call's arguments or data, converted by ``shape``. Return None if
-    either raises, or if the arguments or data are not a mapping.
+    """Call a function of a tool's row with a call's arguments or data, and return its result, converted by ``shape``. Return None
+    if either function raises, or if the arguments or data are not a mapping.
     """
     if function is None or not isinstance(given, Mapping):
         return None

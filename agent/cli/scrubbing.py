@@ -1,4 +1,4 @@
-"""Remove secrets and people from the texts of a support bundle. People get other names, the same ones in the whole bundle."""
+"""Remove secrets and users' names from a support bundle. Each name has the same replacement in the whole bundle."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _known(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _texts(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the texts of a value, each with its keys from the top; those of a profile are dotted."""
+    """Yield the texts of a value, each with its keys from the top. A profile's dotted keys are split."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             below = str(key).split(".") if parts[:1] == ("profiles",) and len(parts) > 1 else [str(key)]

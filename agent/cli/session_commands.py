@@ -38,7 +38,7 @@ async def fork_chat(chat: Conversation, count: str) -> None:
     from agent.conversation.forking import fork
 
     if count and (not count.isdecimal() or not int(count)):
-        raise ToolcribError("use /fork, or /fork N: a new session from your last N messages on")
+        raise ToolcribError("use /fork, or /fork N for a new session with your last N messages")
     info = await chat.session.info()
     if info is None or not info.messages:
         raise ToolcribError("this session has no messages yet; to start another: /new")
@@ -55,7 +55,7 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     """Return lines about what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
-        f"a new session, {made.id[:ID_CHARS]}, from {said} on; to return to the old one: /resume {parent[:ID_CHARS]}",
+        f"a new session, {made.id[:ID_CHARS]}, with {said}; to return to the old one: /resume {parent[:ID_CHARS]}",
         "grants and undo data stay with the old session",
     ]
     if made.dropped:
@@ -105,7 +105,7 @@ async def title_chat(chat: Conversation, rest: str) -> None:
 
 
 async def show_sessions(chat: Conversation, rest: str) -> None:
-    """List the last sessions. Raises Denied below a session's command: only a user may read other sessions."""
+    """List the last sessions. Raises Denied if a session's command started this chat: only a user may read other sessions."""
     import time
 
     from agent.cli.render import table
@@ -119,7 +119,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
 
 
 def refuse_below_session(chat: Conversation, what: str) -> None:
-    """Raise Denied if the chat runs below a command of a session."""
+    """Raise Denied if a session's command started this chat, directly or indirectly."""
     from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(chat.opening.crib.config), what)

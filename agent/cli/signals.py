@@ -1,4 +1,4 @@
-"""Ctrl-C, kill and a closed terminal: end what runs first, whatever the signal interrupts."""
+"""Ctrl-C, kill and a closed terminal: running work ends before the process does, whatever the signal interrupts."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
 @contextmanager
 def serving(end: Callable[[bool], None], reload: Callable[[], None]) -> Iterator[None]:
     """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second calls ``end(True)``, and the third is
-    raised immediately. SIGHUP calls ``reload``; if the terminal was closed, SIGHUP ends the service too. Both functions are
-    called between any two instructions of the main thread.
+    raised immediately. SIGHUP calls ``reload``; if the terminal was closed, SIGHUP ends the service too. Both functions may
+    be called between any two instructions of the main thread.
     """
     came, at_terminal = 0, os.isatty(2)
 

@@ -142,8 +142,8 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     """Yield the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError if there is none,
-    or if the process is in the background, without a user. Also raises below a command of any session, which may have
-    opened the terminal itself, and in a process that the host of a session in one of ``folders`` started.
+    or if the process is in the background, without a user. Also raises if a session's command started this process, since the
+    command may have opened the terminal, and if the host of a session in one of ``folders`` did.
     """
     from agent.policy.self_protection import is_below, is_below_any
 
@@ -172,7 +172,7 @@ def is_interactive() -> bool:
 
 
 def confirm_by_word(question: str) -> bool:
-    """Return True only for a typed ``yes`` or ``y``, and never below a session's command."""
+    """Return True only for a typed ``yes`` or ``y``, and never in a process that a session's command started."""
     from agent.policy.self_protection import is_below_any
 
     forget_what_was_typed(sys.stdin)

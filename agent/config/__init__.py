@@ -3,12 +3,13 @@
     config = load_config()
     config.tools.timeout
 
-Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
+Loading collects every error of the file and raises them together, so that a broken file never loosens a restriction.
 
-``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys`` and ``_rules``
-for its larger parts and ``_setting`` to declare one. ``_layers`` merges defaults, file, profile and project (``_project``),
-``_read`` finds faults with their lines, ``_keys`` resolves dotted names, ``_write`` changes the file, ``_example`` writes
-config.example.yaml, ``_described`` describes every key; ``_paths``, ``_files`` and ``_secrets`` are the lowest layer.
+``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys``, ``_cron`` and
+``_rules`` for its larger parts and ``_setting`` to declare one. ``_layers`` merges defaults, file, profile and project
+(``_project``), ``_read`` finds errors with their lines, ``_sound`` returns the valid part of a broken file, ``_keys`` resolves
+dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml, ``_described`` describes every key;
+``_paths``, ``_files`` and ``_secrets`` are the lowest layer.
 """
 
 from __future__ import annotations

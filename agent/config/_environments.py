@@ -168,7 +168,7 @@ class LocalConfig:
 
     sandbox: Literal["none", "bubblewrap"] = setting(
         "none",
-        "none: commands have all your rights. bubblewrap: they can read everything but keys, write little, and have no network.\n"
+        "none: sandbox.mode decides. bubblewrap: commands can read everything but keys, write little, and have no network.\n"
         "The other settings here are for that sandbox, which terminal.backend: bubblewrap uses too.",
     )
     writable: tuple[str, ...] = _writable()

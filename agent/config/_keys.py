@@ -24,7 +24,7 @@ def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _types(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of a section's keys. Cached: Python compiles each anew, and a start asks for most of them three times."""
+    """Return the types of a section's keys. Cached, as Python evaluates them anew, and a start needs most of them three times."""
     if cls not in _known_types:
         _known_types[cls] = typing.get_type_hints(cls)
     return _known_types[cls]
@@ -56,7 +56,7 @@ def join(key: str, name: str) -> str:
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
     """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
-    elsewhere.sort(key=lambda other: "." in other)  # keys of all runs come before keys of a section
+    elsewhere.sort(key=lambda other: "." in other)  # top-level keys come first
     alike = near(name, fields)
     if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
         inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
@@ -102,7 +102,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
-    """Split off a chosen name. An unquoted one, such as an address, may have dots if its value has no keys."""
+    """Split off a chosen name. An unquoted name may have dots, except a profile's, and one with chosen names below it."""
     name, after = _head(rest)
     if name != rest.partition(".")[0] or item is Profile or typing.get_origin(item) is Mapping:
         return name, after

@@ -85,7 +85,7 @@ def with_profile(node: Any, file: Path, name: str) -> Config:
 
 
 def _without_foreign_key(node: Any, profile: Any) -> Any:
-    """Remove the key given for the first server if the profile names another server."""
+    """Remove the file's api_key_env from a section in which the profile sets another base_url without a key of its own."""
     for path in _SERVERS:
         node = _without_key(node, profile, path)
     return node
@@ -106,7 +106,7 @@ def _without_key(there: Any, here: Any, path: tuple[str, ...]) -> Any:
 
 
 def _laid_over(base: Any, over: Any) -> Any:
-    """Merge the nodes of both: mappings key by key; of anything else, ``over`` wins."""
+    """Merge two nodes: mappings key by key; any other ``over`` replaces ``base``."""
     if base is None or not is_mapping(base) or not (is_mapping(over) or is_blank(over)):
         return over
     if is_blank(over):

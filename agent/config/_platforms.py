@@ -79,7 +79,7 @@ class PlatformConfig:
     backend: str = setting(
         "",
         "Backend that this platform's chats run commands in. Empty uses terminal.backend. If commands there could reach\n"
-        "toolcrib's own files, as with local, chats of other users than the owner get no tools that run commands or edit files.",
+        "toolcrib's own files, as with local, chats of users other than the owner get no tools that run commands or edit files.",
         expect="the name of a backend, or nothing",
     )
     allow_local: bool = setting(

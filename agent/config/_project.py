@@ -1,4 +1,4 @@
-"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display but no keys, lower limits, and disable tools.
+"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display except key bindings, lower limits, and disable tools.
 
 The file comes with the repository, so its author is not trusted: every other setting is ignored and reported.
 """
@@ -135,7 +135,7 @@ class _Filter:
         self.notices: list[str] = []
 
     def kept(self, node: Any, path: tuple[str, ...], key: str) -> Any:
-        """Return the node without those keys. A node without plain keys is returned whole, for the reader to report."""
+        """Return the node without such keys. A node that is not a mapping stays as it is; the reader reports it."""
         if node is None or is_blank(node) or not is_mapping(node):
             return node
         import yaml

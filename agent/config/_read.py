@@ -155,7 +155,7 @@ def _compose(text: str, path: Path) -> Any:
 
 
 class ConfigReader:
-    """A reader that converts YAML nodes along the schema. It collects errors; its result is valid only if there are none."""
+    """A reader that converts YAML nodes by the schema. It collects errors; its result is valid only if there are none."""
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
@@ -303,7 +303,7 @@ class ConfigReader:
                 self.fault(key_node, key, _NO_KEYS)
                 continue
             if name in seen:
-                self.fault(key_node, join(key, name), f"given twice; first given in line {seen[name]}")
+                self.fault(key_node, join(key, name), f"given twice; first given on line {seen[name]}")
                 continue
             seen[name] = key_node.start_mark.line + 1
             yield name, key_node, value_node

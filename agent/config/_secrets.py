@@ -50,7 +50,7 @@ def secret(name: str, environ: Mapping[str, str] | None = None, folder: str | Pa
 
 
 def read_secrets(folder: str | Path | None = None) -> Secrets:
-    """Read all of ``secrets.env``: lines ``NAME=value``. Values may be quoted and follow ``export``; nothing is expanded.
+    """Read all of ``secrets.env``: lines ``NAME=value``. Values may be quoted; ``export`` may come first. Nothing is expanded.
 
     If there is no file, there are no secrets. Raises ConfigError if others may read the file, or a line is invalid.
     """

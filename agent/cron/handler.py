@@ -65,7 +65,7 @@ class JobTool:
 
 
 def job_json(job: CronJob) -> dict[str, Any]:
-    """Return a job as models and programs read it; of a removed one only its state."""
+    """Return a job as models and programs read it; for a removed job, only its id and state."""
     if job.state == "removed":
         return {"id": job.id, "state": job.state}
     try:

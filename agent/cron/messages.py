@@ -39,7 +39,7 @@ def ended_as(state: RunState) -> tuple[CronRunState, str]:
 
 
 async def asked_by(store: Store, session_id: str) -> str:
-    """Return a line with the job that asks in a session and its due time; "" if the session is no job's. Raises StoreFailed."""
+    """Return a line with the job that a session belongs to and its due time, or "" if it belongs to none. Raises StoreFailed."""
     run = await store.cron.run_of(session_id)
     job = None if run is None else await store.cron.get(run.job_id)
     if run is None or job is None:

@@ -1,8 +1,8 @@
 """Runs jobs: one timer for all, and a claim in the store for each due time, so that only one process begins a run.
 
 Times are wall-clock times; the clock may be set, and it runs on while a laptop is suspended. So the timer checks again every
-half minute. After a jump ahead, times that were missed are caught up or skipped, by setting. After a jump back no run is begun
-again, since its time is claimed, and the next times are counted anew.
+half minute. After a jump ahead, the latest missed time runs or is skipped, as the job's ``missed`` says. After a jump back, no
+run begins a second time, since its time is claimed, and the next times are recalculated.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class CronRunner:
         return min(max(ahead, 0.0), _LOOKS_EVERY)
 
     async def _read(self) -> None:
-        """Read changed jobs. Their times are checked on the first read, as a wrong clock may have counted them."""
+        """Read changed jobs. The first read checks their times, which may have been calculated while the clock was wrong."""
         self._is_stale, is_first = False, not self._seen
         try:
             changed = await self._store.cron.changed(self._seen)
@@ -223,7 +223,7 @@ class CronRunner:
         heapq.heappush(self._due, (job.next_at, job.id))
 
     async def _count_anew(self, jobs: Sequence[CronJob], now: float, back: float = 0.0) -> None:
-        """Bring forward jobs whose next time is later than their schedule's, as the clock was ahead when it was counted.
+        """Bring forward jobs whose next time is too late, because the clock was ahead when it was calculated.
 
         ``back``: how many seconds it was ahead, if known. Intervals are counted from now. Times that
         recur after the jump are claimed already.

@@ -31,6 +31,6 @@ class BackgroundDelegate:
         self.cancel()
 
     def cancel(self) -> None:
-        """Cancel its work as its process ends, from any thread: the next process resumes one that waits for an answer."""
+        """Cancel its work, from any thread. If its process ends while it waits for an answer, the next process resumes it."""
         if not self.is_lost:
             self.work.get_loop().call_soon_threadsafe(self.work.cancel)

@@ -29,7 +29,7 @@ Report = Callable[[str, "float | None"], object]
 MOST_ANSWER = 12_000
 """Characters of an answer that the parent's model reads; a longer one is cut, with a note on how to read the rest."""
 _END_SECONDS = 10.0
-"""Seconds that a stopped delegate has to end; commands get two."""
+"""Seconds that a stopped delegate, with its running commands, may take to end."""
 _ID_CHARS, _ARGS_CHARS = 12, 100
 
 

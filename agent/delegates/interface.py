@@ -31,11 +31,11 @@ class SessionDelegates:
         """
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
-        """Handle delegates whose calls are settled without them. Called before the results are stored.
+        """End or resume the delegates of settled calls. Called before the results are stored.
 
         A delegate is ended if its call was cancelled, interrupted or lost. A background delegate whose process ended after its
         call succeeded is resumed.
         """
 
     async def close(self) -> None:
-        """End running delegates, and return when their ends are delivered. From any event loop."""
+        """End running delegates, and return when their ends are delivered. May be called from any event loop."""

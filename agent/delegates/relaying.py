@@ -1,4 +1,4 @@
-"""Relays a delegate's questions to those who answer its parent's: asks now, or parks them under the parent's session."""
+"""Relays a delegate's questions to the users who answer its parent's: asks now, or parks them under the parent's session."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
 
 
 async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answer | None]) -> None:
-    """Answer the delegate's tickets like the parent's tickets for them; ``answer_to`` returns a ticket's answer by id."""
+    """Pass the parent's answers on to the delegate's pending tickets; ``answer_to`` returns the one for a ticket id."""
     for record in await store.tickets.pending(session_id):
         answer = answer_to(record.ticket.id)
         if answer is not None:

@@ -35,7 +35,7 @@ def folder_of(location: Location, opened: Environment | None, project_dir: Path)
 
 
 class SharedFiles(SessionFiles):
-    """Origins of files of the session ``shared_id``, from ``shared``, whichever session asks or adds.
+    """Origins of files that a delegate shares with the session ``shared_id``: both read from ``shared``, and add to it.
 
     Only shell variables are the delegate's own, kept by ``own``: it has its own shell.
     """

@@ -93,7 +93,7 @@ class DelegateStarter:
                 user=who.user,
                 roles=who.roles,
                 asker=None if scope.asker is None else self._relay(delegate, allowance),
-                smart=scope.asker is not None,  # if no user is asked above, no model approves below
+                smart=scope.asker is not None,  # if the parent can ask no user, no model approves for the delegate
                 suspends=scope.suspends,
                 named=delegate.id,
                 handlers=self._start.handlers,
@@ -122,7 +122,7 @@ class DelegateStarter:
         return child
 
     def _relay(self, delegate: Delegate, allowance: Allowance) -> Relay:
-        """Return the relay that brings the delegate's questions to those who answer the session's."""
+        """Return the relay that passes the delegate's questions to the users who answer the session's."""
         from agent.delegates.relaying import Relay
 
         session, order = self.session, delegate.order

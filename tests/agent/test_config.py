@@ -150,7 +150,7 @@ def test_all_faults_are_told_together_each_with_its_line_and_key(file: Path) -> 
     texts = [text for _line, _key, text in faults]
     assert texts[0] == "unknown key; did you mean tools?"
     assert texts[1] == "expected a number of seconds above 0, got text"
-    assert texts[2] == "given twice; first given in line 3"
+    assert texts[2] == "given twice; first given on line 3"
     assert "expected a list of names, got true or false" in texts[3]
     assert texts[4] == "unknown key; did you mean tools.timeout?"
     assert texts[5] == "expected text, got true or false; put it in quotes"

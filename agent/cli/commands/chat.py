@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
-    """Return whether the chat must work with a screen reader: it then only adds lines, and uses words for signs."""
+    """Return whether the chat must work with a screen reader: it then only adds lines, and uses words instead of symbols."""
     return args.screen_reader or crib.config.display.screen_reader
 
 
@@ -124,7 +124,7 @@ def _drafts(crib: Crib) -> KeptDraft:
 
 
 async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
-    """Open the requested session. Return the id of a session without messages whose draft moves to it, or ""."""
+    """Open the requested session. Return the id of an earlier session without messages whose draft it adopts, or ""."""
     from agent.desk.opening import NothingToContinue
 
     left = "" if drafts is None or args.resume else drafts.left_here()
@@ -270,7 +270,7 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 
 
 def _type(conversation: Conversation, runner: asyncio.Runner, first: str, ahead: list[str]) -> int:
-    """Read a line at a time. Text typed before a question, in ``ahead``, follows after the run. Return the exit code."""
+    """Read a line at a time. Text that was typed before a question, in ``ahead``, is used after the run. Return the exit code."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.shortcuts import CompleteStyle
 
@@ -385,7 +385,7 @@ def _shorten(file: Path) -> None:
 
 
 def _confirm_allowlist(crib: Crib) -> None:
-    """Show unconfirmed entries of command_allowlist, which no answer of the user added, and ask to confirm them."""
+    """Show entries of command_allowlist that were not added by an answer of the user, and ask to confirm them."""
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of, confirm_by_word
     from tools.approval.prompt import PromptLine, physical

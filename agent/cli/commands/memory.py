@@ -213,7 +213,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
             print(f"{tame(str(path))} has it in a line that is not a note; to change it: toolcrib memory edit")
         if not paths:
             print("no note contains this text; list all notes: toolcrib memory show --all")
-        await _freed(crib)  # of notes that were forgotten earlier
+        await _freed(crib)  # overwrites notes that were forgotten earlier
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
     question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} permanently?"

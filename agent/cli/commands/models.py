@@ -104,7 +104,7 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
 
 
 def _to_probe(offer: Offer, name: str) -> list[ModelInfo]:
-    """Return the models with that name; without a name, the configured model."""
+    """Return the model with that name, else the models whose names contain it; without a name, the configured model."""
     endpoint = offer.server.endpoint
     exact = name or (endpoint.model if endpoint is not None else "")
     same = [one for one in offer.models if one.name == exact]

@@ -314,7 +314,7 @@ def _started(lines: JsonLines | None, session: Session, model: str, args: argpar
 
 
 def _warn(event: Event) -> None:
-    """Also print a warning about a reply that was cut short when the output is for programs."""
+    """Print a warning on stderr about a reply that was cut short; stdout has JSON events only."""
     from agent.cli.view import CUT_SHORT
     from agent.events import TurnFinished
 

@@ -66,7 +66,7 @@ _SHORT = ("-h", "-o", "-v")
 
 
 def prepared(words: Sequence[str]) -> list[str]:
-    """Return the words with ``-word`` of search and tag as an option, because no parser accepts it as an operand."""
+    """Return the words with each ``-word`` of search and tag rewritten as ``--without=word``, which argparse accepts."""
     if not any(word in ("search", "tag") for word in words):
         return list(words)
     return [f"--without={word[1:]}" if _OFF.fullmatch(word) and word not in _SHORT else word for word in words]
@@ -173,7 +173,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.session_format import SPARE, persons_sessions, session_rows
 
     wanted: dict[str, Any] = {"cwd": str(crib.project_dir) if args.here else None, "tags": args.tag}
-    if args.all or args.tag:  # a session of a job has the tags that a user gave it
+    if args.all or args.tag:  # --tag also selects sessions of jobs: only a user adds tags
         found = await crib.store.sessions.list(args.limit, **wanted, delegates=args.all)
     else:
         found = await persons_sessions(crib.store, args.limit, **wanted)

@@ -79,8 +79,8 @@ def application(
 def taken_over(source: Input) -> Iterator[None]:
     """Within the block, read every key unbuffered; keys typed before come first.
 
-    The earlier keys are read when the terminal is in raw mode, before any prompt appears. Until then each line break was Enter,
-    and afterwards the two can't be distinguished.
+    The earlier keys are read before any prompt appears. Each line break among them was Enter; among keys that are typed in raw
+    mode it would be Ctrl-J.
     """
     try:
         typed = typed_before(descriptor := source.fileno())

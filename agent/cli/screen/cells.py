@@ -12,7 +12,7 @@ Span: TypeAlias = tuple[str, str]
 """(text, style): the style joins names of agent.cli.screen.themes with "+", "" for plain text. No span contains a line break."""
 Row: TypeAlias = tuple[Span, ...]
 Piece: TypeAlias = tuple[str, str, int]
-"""(text, style, place of its first character in the source)."""
+"""(text, style, index of its first character in the source)."""
 TEXT_WIDTH = 100
 """Most cells of a row of prose, however wide the screen is. Code, tables and output use the whole screen."""
 

@@ -46,7 +46,7 @@ def written_by(take: Callable[[str], None]) -> Iterator[None]:
     import io
 
     class Printed(io.TextIOBase):
-        """A replacement of an output stream that reports to be a terminal, like the stream that it replaces."""
+        """Replaces an output stream. It claims to be a terminal, like the stream that it replaces."""
 
         encoding = "utf-8"
 

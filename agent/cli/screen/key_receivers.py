@@ -14,7 +14,7 @@ class Hands(Protocol):
         ...
 
     def interrupted(self) -> None:
-        """Handle Ctrl-C when no question waits and the draft is empty."""
+        """Handle Ctrl-C when no question waits and no search of the history is open."""
         ...
 
     def broken_off(self) -> None:

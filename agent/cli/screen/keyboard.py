@@ -315,7 +315,7 @@ class Keyboard:
                 self.draft.insert_text(self.pastes.collapse(text))
 
     def interrupt(self) -> None:
-        """Handle Ctrl-C: deny a question; else move the draft to the history; else interrupt the run."""
+        """Handle Ctrl-C: deny a question, or end a search; otherwise ``hands`` interrupt the run, or discard the draft."""
         if self._asked is not None:
             self._answered(KeyboardInterrupt)
         elif self._app.layout.is_searching:
@@ -326,7 +326,7 @@ class Keyboard:
             self._hands.interrupted()
 
     def break_off(self) -> None:
-        """Handle Escape: deny a question, or interrupt the run; the draft stays."""
+        """Handle Escape: deny a question, close the completions, or interrupt the run; the draft stays."""
         if self._asked is not None:
             self._answered(KeyboardInterrupt)
         elif self.draft.complete_state is not None:

@@ -1,7 +1,7 @@
 """Format streaming Markdown: each line is read once, and each row is final when no later text can change it.
 
 The rows do not depend on how the text is cut into pieces. In CommonMark a later line can change the block above it. Here it
-can't, since rows may have been taken; but a paragraph of one short line can still become a heading by the line below it.
+cannot, because that block may already be on the screen. Only a short one-line paragraph may still become a heading or a table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNDERLINE = Regex(r" {0,3}(?:=+|-+)[ \t]*\Z")
 _QUOTE = Regex(r" {0,3}>[ \t]?")
 _INDENT = Regex(r" *")
 _DECIDED = 14
-"""Number of characters after which a line that has not begun a block no longer can."""
+"""Number of characters after which a line that has not begun a block is text, whatever follows on it."""
 _UNDECIDED = frozenset("-=*_|:`~ \t")
 _WIDEST_RULE = 40
 _DEEPEST = 12
@@ -53,7 +53,7 @@ class Markdown:
         self._laid_out = laid_out
         self._partial = ""
         self._committed = False
-        """True while the line being fed belongs to a paragraph, which has received it."""
+        """True if the beginning of the current line was already added to a paragraph."""
         self._rows: list[Row] = []
         self._stack: list[_Container] = []
         self._leaf: Leaf | None = None
@@ -336,7 +336,7 @@ class Markdown:
         self._kind = "item" if in_list else kind
 
     def _margin(self) -> Margin:
-        """Return the margin of a block here. Its first row uses the bullets of its items."""
+        """Return the margin for a block in the open quotes and items. Each item's bullet appears in one row only."""
         first: list[tuple[str, str]] = []
         rest: list[tuple[str, str]] = []
         for place, one in enumerate(self._stack):

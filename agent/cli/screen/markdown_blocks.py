@@ -81,7 +81,7 @@ class Paragraph(Leaf):
 
     @property
     def text(self) -> str:
-        """The text whose rows are not final yet."""
+        """The paragraph's text. ``_forget`` may have dropped its beginning, whose rows are final."""
         return self._text
 
     def line(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Paragraph(Leaf):
         return [(*self.margin.take(), *row) for row, _ in rows]
 
     def _forget(self, pieces: list[Piece]) -> None:
-        """Drop the text of final rows, up to a place outside of any mark, so that a long paragraph is not parsed again."""
+        """Drop the text of final rows if it ends outside of any markup, so that it is not parsed again."""
         for text, style, source in pieces:
             end = source + len(text)
             if style == self.style and source < self._done <= end and self._text[self._done - 1 : self._done] in (" ", "\n"):
@@ -205,7 +205,7 @@ _SHOWN_OF_TABLE = 4
 
 
 def bullet_of(marker: str, depth: int) -> str:
-    """Return the sign of a list item: the number as written, or a bullet for its depth."""
+    """Return the bullet of a list item: its number as written, or a symbol for its depth."""
     if marker[0].isdigit():
         return f"{marker} "
     return f"{'•◦▪'[min(depth, 2)]} "

@@ -1,4 +1,4 @@
-"""A single key that chooses, distinguished from text that the user is typing: its letters answer nothing, and none is lost."""
+"""Answers by a single key, told apart from typed text: letters of a text answer nothing, and none is lost."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class OneKey:
 
 
 class EarlyKey(OneKey):
-    """Keys between an answer and the moment when the next question accepts one. A single letter was meant as an answer, but does
-    not count: ``early`` is called with it, and it is not text either. Other keys are ``typed``.
+    """Handles keys that are pressed before the next question of a series accepts keys. A single letter is an early answer: it
+    does not count, and is not text either; ``early`` is called with it. ``typed`` is called with other text.
     """
 
     def __init__(self, letters: str, early: Callable[[str], None], typed: Callable[[str], None]) -> None:
@@ -92,7 +92,7 @@ class EarlyKey(OneKey):
 
     @property
     def settled_in(self) -> float:
-        """Return the seconds until it is known whether the typed keys are text or a letter, 0 or less if it is."""
+        """Return the seconds until it is known whether the pressed keys are text or an early answer; 0 if it is known."""
         return max(self._typing_until - time.monotonic(), _SOON if self._held else 0.0)
 
     def _answer(self, key: str) -> None:

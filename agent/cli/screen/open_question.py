@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class OpenQuestion:
-    """A question that waits for a line after ``prompt``, or for a key that ``choosing`` distinguishes from text, below its
-    ``choices``. A line searches the list of ``picker``. ``line`` receives the answer, or the class of an exception.
+    """A question. With ``choosing``, a key answers it, and ``choices`` returns its rows; otherwise a line after ``prompt``
+    answers it. With ``picker``, that line searches a list. ``line`` receives the answer, or the class of an exception to raise.
     """
 
     def __init__(

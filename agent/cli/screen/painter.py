@@ -146,7 +146,7 @@ class Painter:
                 self._column = -1
                 continue
             is_at_begin = self._go_to(number, out, len(old))
-            # Erased first: when the terminal gets wider, it would join a line that it broke with the next one.
+            # Erase first: a terminal that gets wider would join a line that it broke with the next one.
             out.append(row.text if number >= len(old) else f"{_LINE if is_at_begin else _BEGIN_LINE}{row.text}")
             self._column = -1
         if len(old) > len(rows):
@@ -231,7 +231,7 @@ class Painter:
 
 
 def _lines_of(row: _Painted, columns: int) -> int:
-    """Return the number of lines that a terminal of that width makes of a row; wide characters are never broken."""
+    """Return the number of lines that a row takes on a terminal of that width; wide characters are never broken."""
     if row.text.isascii():
         return max(1, -(-row.cells // columns))
     lines, used = 1, 0

@@ -1,4 +1,4 @@
-"""Themes: the escape sequence of each style. A style is one or more of these names, joined by "+"."""
+"""Themes: the escape sequence of each style. A style is one or more names of a theme's table, joined by "+"."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ NAMES: Mapping[str, str] = {
     "auto": "dark or light, by the terminal's background if the terminal reports it",
     "dark": "for a dark background",
     "light": "for a light background",
-    "colorblind": "blue and yellow: nothing hangs on red and green",
+    "colorblind": "blue and yellow: nothing depends on red and green",
     "none": "no colours, only bold, dim and underlined",
 }
 """Themes that a user may choose, with descriptions."""
@@ -127,8 +127,8 @@ class Theme:
 
 
 def theme_for(wanted: str, color: str = "auto") -> Theme:
-    """Return the theme ``wanted``; "auto" depends on the terminal's background, if known. With NO_COLOR or ``color`` "never",
-    only bold, dim and underlined remain.
+    """Return the theme ``wanted``; "auto" depends on the terminal's background, if known. With ``color`` "never", or with
+    NO_COLOR and "auto", it has no colours, only attributes such as bold and underlined.
     """
     if color == "never" or (color == "auto" and os.environ.get("NO_COLOR")):
         return Theme("none")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TypingPause:
-    """Waits for a pause. Text typed in the meantime is ``typed``; ``came_early`` is called with a letter that came too early."""
+    """Waits for a pause. ``typed`` is called with text typed meanwhile, ``came_early`` with a letter that came too early."""
 
     def __init__(self, draft: Buffer, typed: Callable[[str], None], came_early: Callable[[str], None]) -> None:
         self._draft = draft
@@ -25,7 +25,7 @@ class TypingPause:
         self._before = ""
         """The draft at the time of the last answer."""
         self.early: EarlyKey | None = None
-        """The receiver of keys until the next question of a series is read."""
+        """The receiver of keys until the next question of a series accepts keys."""
 
     def pressed(self) -> None:
         """Record that a key was pressed."""
@@ -57,7 +57,7 @@ class TypingPause:
             self.early = None
 
     def _early_key(self, letters: str) -> EarlyKey | None:
-        """Return the receiver of keys until the question is read; None if it follows no other one, or text was typed since."""
+        """Return the receiver of early keys; None if no question was answered just before, or text was typed since then."""
         before, now = self._before, self._draft.text
         if time.monotonic() - self._answered_at >= SERIES or not now.startswith(before):
             return None

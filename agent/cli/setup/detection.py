@@ -58,7 +58,7 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 async def detect_setup(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
-    """Detect everything. No key is sent anywhere, and only this machine is asked."""
+    """Detect everything. No key is sent anywhere. Only this machine and backends' services (the docker engine) are asked."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
     servers, backends = await asyncio.gather(
         find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in crib.backends.all()))

@@ -40,7 +40,7 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
     for way in ("/fork [N]", "/new", "/export", "/model"):
         assert way in done.err
     assert re.search(
-        r"a new session, [0-9a-f]{12}, from your last 2 messages on; to return to the old one: /resume [0-9a-f]{12}\n",
+        r"a new session, [0-9a-f]{12}, with your last 2 messages; to return to the old one: /resume [0-9a-f]{12}\n",
         done.err,
     )
     assert "did not fit" not in done.err
