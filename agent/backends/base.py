@@ -127,7 +127,7 @@ class Backend:
 
     def state(self, faults: Mapping[str, str]) -> str:
         """Return the state of a backend without missing settings. ``faults``: see FoundContainers."""
-        return f"not tried; `toolcrib env test {self.name}` does"
+        return f"not tried; to try it: toolcrib env test {self.name}"
 
     def offers(self) -> tuple[str, ...]:
         """Return possible values of its required setting, from the service that lists them. Raises EnvironmentFailed."""
@@ -144,7 +144,7 @@ class Backend:
         ``start`` is a local folder, ``cwd`` one in the backend; the shell runs in ``container``, if given. Raises
         EnvironmentFailed.
         """
-        raise EnvironmentFailed(f"the backend {self.name!r} has no shell for users; choose another with NAME")
+        raise EnvironmentFailed(f"the backend {self.name!r} has no shell for users; choose another: toolcrib env shell NAME")
 
     # -- containers of the kind, on any engine ---------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class SandboxBackend(Backend):
     def model_description(self) -> str:
         """Return the description of the sandbox for a model."""
         folders = ", ".join(["the working folder", *self.options["writable"], "/tmp"])  # noqa: S108 - named, not used
-        net = "There is network." if self.options["network"] else "There is no network."
+        net = "It has network access." if self.options["network"] else "There is no network."
         return f"this machine, in a sandbox: only {folders} can be written. {net}"
 
     def problem(self) -> str:

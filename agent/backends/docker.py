@@ -50,7 +50,7 @@ class ContainerBackend(Backend):
         files = f"Only {', '.join([*kept, '/tmp'])} can be written."  # noqa: S108 - named, not used
         if not options["read_only"]:
             files = f"Written files are lost at the end{', except in ' * bool(kept)}{', '.join(kept)}."
-        net = "It has no network." if options["network"] == "none" else "It has network."
+        net = "It has no network." if options["network"] == "none" else "It has network access."
         return f"a docker container of the image {options['image']}, not the person's machine. {files} {net}"
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tools.environments.local.holding import Mode, SandboxHolding
 
 _NETWORK = {
-    "on": "There is network.",
+    "on": "It has network access.",
     "none": "There is no network.",
     "hosts": "It reaches only hosts that the user allowed, and asks about others.",
 }

@@ -42,7 +42,7 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]
 
     async def undo() -> Iterable[tuple[str, str]]:
-        return (("turn", "the last turn's changes"), ("call", "the last call's"), ("redo", "makes them again"))
+        return (("turn", "the last turn's changes"), ("call", "the last call's changes"), ("redo", "reapplies them"))
 
     async def revoked() -> Iterable[tuple[str, str]]:
         from agent.cli.format_grants import covers

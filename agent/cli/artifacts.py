@@ -99,7 +99,7 @@ def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
 
 def unread_words(count: int) -> str:
     """Return a message with the number of artifacts that a search skipped."""
-    return f"{count} artifact{' was' if count == 1 else 's were'} not searched: too old or too large"
+    return f"{count} artifact{' was' if count == 1 else 's were'} not searched: too old, too large or damaged"
 
 
 def _marked(hit: ArtifactHit) -> str:

@@ -83,7 +83,7 @@ def running_rows(found: RunningContainers, now: float) -> list[list[str]]:
 
 
 def owner_words(box: OurContainer) -> str:
-    words = {True: "lives", False: "gone", None: "elsewhere"}[box.owner_lives]
+    words = {True: "running", False: "gone", None: "elsewhere"}[box.owner_lives]
     if box.kept:
         words = "in use" if box.in_use else "kept for later"
     return words

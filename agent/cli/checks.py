@@ -91,7 +91,7 @@ def check_state() -> Iterator[CheckFinding]:
     folder = state_dir()
     nearest = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be made below {nearest}"
+        what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be created in {nearest}"
         yield CheckFinding("state.unwritable", "wrong", what, "make it writable by you, or set TOOLCRIB_STATE to another folder")
     elif why := _unwritable(nearest):
         yield CheckFinding(
@@ -135,7 +135,7 @@ def check_tools() -> Iterator[CheckFinding]:
     reasons = registry.availability()
     for name, reason in reasons.items():
         if reason is not None:
-            yield CheckFinding("tools.missing", "note", f"tool {name} is missing: {reason}", "do that if you want the tool")
+            yield CheckFinding("tools.missing", "note", f"tool {name} is missing: {reason}", "see the reason")
     available = sum(reason is None for reason in reasons.values())
     level: Level = "ok" if available else "wrong"
     fix = "" if available else "reinstall toolcrib"
@@ -288,7 +288,7 @@ def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
         yield CheckFinding(
             "allowlist.unconfirmed",
             "note",
-            f"{len(waiting)} of command_allowlist {'needs' if len(waiting) == 1 else 'need'} your confirmation",
+            f"unconfirmed entries of command_allowlist: {len(waiting)}",
             "start `toolcrib chat`, which asks",
         )
 

@@ -190,7 +190,7 @@ def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator
         if config.plugins.enabled and not loads:
             missing = (info for info in discover(config, project_dir) if info.source == "missing")
             yield from (f"{_plugins_key(config)}: {info.name!r}: {info.error}" for info in missing)
-            yield "plugins are not loaded before that is fixed or confirmed, so names that they define are unknown"
+            yield "plugins load only after errors are fixed and changes confirmed, so names that they define are unknown"
     except ToolcribError as error:
         yield str(error)
 

@@ -39,7 +39,7 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
     if idle:
         print(f"a gateway is running without a platform (process {idle}): enable one, then run `toolcrib gateway reload`")
     if not told:
-        print("" if idle else "no platform is enabled; to see how: toolcrib gateway --help\n", end="")
+        print("" if idle else "no platform is enabled; to see how to enable one: toolcrib gateway --help\n", end="")
         return
     head = ["PLATFORM", "STATE", "ACCOUNT", "OPEN", "RUNS", "QUESTIONS", "TO READ", "TO SHOW", "PID"]
     table([head, *map(_row, told)], spare=(6, 7, 8))

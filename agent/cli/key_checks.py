@@ -40,7 +40,7 @@ def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
 
     environ = environment(config)
     for name, key in blank_keys(config, environ):
-        what = "is named but empty" if name in environ else "is missing"
+        what = "is set but empty" if name in environ else "is missing"
         where = f"put it into {config.folder / 'secrets.env'} (mode 0600) as a line {name}=..., or set the variable"
         yield CheckFinding(
             "key.empty" if name in environ else "key.missing", "wrong", f"the key {name}, which {key} names, {what}", where

@@ -95,7 +95,7 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
         properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
         for dotted in rule.args:
             if properties and dotted.partition(".")[0] not in properties:
-                what = f"approval.tools[{number}] tests {dotted!r}, which is no argument of {rule.tool}: it matches no call"
+                what = f"approval.tools[{number}] tests {dotted!r}, which is not an argument of {rule.tool}: it matches no call"
                 where = config.origin("approval.tools")
                 yield CheckFinding(
                     "names.argument", "note", f"{where}: {what} (arguments: {', '.join(properties)})", f"fix {config.path}"

@@ -11,9 +11,9 @@ from tools.dispatch.bridge import run_async
 
 _PATIENCE = 0.3
 HOW = """\
-Give one by options, for example
+Set one with options, for example
   toolcrib {command} --base-url http://127.0.0.1:11434/v1 --model qwen3
-or by OPENAI_BASE_URL and OPENAI_API_KEY, or in the configuration:
+or with OPENAI_BASE_URL and OPENAI_API_KEY, or in the configuration:
   toolcrib config set model '{{base_url: "http://127.0.0.1:11434/v1", name: qwen3}}'
 or with the wizard: toolcrib setup"""
 

@@ -27,7 +27,7 @@ _EPILOG = """\
 examples:
   toolcrib approvals                        pending requests of all sessions, then all grants in force
   toolcrib approvals show 81aa              everything that an approval of this request would cover
-  toolcrib approvals answer 81aa            ask you as the chat does, then run the call
+  toolcrib approvals answer 81aa            answer at a prompt, as in the chat; then the call runs
   toolcrib approvals answer 81aa --scope once --continue      approve without a prompt, and continue the run here
   toolcrib approvals answer 81aa --deny "not on a Friday"
   toolcrib approvals narrow 4f1c build      limit a grant to a subfolder of its folder
@@ -160,7 +160,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _unconfirmed(count: int) -> str:
-    return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not apply until you confirm"
+    return f"{count} of the entries of command_allowlist apply only after you confirm them"
 
 
 async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) -> str:

@@ -393,7 +393,7 @@ def _confirm_allowlist(crib: Crib) -> None:
     entries: list[Any] = crib.grants.unconfirmed()
     if not entries:
         return
-    print(f"{crib.config.path} lists commands to run without asking that you have not confirmed:")
+    print(f"{crib.config.path} allows commands without asking that you have not confirmed:")
     lines = [PromptLine(f"  {exact(crib.grants.describe(entry))}") for entry in entries]
     print("\n".join(physical(lines, columns_of(sys.stdout))))
     if confirm_by_word("Allow them to run without asking?"):

@@ -80,7 +80,7 @@ def _refuse_unfitting(args: argparse.Namespace) -> None:
         if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
     if args.action == "passphrase" and args.names:
-        raise ToolcribError("`toolcrib gateway passphrase` takes no names: the passphrase is one for all local interfaces")
+        raise ToolcribError("`toolcrib gateway passphrase` takes no names: all local interfaces share one passphrase")
     if args.action in _ASKING and args.names:
         raise ToolcribError(
             f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to stop one platform:"
@@ -207,7 +207,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
             f"send this code to the bot on {name} in a direct chat within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
         )
         if not (await told_status(crib.store, name))["is_fresh"]:
-            terminal.show(f"no gateway runs {name} now; to start one, which knows the code: toolcrib gateway run {name}")
+            terminal.show(f"no gateway is running {name}; the code works once you start one: toolcrib gateway run {name}")
     return OK
 
 

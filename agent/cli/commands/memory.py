@@ -210,7 +210,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     if not found:
         paths = files_saying(folder, args.text)
         for path in paths:
-            print(f"{tame(str(path))} has it in a line that is not a note; to change it: toolcrib memory edit")
+            print(f"{tame(str(path))} contains this text in a line that is not a note; to change it: toolcrib memory edit")
         if not paths:
             print("no note contains this text; list all notes: toolcrib memory show --all")
         await _freed(crib)  # overwrites notes that were forgotten earlier

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import SessionInfo
     from tools.undo.restore import Done
 
-HELP = "Revert changes that file tools made; --redo makes them again."
+HELP = "Revert changes of file tools and, with snapshots, of commands; --redo reapplies them."
 _EPILOG = """\
 examples:
   toolcrib undo                    the last turn that changed files, in the last such session of this folder
@@ -94,7 +94,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     elif steps:
         table(rows(steps, time.time(), str(crib.project_dir)), spare=SPARE, whole=WHOLE)
     else:
-        print("file tools have changed nothing yet")
+        print("nothing to undo yet: no change is recorded")
     return OK
 
 

@@ -214,7 +214,7 @@ def test_an_entry_that_nobody_confirmed_is_mentioned(run: Any, config: Any) -> N
     config("command_allowlist: [{argv: [make, clean], cwd: /p, version: 1}]\n")
     done = run("approvals")
     assert "no grants" in done.out
-    assert "1 of command_allowlist does not apply until you confirm: start `toolcrib chat`" in done.err
+    assert "1 of the entries of command_allowlist apply only after you confirm them: start `toolcrib chat`" in done.err
 
 
 def test_a_model_s_yes_from_the_call_to_the_history(run: Any, config: Any, tmp_path: Path) -> None:

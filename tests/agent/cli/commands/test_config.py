@@ -228,7 +228,7 @@ def test_check_loads_plugins_as_a_session_would_and_none_that_nobody_agreed_to(r
     file.write_text("terminal: {backend: moon}\nplugins: {enabled: [loud]}\n")
     done = run("config", "check")
     assert "unconfirmed changes that loosen or redirect" in done.out
-    assert "plugins are not loaded before that is fixed or confirmed" in done.out
+    assert "plugins load only after errors are fixed and changes confirmed" in done.out
     assert "loaded" not in done.err
 
 

@@ -133,7 +133,7 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
         f"· {file}:1: users.bob.disabled_tools names the unknown tool 'write_fil'; did you mean 'write_file'?",
         f"· {file}:2: platforms.telegram.disabled_tools names the unknown tool 'pach'; did you mean 'patch'?",
         f"· {file}:3: approval.tools[0] names the unknown tool 'wirte_file'; did you mean 'write_file'?",
-        f"· {file}:3: approval.tools[2] tests 'file', which is no argument of patch: it matches no call (arguments: ",
+        f"· {file}:3: approval.tools[2] tests 'file', which is not an argument of patch: it matches no call (arguments: ",
     ):
         assert said in done.out
     assert "read_*" not in done.out
@@ -165,7 +165,7 @@ def test_a_state_folder_that_cannot_be(run: Any, monkeypatch: pytest.MonkeyPatch
 def test_entries_that_await_confirmation(run: Any, config: Any) -> None:
     config("command_allowlist: [{argv: [make, clean], cwd: /srv, version: 1}]\n")
     done = run("doctor")
-    assert "1 of command_allowlist needs your confirmation" in done.out
+    assert "unconfirmed entries of command_allowlist: 1" in done.out
     assert done.code == 0
 
 

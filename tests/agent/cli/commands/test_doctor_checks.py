@@ -101,7 +101,7 @@ def test_keys_that_are_missing_or_empty(run: Any, config: Any, monkeypatch: pyte
     assert [one["id"] for one in told] == ["key.missing"]
     assert told[0]["fix"].startswith(f"put it into {file.with_name('secrets.env')} (mode 0600) as a line EXAMPLE_LETMEIN=...")
     monkeypatch.setenv("EXAMPLE_LETMEIN", " ")
-    assert "EXAMPLE_LETMEIN, which model.api_key_env names, is named but empty" in found(run)["key.empty"]["text"]
+    assert "EXAMPLE_LETMEIN, which model.api_key_env names, is set but empty" in found(run)["key.empty"]["text"]
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(7_200.0, "the clock is 2 h behind"), (-600.0, "the clock is 10 min ahead of")])

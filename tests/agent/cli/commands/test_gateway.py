@@ -254,7 +254,7 @@ def test_a_code_that_nobody_would_hear_now_is_shown_with_what_to_start(bureau: B
     )
     assert status == 0, told
     assert b"send this code to the bot on webhook" in told
-    assert (b"no gateway runs webhook now; to start one" in told) == (not runs)
+    assert (b"no gateway is running webhook; the code works once you start one" in told) == (not runs)
 
 
 def test_a_gateway_without_a_model_is_refused_with_the_fix(bureau: Bureau) -> None:

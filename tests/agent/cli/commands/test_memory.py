@@ -340,7 +340,7 @@ def test_words_between_notes_are_for_an_editor(run: Any) -> None:
     path = keep("Tabs.").file("memory").path
     path.write_text("# Title\n\nShe lives in Utrecht.\n\n- Tabs.\n")
     done = run("memory", "forget", "utrecht", "--yes")
-    told = f"{path} has it in a line that is not a note; to change it: toolcrib memory edit"
+    told = f"{path} contains this text in a line that is not a note; to change it: toolcrib memory edit"
     assert (done.code, done.out.startswith(told)) == (1, True)
     assert "no note contains this text" not in done.out
 
