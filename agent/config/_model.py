@@ -219,7 +219,7 @@ class CompressionConfig:
     threshold: float = setting(
         0.8,
         "The used part of model.context_window (or of the server's value) that starts compression, before the next request.\n"
-        "If a server refuses a conversation as too long, compression runs once, whatever this value is.",
+        "If a server refuses a conversation as too long, compression runs whatever this value is, up to three times.",
         expect="a number from 0.3 to 0.95",
         check=lambda value: 0.3 <= value <= 0.95,
     )

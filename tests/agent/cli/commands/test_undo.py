@@ -71,7 +71,7 @@ def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Pa
 
 
 def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
-    assert run("undo", "--list").out == "file tools have changed nothing yet\n"
+    assert run("undo", "--list").out == "nothing to undo yet: no change is recorded\n"
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
