@@ -188,9 +188,9 @@ class CompressionFailed:
 
 @dataclass(frozen=True, slots=True)
 class DelegateEnded:
-    """A background delegate has ended; the next turn reads its answer. ``ended`` and ``problem`` are as in its result; ``turns``
+    """A background delegate has ended; the next turn reads its answer.
 
-    and ``tokens`` are its usage.
+    ``ended`` and ``problem`` are as in its result; ``turns`` and ``tokens`` are its usage.
     """
 
     session_id: str

@@ -1,4 +1,4 @@
-"""Verdicts of the approval gate about a command, from the gate itself; nothing is run, recorded or spent."""
+"""Verdicts of the approval gate on a command, from the gate itself: nothing is run or recorded, and no grant is used up."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Se
 
 
 def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
-    """Write a document, readable for its owner only, and record its path for later searches for copies.
+    """Write a document, readable only by its owner, and record its path for later searches for copies.
 
     Raises ToolcribError if it can't be written, or exists already and ``force`` is not set.
     """
@@ -101,7 +101,7 @@ def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
         _list_of_exports().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with open(os.open(_list_of_exports(), flags, 0o600), "a", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            file.write(json.dumps(os.path.abspath(path)) + "\n")  # noqa: PTH100 - a link stays one
+            file.write(json.dumps(os.path.abspath(path)) + "\n")  # noqa: PTH100 - links are not resolved
 
 
 def exports() -> Sequence[Path]:
@@ -185,7 +185,7 @@ def _arguments(call: Mapping[str, Any]) -> str:
 
 
 def _in_short(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a call in a few words; a single text alone."""
+    """Return the arguments of a call in short; a single text argument without its name."""
     args = call["args"]
     if not isinstance(args, Mapping):
         words = str(args)
@@ -236,7 +236,7 @@ def _escaped(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return text in a fence that nothing in it closes."""
+    """Return text in a code fence that is longer than any fence in the text."""
     ticks = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(text))])
     return f"{ticks}\n{text.rstrip()}\n{ticks}"
 
@@ -245,7 +245,7 @@ def _fenced(text: str) -> str:
 
 
 def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Sequence[SessionArtifact]) -> str:
-    """Return one file without scripts, and with only the links in the text; HTML in messages stays text."""
+    """Return one file without scripts, whose only links are those in messages. HTML in messages is shown as text."""
     render = _renderer()
     title = html.escape(info.title or "A session")
     tags = "".join(f'<span class="tag">{html.escape(tag)}</span>' for tag in info.tags)

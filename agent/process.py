@@ -53,11 +53,12 @@ RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 
 
 class Crib:
-    """The state of a process, a sync and async context manager. Closing it unregisters its plugins' additions and closes the
-    store.
+    """The state of a process, a sync and async context manager.
+
+    Closing it unregisters its plugins' additions and closes the store.
 
     ``config`` and ``project_dir`` belong to its first workspace, ``default``, which serves the Crib's own methods. Plugins are
-    loaded once, by that configuration.
+    loaded once, with that configuration.
     """
 
     def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
@@ -67,7 +68,7 @@ class Crib:
         self.registry: ToolRegistry = registry.child()
         self.commands: dict[str, Any] = {}
         self.slash: dict[str, PluginSlash] = {}
-        """Plugins' commands for chats, by name without the slash."""
+        """Plugins' slash commands for terminals and chats, by name without the slash."""
         self.providers: dict[str, Callable[..., Any]] = {}
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
@@ -248,7 +249,7 @@ class Crib:
             raise PluginError(f"{self.config.path} defines another backend {name!r}; rename one of them")
         if not _BACKEND_NAME.fullmatch(name):
             raise PluginError(f"the backend name {name!r} is invalid: use letters, digits, '.', '_' and '-'")
-        if name.casefold() in BUILT_IN:  # otherwise sessions would run in another place than users expect
+        if name.casefold() in BUILT_IN:  # otherwise sessions would run on another backend than users expect
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
         must_open("backend", name, factory)
         once(self._factories, "backend", name, factory)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROGRESS = "tool-call-progress"
 BETWEEN = 0.1
-"""Fewest seconds between two events about reports."""
+"""Minimum seconds between two events about reports."""
 MOST_CHARS, MOST_MESSAGE, MOST_NAME = 1 << 18, 500, 100
 """Characters of a snapshot, of a progress message, and of an activity's name."""
 _MOST_KINDS = 200
@@ -40,7 +40,7 @@ class _Shown:
 class Reports:
     """The activity sink of a session. ``tell`` receives events in the calls' event loop; ``raw`` receives each report.
 
-    A report's error never reaches its call: unreadable or unfitting reports are skipped. Secrets are already removed.
+    Reports that can't be read or applied are skipped, without an error for their call. Secrets are already removed.
     """
 
     def __init__(self, tell: Callable[[Event], None], raw: EventSink | None = None) -> None:
@@ -74,7 +74,7 @@ class Reports:
         """Accept a report, from any thread. Raises what ``raw`` raises."""
         try:
             self._take(event)
-        except Exception as error:  # noqa: BLE001 - a report that can't be read ends no call
+        except Exception as error:  # noqa: BLE001 - an unreadable report must not end its call
             _log.debug("a progress report of the call %s was dropped: %s", event.message_id, type(error).__name__)
         if self._raw is not None:
             self._raw.emit(event)

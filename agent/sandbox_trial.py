@@ -29,7 +29,7 @@ _TMP = "/tmp"  # noqa: S108 - the sandbox's own, which is tried
 
 @dataclass(frozen=True, slots=True)
 class SandboxTrial:
-    """Result of one trial. ``problem`` is "" if the sandbox holds there; ``untried`` says why it could not be tried."""
+    """Result of one trial. ``problem`` is "" if the sandbox holds there; ``untried`` is why it could not be tested."""
 
     what: str
     problem: str = ""
@@ -37,7 +37,7 @@ class SandboxTrial:
 
 
 def try_sandbox(backends: Backends, backend: Backend, start: str, own: Sequence[Path]) -> list[SandboxTrial]:
-    """Try each promise of the sandbox in a new one. ``own`` are toolcrib's own folders.
+    """Test each guarantee of the sandbox in a new sandbox. ``own`` are toolcrib's own folders.
 
     Raises EnvironmentFailed if no sandbox starts, or if it ends early.
     """

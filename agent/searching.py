@@ -46,8 +46,8 @@ class SessionSearch:
     """Searches for a session's model. ``principal`` is the run's, not necessarily the session's.
 
     ``project`` is the folder for ``this_project``. A user without an id on another platform sees only the present session.
-    ``transcript`` is the model's, None without a model: messages that the model can read anyway are no hits, unless it names the
-    session.
+    ``transcript`` is the model's, None without a model. Messages that the model can read anyway are left out, unless it names
+    the session.
     """
 
     store: Store
@@ -61,12 +61,12 @@ class SessionSearch:
     """Removes secrets from a summary."""
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """Return a result with ``data``.
+        """Search for a query, or read messages or an artifact.
 
-        For a query: {hits: [{session, title, place, role, when, text, before?, after?}]}, the newest or best first; around a
-        place: {session, title, messages: [{place, role, when, text}]}; for one message: {session, title, place, role, page,
-        pages, text}. With ``artifacts``: [{session, title, artifact, line, when, text}] for large results with the words, and
-        {session, title, artifact, page, pages, text} for one. Raises InvalidArguments.
+        ``data`` for a query: {hits: [{session, title, place, role, when, text, before?, after?}]}, the newest or best first;
+        around a place: {session, title, messages: [{place, role, when, text}]}; for one message: {session, title, place, role,
+        page, pages, text}. With ``artifacts``: [{session, title, artifact, line, when, text}] for large results with the words,
+        and {session, title, artifact, page, pages, text} for one. Raises InvalidArguments.
         """
         session = await self._named(args["session"]) if args.get("session") else None
         if args.get("artifact"):

@@ -138,7 +138,7 @@ class SessionSnapshots:
             return self._project
 
     def shared(self) -> SessionSnapshots:
-        """Return these snapshots for another scope, which closes them too."""
+        """Return these snapshots for another scope, which must also call ``close``."""
         self.users += 1
         return self
 

@@ -33,7 +33,7 @@ What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
 _IN_MEMORY = 64 * _MIB
 _TOLD = 20
-"""Number of files that a model reads by name."""
+"""Number of files that ``news`` names for the model; the others are only counted."""
 
 
 def open_undo(config: Config, store: Store) -> UndoStore | None:
@@ -56,7 +56,7 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
 
 
 class NothingToUndoError(ToolcribError):
-    """No change, or no undo, is left to act on."""
+    """No change is left to undo, or no undo to revert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class UndoRequest:
 class UndoPlan:
     """Preview of an undo. ``steps`` are the undone steps.
 
-    ``others`` names calls of their turn whose effects stay, ``since`` calls of later turns that changed no file.
+    ``others`` names calls of their turn whose effects stay. ``since`` names such calls of later turns without recorded changes.
     """
 
     wanted: UndoRequest
@@ -97,7 +97,7 @@ class UndoPlan:
 
 
 class Undo:
-    """Undo in one session. ``environment`` has its files.
+    """Undo in one session. The ``environment`` that methods take is the one with the session's files.
 
     ``opened`` opens the snapshots of its project, if there are any; None means that no snapshots are taken.
     """
@@ -225,7 +225,10 @@ class Undo:
         return await self._acted([call for call in (await self._calls_after(number))[0] if call["id"] not in kept])
 
     async def _since(self, steps: Sequence[ChangeStep], number: int) -> list[str]:
-        """Return such calls of later turns, except turns with recorded changes: earlier undos named those."""
+        """Return the calls of later turns that may have had effects without a record.
+
+        Turns with recorded changes are skipped: earlier undos named their calls.
+        """
         if not number:
             return []
         _, *later = await self._calls_after(number)

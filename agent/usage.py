@@ -103,7 +103,8 @@ class SessionUsage:
 
 
 async def by_session(store: Store, sums: Sequence[UsageSum]) -> list[SessionUsage]:
-    """Return the usage of sessions, oldest first. A delegate counts for the user's session above it while that is stored.
+    """Return the usage of sessions, oldest first. A delegate's usage counts for the user's session above it, as long as
+    that session is stored.
 
     Raises StoreFailed.
     """

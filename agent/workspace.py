@@ -63,7 +63,7 @@ class Workspace:
     def __init__(self, crib: Crib, setup: Setup, folder: ProjectFolder, grants: PermanentGrants) -> None:
         self._crib = crib
         self._setup = setup
-        self._folder = folder  # kept alive while a workspace of it exists
+        self._folder = folder  # keeps the folder's object alive, which is only referenced weakly elsewhere
         self.config = setup.config
         self.project_dir = folder.path
         self.store = crib.store
@@ -77,9 +77,9 @@ class Workspace:
 
     @property
     def setting(self) -> Setting:
-        """The setting for judging calls; it is replaced when more files become ours."""
+        """The setting for judging calls; it is replaced when more files must be protected."""
         if self._judged_by is not self._setup.setting:
-            self._judged_by, self._harmless = self._setup.setting, Harmless()  # harmless commands may be closed now
+            self._judged_by, self._harmless = self._setup.setting, Harmless()  # a harmless command may use a protected file now
         return self._judged_by
 
     @property
@@ -255,8 +255,8 @@ class Workspace:
     ) -> Callable[[Principal], None]:
         """Return a function that prepares the session for each run: the tools of the run's principal, and the current policy.
 
-        ``within`` are the only tools that the session may ever have, as they are now: a tool that its source replaces by one of
-        another kind does not count. ``others`` are those in runs for users other than the local one.
+        ``within`` are the only tools that the session may ever have; a tool that its source later replaces by one of another kind
+        is not among them. ``others`` are the only tools in runs for users other than the local one.
         """
         scope = session.scope
         natures = {name: self._nature(name) for name in within or ()}
@@ -274,7 +274,7 @@ class Workspace:
             if is_changed:
                 session.names = granted(session.opened_for.principal)
                 session.link.renew()
-            if principal != now or is_changed:  # otherwise the tools stay unchanged, because servers cache by them
+            if principal != now or is_changed:  # otherwise the tools stay unchanged, because they are part of what servers cache
                 names = granted(principal)
                 if principal.speaker:  # in a room the model sees the same tools for every speaker
                     names = [name for name in session.names if name in names]
@@ -288,7 +288,7 @@ class Workspace:
         return fit
 
     def _nature(self, name: str) -> tuple[str, str, str] | None:
-        """Return the kind, the toolset and the module of a tool, None if there is none."""
+        """Return the kind, the toolset and the module of a tool, or None for an unknown tool."""
         entry = self.registry.get(name)
         return None if entry is None else (entry.kind, entry.toolset, entry.module)
 
@@ -319,7 +319,7 @@ class Workspace:
         )
 
     def behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
-        """Return ``asker``, behind the model of approval.smart if it is enabled here.
+        """Return ``asker``, preceded by the model of approval.smart if that is enabled here.
 
         Raises ConfigError with the setting to change.
         """

@@ -61,7 +61,7 @@ class Setup:
         self.protect(protected)
 
     def protect(self, paths: Sequence[str]) -> None:
-        """Judge by these closed files of ours from now on; open sessions do so from their next run on."""
+        """Protect these files of toolcrib from now on; in open sessions from their next run on."""
         develop = self.config.approval.develop_toolcrib
         self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
         self._own.know(paths, self.setting.installed.closed)
@@ -97,16 +97,16 @@ class Workspaces:
         self._lock = threading.RLock()
         self.pinned: bytes | None = None
         self._protected: Sequence[str] = ()
-        """Our files and every workspace's configuration, which no tool may change in any of them."""
+        """Our files and every workspace's configuration: no tool may change them, in any workspace."""
         self._folders: WeakValueDictionary[Path, ProjectFolder] = WeakValueDictionary()
         self._derived: WeakValueDictionary[Path, Workspace] = WeakValueDictionary()
         """Workspaces whose configuration is the Crib's own, narrowed by the folder's."""
         self._setups: WeakValueDictionary[int, Setup] = WeakValueDictionary()
-        """Setups by the ``id()`` of their configuration: a configuration that is read again is the same object."""
+        """Setups by the ``id()`` of their configuration: reading an unchanged configuration again returns the same object."""
         self._in_use: WeakSet[Setup] = WeakSet()
         """All setups, including those of earlier configurations."""
         self._grants: dict[Path, PermanentGrants] = {}
-        """The first grants by configuration file: their lookups also count for other folders."""
+        """The first PermanentGrants of each configuration file, whose lookups those of other folders share."""
         self._undo: dict[Hashable, UndoStore | None] = {}
         """Stores of old contents, by their configuration."""
         self.default = self._new(project_dir, config)
@@ -229,7 +229,7 @@ def _saying(decisions: Sequence[ToolRule]) -> ToolRules:
 
 
 def rules_with(config: Config, name: str) -> ToolRules:
-    """Return the decisions about tools by approval.tools and a rule set for jobs; the strictest match counts.
+    """Return the tool rules of approval.tools together with those of a rule set for jobs; the strictest match applies.
 
     Raises ConfigError for an unknown set, and for invalid rules.
     """

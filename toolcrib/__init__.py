@@ -4,8 +4,8 @@
 
 ``Agent`` is for programs that want a model with tools. It is imported at first use, so that other importers do not load it.
 ``__version__`` is the distribution's. ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms,
-``toolcrib.backends`` for backends, ``toolcrib.testing`` for tests. toolcrib's own modules import none of these five, only
-``toolcrib.contract``.
+``toolcrib.backends`` for backends, ``toolcrib.testing`` for tests. toolcrib's own agent and tools import none of these five
+modules; they import ``toolcrib.contract``.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class BotPlatform(Generic[Client]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
-        """Stop receiving, and free everything; the next start reads the messages that were not taken."""
+        """Stop receiving, and close the connections; the next start reads the messages that were not taken."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -171,11 +171,11 @@ class IntakePlatform(BotPlatform[Client], ABC):
 
     @abstractmethod
     def _now(self) -> str:
-        """Return the id that a message of this moment would have."""
+        """Return the id that a message written now would have."""
 
     @abstractmethod
     async def _note(self, out: Outbound) -> str:
-        """Return the place where ``_find`` begins to search for a message that is shown now."""
+        """Return the place where ``_find`` would begin to search for a message that is about to be shown."""
 
     @abstractmethod
     async def _find(self, out: Outbound, note: str) -> str:

@@ -251,7 +251,7 @@ class ScriptedSession:
 class _AllowAll:
     @hookimpl
     def tool_gate(self) -> None:
-        """Object to nothing."""
+        """Allow every call."""
 
 
 def call_tool(
@@ -312,7 +312,7 @@ def call_tool(
 
 @contextmanager
 def _remembered(scope: CallScope, state: dict[StateKey[Any], Json]) -> Iterator[None]:
-    """Set these values in the scope, and at the end copy the stored values under their keys back."""
+    """Store these values in the scope, and at the end read them from it again, into ``state``."""
     from tools.dispatch.bridge import run_async
 
     identity = scope.identity

@@ -1,4 +1,4 @@
-"""Check arguments: convert them to the schema's types if that loses nothing, and explain errors with the schema's part."""
+"""Check arguments: convert them to the schema's types if that loses nothing, and explain errors with parts of the schema."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _references(
 
 def _fault(message: str, found: Json) -> str:
     """Return the message of an invalid schema; for an unknown type it lists the valid ones."""
-    if not isinstance(found, str) or "'anyOf'" not in message:  # the only place of the meta-schema that has it
+    if not isinstance(found, str) or "'anyOf'" not in message:  # in the meta-schema only ``type`` has it
         return message[:300]
     alike = near(found, _TYPES)
     return f"{found[:80]!r} is not a type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")

@@ -23,7 +23,7 @@ _FILE = "artifact-{}.txt"
 async def keep_text(scope: CallScope, text: str, call_id: str) -> str:
     """Store the whole of a clipped result, and return a note about its location. Raises LeaseLost.
 
-    If the store is not writable, the whole is lost, but never the result.
+    If the store is not writable, the full text is lost, but not the clipped result.
     """
     if scope.artifacts is None:
         return spill_to(lambda: scope.spill_dir, call_id)(text)
@@ -37,7 +37,7 @@ async def keep_text(scope: CallScope, text: str, call_id: str) -> str:
 
 
 async def keep(scope: CallScope, whole: str | bytes) -> str:
-    """Store data without known secrets, and return its name. Raises StoreFailed, ValueError if it is too large."""
+    """Store data with known secrets removed, and return its name. Raises StoreFailed, and ValueError if it is too large."""
     data = _bare(scope, whole)
     if len(data) > MOST_BYTES:
         raise ValueError(f"it has {len(data):,} bytes; an artifact may have at most {MOST_BYTES:,}")

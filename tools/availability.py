@@ -36,7 +36,7 @@ def needs_binary(*names: str, hint: str = "") -> Check:
     def check() -> Literal[True] | Unavailable:
         nonlocal found
         path = os.environ.get("PATH", "")
-        if found[0] == path and os.access(found[1], os.X_OK):  # a check for each session, not for each folder of PATH
+        if found[0] == path and os.access(found[1], os.X_OK):  # one file is checked instead of each folder of PATH
             return True
         from shutil import which
 

@@ -14,9 +14,9 @@ MOST_CHOICES = 4
 
 
 def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Return PENDING with a ticket whose answer, a text, becomes the result. Choices are offers: any text is a valid answer.
+    """Return PENDING with a ticket whose answer, a text, becomes the result. Choices are suggestions: any text is a valid answer.
 
-    Raises InvalidArguments for an empty question, and for empty or equal choices.
+    Raises InvalidArguments for an empty question, and for empty, equal or too many choices.
     """
     question = args["question"].strip()
     choices = [choice.strip() for choice in args.get("choices") or ()]

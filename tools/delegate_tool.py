@@ -21,7 +21,7 @@ _ID_CHARS, _PROBLEM_CHARS = 12, 400
 
 
 def used_words(turns: int, tokens: int) -> str:
-    """Return what a delegate used as text: ``3 turns, 1,234 tokens``."""
+    """Return a delegate's usage as text: ``3 turns, 1,234 tokens``."""
     return f"{turns} turn{'' if turns == 1 else 's'}, {tokens:,} token{'' if tokens == 1 else 's'}"
 
 

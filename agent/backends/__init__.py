@@ -7,6 +7,7 @@ that differs has a module with its name, whose ``KIND`` is its class; ``person``
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -123,6 +124,11 @@ class Backends:
         raise ConfigError(
             f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; list backends: toolcrib env)"
         )
+
+    def start_early(self, name: str = "") -> None:
+        """Start work in the background that opening a session in a backend will wait for. Unknown names are ignored."""
+        with contextlib.suppress(ConfigError):
+            self.get(name).start_early()
 
     def again(self, kept: Mapping[str, str], session_id: str) -> Backend:
         """Return the backend of a resumed session. Raises ToolcribError if it is not the same one as before."""

@@ -121,6 +121,9 @@ class Backend:
         """Return the folder that a session's commands start in; "" if only the opened backend knows it."""
         return ""
 
+    def start_early(self) -> None:
+        """Start work in the background that opening a session will wait for."""
+
     def problem(self) -> str:
         """Return why it can't work here, other than a missing setting, as known without connecting; "" if nothing is known."""
         return ""

@@ -52,6 +52,13 @@ class LocalBackend(Backend):
         settings = self._settings
         return SandboxHolding("none") if settings is None else sandbox_here(settings.mode)
 
+    def start_early(self) -> None:
+        """Start to try the sandbox."""
+        from tools.environments.local.holding import start_trial
+
+        if self._settings is not None:
+            start_trial()
+
     @property
     def held(self) -> Mode:
         """Return the mode of the sandbox that this machine supports."""

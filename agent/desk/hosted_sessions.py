@@ -52,14 +52,14 @@ class HostedSessions(SessionManager):
         """Left sessions that are being ended now."""
 
     async def drain(self, seconds: float) -> None:
-        """Begin no more runs, and return once the current ones have ended, or the time is over."""
+        """Begin no more runs, and return once the current ones have ended, or ``seconds`` have passed."""
         self._draining = True
         for session in self._open.values():
             session.begin_nothing()
         await self.wait_until_idle(max(0.0, seconds))
 
     async def leave(self) -> None:
-        """Cancel running work without interrupting it, and close: the next host continues it, as after a kill."""
+        """Stop driving the sessions without ending their runs, and close: the next host continues the runs, as after a kill."""
         self._closing = True
         driving = list(self._driving.values())
         for task in driving:
@@ -135,8 +135,8 @@ class HostedSessions(SessionManager):
     async def waits(self, session_id: str) -> bool:
         """Return whether a session's run is parked.
 
-        Returns False if its chat has left it: its process ended before it could withdraw the approval request, which this starts
-        in the background. Raises StoreFailed.
+        Returns False if the chat has left the session, because a process ended before it could end it. Then this method ends the
+        session in the background. Raises StoreFailed.
         """
         run = await self._store.runs.current(session_id)
         if run is None or run.status != "parked":

@@ -94,7 +94,7 @@ async def open_session(here: Workspace, wanted: SessionRequest) -> Session:
 
 def _asker(here: Workspace, wanted: SessionRequest, watch: Emit) -> Asker | None:
     """Return the asker of the request, behind the model of approval.smart if that may approve here."""
-    if not wanted.smart or (wanted.asker is None and wanted.suspends):  # a silent model would deny, and no run would be parked
+    if not wanted.smart or (wanted.asker is None and wanted.suspends):  # otherwise calls are denied, not parked
         return wanted.asker
     return here.behind_model(wanted.asker, wanted.platform, watch)
 
@@ -236,7 +236,7 @@ def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
 
 def _recalled(here: Workspace, session: Session, location: Location) -> str:
     """Return the prompt's text about the memory of the session's owner."""
-    if not (state_dir() / "memory").is_dir():  # checked before the module that reads it loads
+    if not (state_dir() / "memory").is_dir():  # without memory, the module that reads it is not loaded
         return ""
     from agent.memory.telling import recalled
 
@@ -309,7 +309,7 @@ async def _latest(here: Workspace, wanted: SessionRequest, cwd: str | None) -> S
 
 
 def _above(cwd: str | None) -> Iterator[str]:
-    """Return the parent folders of a folder, nearest first, up to the root of its project."""
+    """Yield the parent folders of a folder, nearest first, up to the root of its project."""
     from agent.context.instructions import project_root
 
     if cwd is not None and Path(cwd).is_dir():

@@ -2,7 +2,7 @@
 
     thinking, assistant    a piece of the model's thinking or text; value is the piece
     toolStart              once per call, data {name, input}; for a previewed call perhaps before its arguments are complete
-    setCode                the current code; value is all of it. Each preview of a call begins with the one before
+    setCode                the current code; value is all of it. Each preview of a call begins with the previous one
     toolResult             once per call, data {name, output, ok}
 
 Every message of a call has the call's id, every text stream of a turn an id of its own.
@@ -105,7 +105,7 @@ class Translator:
                 self._coming.clear()
 
     def close(self) -> None:
-        """End the run: calls that were begun and never ran get their result."""
+        """Send an error result for each call that was announced and did not run."""
         for call_id, name in list(self._open.items()):
             self._result(call_id, name, {"error": "interrupted before it ran"}, ok=False)
 

@@ -20,7 +20,8 @@ def find_html(text: str) -> str:
     """Return the page in ``text``, "" if there is none.
 
     Searched in this order: the content of ``<file path="...">``, a page from its doctype or ``<html>`` on, a fenced block with
-    tags in it. An unclosed part extends to the end. Within a wrapper or a fence the same search applies.
+    tags in it. An unclosed part extends to the end. Within a wrapper the same search applies; if it finds no page, the wrapper's
+    whole content is returned.
     """
     wrapped = _wrapped(text)
     if wrapped is not None:
@@ -29,7 +30,7 @@ def find_html(text: str) -> str:
 
 
 def _wrapped(text: str) -> str | None:
-    """Return the content of the first wrapper: up to its last end before another begins."""
+    """Return the content of the first wrapper, up to the last closing tag before the next wrapper."""
     begin = _WRAPPER.search(text)
     if begin is None:
         return None

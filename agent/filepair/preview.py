@@ -212,7 +212,7 @@ def _is_blank(text: str, start: int, end: int) -> bool:
 
 
 def _whole(text: str) -> str:
-    """Return text with the halves of characters joined; a lone half becomes U+FFFD."""
+    """Return text with surrogate pairs joined; a lone surrogate becomes U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -228,7 +228,8 @@ _SHARE = 50
 class GrowingText:
     """Decides when a preview is worth sending: the first text at once, then every 40 characters or more.
 
-    A preview is sent whole, so a long text grows by at least a fiftieth: the total stays linear in its length.
+    A preview has the whole text so far. A long text must grow by a fiftieth before it is sent again, so that the total of all
+    previews stays linear in its length.
     """
 
     def __init__(self) -> None:
@@ -242,7 +243,7 @@ class GrowingText:
             return None
         text = source.text
         if self._source is not source and not text.startswith(self.sent):
-            self._ended = True  # the value restarted with other text: the end shows the result
+            self._ended = True  # the value restarted with other text: the code is shown when the call ends
             return None
         self._source, self.sent = source, text
         return text

@@ -21,7 +21,7 @@ _RANGE = Regex(r"([-+])(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace ``old_text`` by ``new_text`` in ``count`` places, from the first on; -1 for all."""
+    """Replace ``old_text`` with ``new_text`` in ``count`` places, from the first on; -1 for all."""
 
     old_text: str
     new_text: str

@@ -33,7 +33,7 @@ from tools.filepair_tool import TOOLSET, offer
 _log = logging.getLogger(__name__)
 
 MAX_TOOL_TURNS = 20
-"""The specification's number (004-6)."""
+"""Maximum number of turns with calls, from the specification (004-6)."""
 
 OpenModel: TypeAlias = Callable[[Session], "ProviderSession | Awaitable[ProviderSession]"]
 """Opens a session's conversation with its model."""
@@ -94,7 +94,7 @@ class Variant:
     async def run(self, model: ModelChoice | OpenModel, prompt: Prompt) -> VariantResult:
         """Run until the model answers without calls; at most 20 turns with calls, then MaxTurnsReached.
 
-        Raises RunError, ProviderError and ConfigError kinds. Session and connection are always closed.
+        Raises a RunError, ProviderError or ConfigError. Session and connection are always closed.
         """
         session = await self._open_session()
         translator = Translator(self.send, self.state, variant=self.index, knows=session.names.__contains__)
@@ -167,7 +167,7 @@ async def _outcome(variant: Variant, model: ModelChoice | OpenModel, prompt: Pro
 
 
 async def _remember(session: Session, prompt: Prompt) -> str:
-    """Return the question; earlier messages go to the session's records, which a provider begins with.
+    """Return the question, and add earlier messages to the session's records, which the model's conversation begins with.
 
     Raises ToolcribError if the last record is not the user's.
     """
@@ -178,7 +178,7 @@ async def _remember(session: Session, prompt: Prompt) -> str:
         raise ToolcribError('the prompt must end with the request of the user: {"role": "user", "text": "..."}')
     await session.store.sessions.append_many(session.id, [dict(record) for record in prompt[:-1]])
     turn = await session.transcript.unanswered()
-    if turn is not None:  # a provider begins with the records, and each call in them needs a result
+    if turn is not None:  # the model gets the records, and each call in them needs a result
         await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
     await session.refresh()
     return str(last["text"])

@@ -77,7 +77,7 @@ class Admission:
         return not chat.is_group or _among({chat.id}, self.config.allowed_chats)
 
     async def lets_anybody_in(self) -> bool:
-        """Return whether any user may write here, or can by sending an open pairing code. Raises StoreFailed."""
+        """Return whether any user may write here, or a pairing code is open that would admit one. Raises StoreFailed."""
         people = (*self.config.allowed_users, *(one for people in self.config.roles.values() for one in people))
         return any(people) or bool(await self._pairings.people()) or await self._pairings.is_open()
 
@@ -87,7 +87,10 @@ class Admission:
         return named | {one.user for one in await self._pairings.people() if one.role}
 
     async def refuse(self, chat: Chat, user: str, why: Refusal) -> bool:
-        """Record a refusal, less often as they repeat, and return whether to inform the stranger, at most once a day."""
+        """Record a refusal, and return whether to inform the stranger.
+
+        Of repeated refusals only some are recorded, and a stranger is informed at most once a day.
+        """
         if len(self._refused) >= _REMEMBERED:
             self._refused.clear()
             self._told.clear()

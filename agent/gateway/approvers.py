@@ -14,9 +14,9 @@ from toolcrib.contract.mail import ChatRecord
 from toolcrib.contract.store import Store, TicketRecord
 
 _MOST = 5
-"""Chats that a question is copied to."""
+"""Maximum number of chats that a question is copied to."""
 _PAGE, _PAGES = 1_000, 5
-"""Chats that are searched for those of known users, the most recent ones first."""
+"""Size and maximum number of the pages of chats that are searched for direct chats, the most recent ones first."""
 
 
 DirectChats: TypeAlias = Callable[[], Awaitable[Mapping[str, Chat]]]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineListener:
-    """Receives the events of a line's sessions, each with the session's id; ``greet`` is called before a message."""
+    """Receives a line's events, each with its session's id; ``greet`` is called before a session gets a message."""
 
     greet: Callable[[str, Inbound], None]
     watch: Callable[[str, Event], None]
@@ -78,8 +78,9 @@ def assemble_line(
     redactor: Callable[[], Redactor],
     redact: Callable[[str], str],
 ) -> LineParts:
-    """Return the parts of a platform's line. ``status`` describes the whole gateway; ``redactor`` and ``redact`` remove the
-    secrets that are known at the time.
+    """Return the parts of a platform's line.
+
+    ``status`` describes the whole gateway; ``redactor`` and ``redact`` remove the secrets that are known at the time.
     """
     store, traits = crib.store, platform.traits
     outbox = Outbox(platform, store, redactor)

@@ -44,7 +44,7 @@ class ChatRequests:
     """The session requests of one platform.
 
     ``choice`` is the model of new sessions. ``handlers`` run the tools that only chats have. ``admits``: see
-    SessionRequest.admits. ``admission``: a session continues only while its user is admitted; without it, none is checked.
+    SessionRequest.admits. ``admission``: a session continues only while its user is admitted; None skips that check.
     """
 
     def __init__(

@@ -253,6 +253,6 @@ def takes_back(text: str) -> bool:
 
 
 def in_room(chat: Chat, name: str, text: str) -> str:
-    """Return the text that a model reads of a message: in a group, the writer's name precedes it."""
+    """Return the text of a message as the model reads it: in a group, it begins with the writer's name."""
     shown = one_line(name)
     return f"{shown}: {text}" if chat.is_group and shown else text

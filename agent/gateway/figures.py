@@ -19,7 +19,7 @@ BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 MINUTES = 5
 """Minutes that rates cover."""
 _LAST = 200
-"""Times that the median covers."""
+"""Number of latest times that the median and the 95th percentile cover."""
 
 
 class Waits:
@@ -37,7 +37,7 @@ class Waits:
         self._last.append(seconds)
 
     def within(self, share: float) -> float | None:
-        """Return the time within which that share of the latest ones fell; None without any."""
+        """Return the quantile ``share`` of the latest times, such as 0.5 for the median; None if there are none."""
         ordered = sorted(self._last)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 

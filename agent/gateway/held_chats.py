@@ -1,4 +1,4 @@
-"""Chats whose runs wait until the messages that an ended process left, such as a /stop, were handled."""
+"""Chats whose runs wait until messages that an ended process left unhandled, such as a /stop, are handled."""
 
 from __future__ import annotations
 

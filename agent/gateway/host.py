@@ -54,7 +54,7 @@ class Door:
         """Time when each message was last kept or recognised, the oldest first."""
 
     def serve(self, parts: LineParts) -> None:
-        """Pass incoming messages to these parts from now on. Called before the platform starts, as the parts send through it."""
+        """Pass incoming messages to these parts from now on. The parts need the platform, which needs this host first."""
         self._parts = parts
 
     def use(self, config: PlatformConfig) -> None:

@@ -172,7 +172,7 @@ class Mailbox:
     async def _take(self, mail: Mail) -> None:
         """Handle a message. Errors are shown in the chat; a message stays waiting only if the store fails. Raises StoreFailed."""
         message = inbound_of(mail.body)
-        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # not written after it arrived
+        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # at most its arrival
         try:
             said = await self._handle(message)
         except StoreFailed:

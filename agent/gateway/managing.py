@@ -23,7 +23,7 @@ _TITLE = 60
 
 
 async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
-    """Run the text behind /jobs as a command, and return the reply. A group's jobs belong to all who may speak there.
+    """Run the text after /jobs as a command, and return the reply. A group's jobs belong to all who may speak there.
 
     Raises StoreFailed.
     """

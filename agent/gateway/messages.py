@@ -143,7 +143,7 @@ class MessageSender:
         return ToolResult.success(ctx.tool_name, {**data, "status": "shown"})
 
     async def _heading(self, ctx: ToolCallContext, sender: Principal, found: Recipient) -> str:
-        """Return the heading: that an agent sent the message, its principal, and its origin."""
+        """Return the heading, which marks the message as an agent's and names its principal and origin."""
         record = await self._store.mail.chat_of(await self._session(ctx))
         if record is None or "chat" not in record.body:
             where = "a terminal" if sender.platform == "cli" else one_line(f"a session of {sender.platform}")
@@ -306,7 +306,7 @@ def _parts(body: Mapping[str, Json], most: int) -> list[str]:
     heading, _, quoted = text.partition("\n\n")
     plain = "\n".join(line[2:] if line.startswith("> ") else line[1:] for line in quoted.split("\n"))
     room = most - len(heading) - 2
-    while True:  # each line is longer by its mark
+    while True:  # the `> ` of a quotation makes each line longer
         parts = [_quoted(part) for part in split(plain, room)]
         if all(len(part) + len(heading) + 2 <= most for part in parts) or room < 250:
             break

@@ -35,7 +35,7 @@ _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
 """Seconds after which a message that could not be shown fails."""
 _LEAST_TRIES = 20
-"""Tries before a message fails, over an hour and a half: the clock may have been set."""
+"""Minimum tries before a message fails, about an hour of them, in case the clock was set forward."""
 _SEND_SECONDS = 60.0
 _STORE_PAUSE = 5.0
 
@@ -154,7 +154,7 @@ class Outbox:
             await self._mail.moved(post.id, "shown")
 
     async def is_sending(self, chat: str, prefix: str) -> bool:
-        """Return whether users may see a message of the chat, by a key prefix, whose id is still unknown. Raises StoreFailed."""
+        """Return whether a post with this key prefix may be visible while its message id is unknown. Raises StoreFailed."""
         lane = self._lanes.get(chat)
         for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
             post = await self._mail.get(self._platform.name, key)
@@ -379,8 +379,8 @@ class Outbox:
     async def _edit_pause(self, lane: _Lane, of: LiveText | None = None) -> None:
         """Wait until the chat may be edited again; for an update, only until another post waits.
 
-        An update also keeps this distance from the beginning of an answer. The end may follow the beginning at once, as that
-        was no edit.
+        An update also waits that long after the beginning of an answer was shown. The final text may follow the beginning at
+        once, because showing the beginning was not an edit.
         """
         spacing = self._platform.traits.edit_seconds or 0.0
         while (wait := max(lane.edited_at, lane.begun_at * (of is not None)) + spacing - time.monotonic()) > 0:

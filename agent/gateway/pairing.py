@@ -30,7 +30,7 @@ class Paired:
 
 
 class Pairings:
-    """Codes and paired users of one platform, in the store: any process can create a code, and the gateway's accepts it."""
+    """Codes and paired users of one platform, in the store: any process can create a code, and the gateway accepts it."""
 
     def __init__(self, store: Store, platform: str) -> None:
         self._state = store.state

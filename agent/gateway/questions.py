@@ -1,4 +1,4 @@
-"""Tickets in chats: shown with buttons, answered by users who may, and updated once they are decided in any interface."""
+"""Tickets in chats: shown with buttons, answered by users with the right to, and updated once they are decided anywhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LOOKS, _LOOK_SECONDS = 50, 0.02
 _PUT_OFF = 3
 """Times that one press is deferred, so that it does not delay those behind it."""
 _COPIES = 20
-"""Open questions of others in one chat, so that one user's many requests do not flood it."""
+"""Maximum number of other users' open questions in one chat, so that many requests of one user do not flood it."""
 _UNTOLD = 1.0
 """Seconds that a message may be visible before the platform has confirmed it."""
 
@@ -227,8 +227,8 @@ class ChatQuestions:
     async def pressed(self, press: Press, who: Admitted) -> str:
         """Handle the press of a button, and return a line for the user. Only the button's letter counts, not its label.
 
-        Its key counts only if the message is unknown. Raises StoreFailed if the message id may still become known: the platform
-        must offer the press again.
+        ``press.key`` counts only if no known message has the id. Raises StoreFailed if the message id may still become known: the
+        platform must offer the press again.
         """
         choice, name, press_id = press.choice, press.name, press.press_id
         known = await self.shown_as(press.chat, press.message_id) or await self._copied(press.chat, press.key)
@@ -275,10 +275,10 @@ class ChatQuestions:
         return await self.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
     async def said_alone(self, message: Inbound, session_id: str, who: Admitted) -> str | None:
-        """Handle a message that is no reply as the answer to the only open question of the chat's session; None if it is not one.
+        """Handle a message, not a reply, that answers the only open question of the chat's session; None if it does not.
 
-        It counts if it is one of the possible answers and was written after the question was shown, or if it denies. Only for
-        chats with one user: in a group the message may be for another member.
+        A message is an answer if it is one of the possible ones and was written after the question was shown, or if it denies.
+        Only for chats with one user: in a group the message may be for another member.
         """
         asked = self._open.get(session_id, {})
         key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None
@@ -312,7 +312,7 @@ class ChatQuestions:
     ) -> str:
         """Decide a ticket for a user, and return a line for them. Late and unauthorised answers are refused.
 
-        The user who asked may always deny. ``is_written``: the answer is a message, which can't approve on every platform.
+        The user who asked may always deny. ``is_written``: the answer is a text message; on some platforms it can't approve.
         """
         request, principal = await self._approvals.request(record), who.principal(self._platform)
         rights, is_no = self._approvals.rights, is_denial(payload)
@@ -355,7 +355,7 @@ class ChatQuestions:
     async def _outbox_parts(
         self, chat: Chat, record: TicketRecord, foot: str, buttons: Sequence[Button], key: str, origin: str = "", *, whole: bool
     ) -> None:
-        """Queue the messages of a ticket; they are deleted with its session. ``origin`` is the line of copies about the asker.
+        """Queue the messages of a ticket; they are deleted with its session. ``origin`` is the line about the asker, for copies.
 
         ``whole``: include the part that only approvers may read.
         """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.store import Store
 
 _PAGE, _PAGES = 1_000, 10
-"""Chats that are searched, the most recent ones first."""
+"""Size and maximum number of the pages of chats that are searched, the most recent ones first."""
 _SHOWN = 50
 NOBODY = "no chat that this session may write to"
 """Name, for approvers, of a chat that is unknown or that the session may not reach."""
@@ -76,9 +76,9 @@ class Recipients:
     async def named(self, sender: Principal, name: str) -> Recipient | None:
         """Return the chat that a name refers to, or None. Raises NotFound and StoreFailed.
 
-        A name is ``PLATFORM/CHAT``, with a name from ``listed`` or the platform's own id of the chat or user, or a platform
-        with exactly one direct chat of the sender. None: there is not exactly one such chat, or a group's session may not reach
-        it, and the sender may not know that.
+        A name is ``PLATFORM/CHAT`` or ``PLATFORM``. CHAT is as in ``listed``, or the platform's own id of a chat or of a direct
+        chat's user. ``PLATFORM`` is the sender's only direct chat there. Returns None, not an error, if the sender may not learn
+        which chats exist: the name does not match exactly one chat, or a group's session may not reach the chat.
         """
         platform, _, given = name.strip().partition("/")
         every = [one for one in await self._all(sender) if one.platform == platform]

@@ -34,7 +34,7 @@ class ChatRoom:
 
 
 class Rooms:
-    """The rooms of one platform. ``sessions`` ends what is left in sessions that chats leave."""
+    """The rooms of one platform. ``sessions`` ends the remaining work in sessions that chats leave."""
 
     def __init__(
         self, platform: str, store: Store, config: PlatformConfig, requests: ChatRequests, sessions: HostedSessions
@@ -86,8 +86,8 @@ class Rooms:
     def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
         """Return whether a chat's session must not continue for the user who speaks now.
 
-        A conversation with one user is not for others who join later, nor a group's for one of its members. The session's tools
-        depend on whether its user is the owner.
+        Users who join later must not see a conversation with one user, and one member alone must not continue a group's. The
+        session's tools depend on whether its user is the owner.
         """
         was_group = record.body["chat"]["is_group"]
         if was_group or chat.is_group:
@@ -95,7 +95,7 @@ class Rooms:
         return bool(record.body["user"] != who.user or (OWNER in record.body["roles"]) != who.is_owner)
 
     async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Begin a new session in a chat, and end what is left in the previous one."""
+        """Begin a new session in a chat, and end the remaining work of the previous one."""
         record = await self._mail.chat(self._platform, chat.key)
         generation = 1 if record is None else int(record.body["generation"]) + 1
         return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))

@@ -1,4 +1,4 @@
-"""Files for chats: files that a model sends with ``send_file``, and pictures that it makes. A copy is kept until shown."""
+"""Files for chats: files that a model sends with ``send_file``, and pictures that it makes. A copy is kept for two days."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ChatFiles:
             raise
 
     def sweep(self) -> None:
-        """Delete copies whose post was shown or has failed long ago."""
+        """Delete copies older than two days: their posts were shown or have failed."""
         before = time.time() - _KEPT_SECONDS
         for file in self._folder.glob("*"):
             if file.stat().st_mtime < before:

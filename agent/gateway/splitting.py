@@ -10,7 +10,7 @@ from toolcrib.contract.regex import Regex
 _FENCE = Regex(r" {0,3}(`{3,}|~{3,})[^\n`]*$")
 _BLANK = Regex(r"\s*")
 _LEAST = 200
-"""Characters that a message has at least, so that a tiny limit does not produce hundreds of messages."""
+"""Smallest limit of a message's characters, so that a tiny ``most`` does not produce hundreds of messages."""
 
 
 def split(text: str, most: int) -> list[str]:

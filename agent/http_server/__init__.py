@@ -1,4 +1,4 @@
-"""A small web server that strangers may reach: it closes idle connections, unread answers, and connections above a limit."""
+"""A small web server that strangers may reach: it closes connections that are idle, don't read answers, or exceed a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
 
 
 def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
-    """Return a web server of Starlette's routes, which leaves signals to the program. Raises ConfigError without the extra.
+    """Return a web server for Starlette routes that does not handle signals itself. Raises ConfigError without the extra.
 
     It closes connections that do not send complete headers in time, or do not read an answer.
     """

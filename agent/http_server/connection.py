@@ -1,4 +1,4 @@
-"""A connection to a web server that strangers may reach, which is closed if the client keeps it waiting for too long."""
+"""A connection to a web server that strangers may reach, which is closed if the client keeps the server waiting too long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class BoundedConnection(H11Protocol):
-    """Connection with limits: above ``most``, the one waiting longest for its client is closed, so that others get in."""
+    """Connection with limits. Above ``most``, the waiting connection with the least time left is closed to admit new clients."""
 
     most = 1_000
     header_seconds = 10.0

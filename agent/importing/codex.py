@@ -75,7 +75,7 @@ class _Rollout:
         self._is_subagent = False
 
     def session(self) -> ForeignSession | None:
-        """Return the session in the file, None if it has no message of a user."""
+        """Return the session in the file, None if it has no message of a user or is a subagent's."""
         for number, line in lines_of(self._path, self._fault):
             kind, payload = text_in(line.get("type")), line.get("payload")
             at = time_in(line.get("timestamp"))

@@ -7,7 +7,7 @@ The public sources define the tables; each release has added columns, and missin
 
 ``sessions``: id, source, model, started_at, title, cwd. ``messages``: id, session_id, role (system, user, assistant, tool),
 content, tool_call_id, tool_calls, tool_name, timestamp and active, which is 0 for reverted messages. Content that is not plain
-text is JSON behind ``\\x00json:`` (or ``\\x01json:``), calls are JSON as in OpenAI's chat completions. Rows are ordered by
+text is JSON after ``\\x00json:`` (or ``\\x01json:``), calls are JSON as in OpenAI's chat completions. Rows are ordered by
 ``id``.
 
 The file is only read; only plain tables in it are used.

@@ -1,4 +1,4 @@
-"""Reads files of other tools: sessions in their form, faults with their places, and times."""
+"""Parts shared by the readers of other tools' files: their sessions, faults with their places, JSON lines, and times."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def time_in(value: object) -> float | None:
 
 
 def arguments_in(value: object) -> Mapping[str, Any]:
-    """Return a call's arguments: an object, or the one in a string; any other string as ``input``."""
+    """Return a call's arguments: an object, or the one in a string; any other value as ``input``."""
     if isinstance(value, str):
         try:
             read = json.loads(value) if value.strip() else {}

@@ -40,7 +40,7 @@ class _Said:
 
 
 class Turns:
-    """The conversation so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
+    """The conversation so far. Results may come late, twice, or never; every call gets one, right after its reply."""
 
     def __init__(self) -> None:
         self._said: list[_Said] = []

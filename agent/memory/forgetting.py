@@ -1,4 +1,4 @@
-"""Forget a note: in its document, in the prompts of sessions, and in the copies that the user may delete."""
+"""Forget a note: remove it from its document and from the prompts of sessions, and find copies that the user may delete."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 
 
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
-    """Return the principal's sessions that contain the words of a note, in order.
+    """Return the principal's sessions that contain the words of a note.
 
-    They may be in messages, thinking, calls (also by hand), approval requests, large results, tools' state of the session, and
-    the task of a delegate. Sessions of the principal's platform without a user count too, since any user may have spoken there.
-    Raises StoreFailed.
+    The words may be in messages, thinking, calls (also the user's own), approval requests, large results, tools' state of the
+    session, and the task of a delegate. Sessions of the principal's platform without a user count too, since any user may have
+    spoken there. Raises StoreFailed.
     """
     wanted = [words for note in notes if (words := _flat(note.text))]
 

@@ -34,7 +34,7 @@ class MemoryKeeper:
     redact: Callable[[str], str] = str
 
     def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-        """Return a result with ``data`` {target, done, notes: N, used, limit}: how full the document is now, in characters.
+        """Add, replace or remove a note. ``data``: {target, done, notes: N, used, limit}; ``used`` and ``limit`` are characters.
 
         Raises InvalidArguments, which lists the notes that may be meant, and ExecutionFailed if nothing can be stored.
         """
@@ -59,7 +59,7 @@ class MemoryKeeper:
         return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
 
     def _work(self, args: dict[str, Any], gone: list[str]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
-        """Return the function that changes the document, and the past participle for it.
+        """Return the function that changes the document, and the word for the change: added, replaced or removed.
 
         The function adds a removed note to ``gone``.
         """

@@ -13,7 +13,7 @@ _NAME = "plugins"
 
 
 class PluginTools:
-    """A source of the tools that plugins register in ``registry`` while they load, for the time that the process uses them."""
+    """The source of the tools that plugins register in ``registry`` while they load."""
 
     def __init__(self, registry: ToolRegistry, sources: ToolSources) -> None:
         self._registry = registry

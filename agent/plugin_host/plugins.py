@@ -72,9 +72,9 @@ def load_plugins(
     """Load the enabled plugins and return the results; without enabled plugins it does nothing.
 
     Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs define,
-    and raises to refuse. ``adders`` has the functions of further setup hooks, by hook; additions by other hooks are ignored. They
-    are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs while loading) is passed on, with
-    a note that names the plugin.
+    and raises to refuse. ``adders`` has the functions of further setup hooks, by hook; additions by other hooks are ignored. The
+    functions are called after a plugin's setup has succeeded. KeyboardInterrupt (for a plugin that hangs while loading) is passed
+    on, with a note that names the plugin.
     """
     if not config.plugins.enabled:
         return []
@@ -277,8 +277,8 @@ def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
 
 
 def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
-    """Raise RegistrationError if the plugin unregistered a tool, because the guard checks only registrations, or if it registered
-    a tool in the name of a module of toolcrib's own.
+    """Raise RegistrationError if the plugin registered a tool in the name of one of toolcrib's modules, or unregistered a tool:
+    the guard checks neither.
     """
     for entry in registry.entries():
         if entry.is_built_in and before.get(entry.name) is not entry:

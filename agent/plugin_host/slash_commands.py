@@ -1,4 +1,4 @@
-"""Slash commands that plugins add to chats."""
+"""Slash commands that plugins add to terminals and chats."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class PermanentGrants:
         """Read the grants.
 
         ``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read instead of the
-        file. ``like`` has the grants of another folder and the same file: its lookups and reports also count here, while nothing
-        has changed.
+        file. ``like`` has the grants of another folder and the same file. Its known entries are used here too, and unchanged
+        ones are not reported again.
         """
         self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
@@ -287,7 +287,7 @@ class _KnownEntries:
 
 
 def _digest(entry: AllowlistEntry) -> str:
-    if entry.text is not None:  # without its folder: an entry that is confirmed in one project stays known in another
+    if entry.text is not None:  # the part before @ lacks the folder: one project's entries stay known in another
         return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
     links = [list(entry.links)] if entry.links else []
     return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv), *links]))

@@ -140,7 +140,7 @@ def require_confirmed(config: Config) -> Config:
 def last_confirmed(config: Config, *, profile: str | None, project_dir: Path) -> Config:
     """Return the configuration with the last confirmed values in place of unconfirmed ones, for read-only commands.
 
-    Raises UnconfirmedConfig if that is not certain, and ConfigError as ``require_confirmed`` does.
+    Raises UnconfirmedConfig if the confirmed values can't be restored, and ConfigError as ``require_confirmed`` does.
     """
     from agent.config import UNSET, find_key, text_with
 
@@ -261,8 +261,7 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
 def _is_new(state: Path, config: Config) -> bool:
     """Return whether nothing was ever recorded there.
 
-    Files of a start in progress, of a configuration in the same folder, and snapshots that ``toolcrib explain`` read, are no
-    record.
+    Files of a start in progress, of a configuration in the same folder, and snapshots read by ``toolcrib explain`` do not count.
     """
     is_shared = state == config.path.parent
     other = ("plugins", "secrets.env", "snapshots") if is_shared else ("snapshots",)
@@ -279,7 +278,8 @@ def _is_new(state: Path, config: Config) -> bool:
 def _is_anothers(path: Path) -> bool:
     """Return whether this account can neither change the file nor give itself the right to.
 
-    Then the file system is mounted read-only, or the file and every folder above it belong to other accounts and are closed.
+    This holds if the file system is mounted read-only, or if the file and all folders above it belong to other accounts and can't
+    be written.
     """
     names = {path.absolute(), path.resolve()}
     try:

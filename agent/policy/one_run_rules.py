@@ -1,6 +1,6 @@
 """Rules that allow something for one run: the user gives them on the command line, in the form of approval.rules and .tools.
 
-They are checked like the configuration's rules and count beside them, in this process only: nothing is stored. No such rule
+They are checked like the configuration's rules and apply in addition, in this process only: nothing is stored. No such rule
 allows calls that are always asked about or refused, and none loosens a session's mode.
 """
 

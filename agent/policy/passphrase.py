@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHORTEST = 10
-"""Fewest characters of a passphrase."""
+"""Minimum characters of a passphrase."""
 _COST, _BLOCK, _MEMORY = 2**15, 8, 64 * 2**20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -65,7 +65,7 @@ def is_right(text: str) -> bool:
 
 
 class PassphraseGuard:
-    """Checks attempts one at a time, from all connections, with a pause after each wrong one that grows."""
+    """Checks attempts one at a time, from all connections, with a growing pause after each wrong one."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

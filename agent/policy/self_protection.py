@@ -116,7 +116,7 @@ def refuse_below_any(what: str) -> None:
 
 
 def is_outside(pid: int, folders: Iterable[Path]) -> bool:
-    """Return whether a process is proven to run outside of all sessions. Unreadable data of it or an ancestor proves nothing.
+    """Return whether a process is proven to run outside of all sessions. Data that can't be read proves nothing.
 
     A descendant of the host of a session that uses one of ``folders`` is inside. The host itself is outside.
     """

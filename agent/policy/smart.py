@@ -114,7 +114,7 @@ class Auxiliary:
     async def reply(self, question: str) -> tuple[str, str]:
         """Return the model's name and its answer.
 
-        Raises ProviderError and ConfigError kinds, and ValueError if it calls a tool.
+        Raises a ProviderError or ConfigError, and ValueError if it calls a tool.
         """
         target = await self._named()
         conversation = ProviderOpening(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)

@@ -115,7 +115,7 @@ class Granting:
         )
 
     def _among_toolsets(self, name: str, toolset: str, platform: str) -> str:
-        """Return which toolset would add a tool to a platform, or which setting keeps it away."""
+        """Return which toolset would add a tool to a platform, or which setting excludes it."""
         config, here = self._config, self._config.platforms.get(platform)
         lists = [("toolsets.disabled", config.toolsets.disabled)]
         lists += [(f"platforms.{platform}.disabled_toolsets", here.disabled_toolsets)] if here else []

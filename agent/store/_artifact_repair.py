@@ -20,10 +20,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RepairedArtifacts:
-    """Outcome of a repair: ``kept`` is the damaged file's new name, ``saved`` the number of saved contents, ``lost`` the number
-    of
+    """Outcome of a repair. ``kept`` is the damaged file's new name.
 
-    contents that sessions refer to and that are gone.
+    ``saved`` counts the saved contents, and ``lost`` the missing ones that sessions refer to.
     """
 
     path: Path
@@ -33,8 +32,7 @@ class RepairedArtifacts:
 
 
 def examine_artifacts(path: Path, store: Path) -> int:
-    """Check the whole file, each content by its digest, without writing. Return how many contents that sessions refer to are
-    missing.
+    """Check the whole file, each content by its digest, and return how many contents in use are missing. Nothing is written.
 
     Raises StoreDamaged, and another StoreFailed if the file can't be checked.
     """
@@ -69,7 +67,7 @@ def _used(store: Path) -> set[str]:
 
 
 def repair_artifacts(path: Path, store: Path) -> RepairedArtifacts | None:
-    """Replace a damaged file by one with all complete contents from it and its backups. Return None for a sound file.
+    """Replace a damaged file with one that has all complete contents of it and its backups. Return None for a sound file.
 
     Raises StoreFailed and leaves everything unchanged if a process uses the file, or if the disk is full.
     """

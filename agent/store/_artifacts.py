@@ -1,7 +1,7 @@
 """Artifacts over SQLite: the store has the references of sessions, and a file beside it, ``NAME-artifacts``, has the contents.
 
 So the file of the sessions, which is read at each start and backed up several times a day, stays small. A reference is written
-before its content, and a content is deleted only while no session refers to it.
+before its content, and content is deleted only while no session refers to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_artifacts")
 _PLAIN, _PACKED = b"\0", b"\1"
-"""First byte of a body: the content follows as it is, or packed by zlib."""
+"""First byte of a body: the content follows unchanged, or compressed by zlib."""
 _LEVEL = 3
 _NEWEST = (
     "SELECT s.id, s.title, a.digest, a.size, a.at AS said_at"
@@ -52,7 +52,7 @@ def backups_of(contents: Path) -> Backups:
 
 
 def pack(data: bytes) -> bytes:
-    """Return a content in its stored form."""
+    """Return content in its stored form."""
     packed = zlib.compress(data, _LEVEL)
     return _PACKED + packed if len(packed) < len(data) else _PLAIN + data
 
@@ -72,11 +72,11 @@ class StoredContents(Protocol):
     """The contents of a store's artifacts, by digest."""
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Store a content. Raises StoreFailed."""
+        """Store content under its digest. Raises StoreFailed."""
         ...
 
     async def get(self, digest: str) -> bytes | None:
-        """Return a content, or None if it is missing. Raises StoreFailed, also for a damaged content."""
+        """Return content, or None if it is missing. Raises StoreFailed, also for damaged content."""
         ...
 
     async def sweep(self) -> None:
@@ -98,7 +98,7 @@ class ArtifactContents:
         self._lock = threading.Lock()
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Store a content on disk. Raises StoreFailed."""
+        """Store content on disk. Raises StoreFailed."""
 
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)).fetchone() is None:
@@ -107,7 +107,7 @@ class ArtifactContents:
         await self._database().write(work)
 
     async def get(self, digest: str) -> bytes | None:
-        """Return a content, or None if it is missing. Raises StoreFailed, also for a damaged content."""
+        """Return content, or None if it is missing. Raises StoreFailed, also for damaged content."""
         if self._opened is None and not self.path.exists():
             return None
 
@@ -129,7 +129,7 @@ class ArtifactContents:
             return
 
         def work(connection: sqlite3.Connection) -> int:
-            # inside the write: a session that refers to a content from now on writes it again afterwards
+            # inside the write: a session that refers to this content from now on stores it again afterwards
             with closing(_file.open_reader(self._store.path)) as store:
                 used = {digest for (digest,) in store.execute("SELECT digest FROM artifacts")}
             gone = [(digest,) for (digest,) in connection.execute("SELECT digest FROM contents") if digest not in used]

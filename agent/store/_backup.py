@@ -16,24 +16,24 @@ from agent.store import _placing
 
 _log = logging.getLogger(__name__)
 _EVERY = 600.0
-"""Fewest seconds between two backups."""
+"""Minimum seconds between two backups."""
 _RATE = 32 * 1024
-"""Most bytes per second that backups write on average: 50 MB are copied every 25 minutes of use."""
+"""Maximum bytes per second that backups write on average: 50 MB are copied every 25 minutes of use."""
 _APART = 24 * 3600.0
 """Seconds that the older backup stays: the newer one may contain undetected damage."""
 LARGEST = 1024 * 1024 * 1024
 """Largest file in bytes that is backed up."""
 _FEWER = 2
-"""A store with so many times fewer sessions than its backup has lost them."""
+"""A store with this many times fewer sessions than its backup counts as having lost them."""
 _LEFT = 256 * 1024 * 1024
 """Bytes that backups leave free on the disk: the store itself needs them first."""
 
 
 class Backups:
-    """The backups of one file: ``NAME-backup``, and ``NAME-backup-before``, which replaces it at most once a day.
+    """The backups of one file: ``NAME-backup``, which becomes the older ``NAME-backup-before`` at most once a day.
 
-    A failed backup is no fault of the caller: it is logged, and made later. ``table`` is the table whose rows measure the file:
-    an empty one is not backed up.
+    A failed backup raises nothing: it is logged, and retried later. The rows of ``table`` are counted: a file without any is not
+    backed up.
     """
 
     def __init__(self, path: Path, table: str = "sessions") -> None:
@@ -134,7 +134,7 @@ def _age(path: Path) -> float:
 
 
 def _copied(connection: sqlite3.Connection, target: Path) -> None:
-    """Make the backup, readable for its owner only. Raises sqlite3.Error and OSError, also for a damaged copy.
+    """Make the backup, readable only by its owner. Raises sqlite3.Error and OSError, also for a damaged copy.
 
     It does not wait for the disk: if a power failure spoils it, the repair uses the older backup.
     """

@@ -140,10 +140,9 @@ def check_opened(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _filled(connection: sqlite3.Connection) -> list[str]:
-    """Return the tables that have rows. One statement reads the first page of each, because most are empty and preparing a
-    statement
+    """Return the tables that have rows.
 
-    takes longer than running it.
+    One statement reads the first page of each, because most are empty and preparing a statement takes longer than running it.
     """
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
     looks = ", ".join(f'EXISTS (SELECT 1 FROM "{table}" NOT INDEXED)' for table in tables)  # noqa: S608 - names of ours

@@ -41,7 +41,7 @@ class Access(ABC):
 
     @abstractmethod
     async def write(self, work: Work[T]) -> T:
-        """Run ``work`` in a transaction that is on disk at the return. No other process writes meanwhile."""
+        """Run ``work`` in a transaction that is on disk when this returns. No other process writes meanwhile."""
 
     @abstractmethod
     async def read(self, work: Work[T]) -> T:

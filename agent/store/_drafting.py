@@ -71,7 +71,7 @@ def held(path: Path) -> Iterator[int]:
 
 
 def make_empty(fresh: Path) -> None:
-    """Create an empty file, readable for its owner only, replacing any file of that name."""
+    """Create an empty file, readable only by its owner, replacing any file of that name."""
     _remove(fresh)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

@@ -25,9 +25,7 @@ class SqliteGrants:
         )
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Return the grants of this session and the permanent ones of this principal, oldest first; without a session, all
-        grants.
-        """
+        """Return the session's grants and the principal's permanent ones, oldest first; without a session, all grants."""
         where, values = "", list[Stored]()
         if session_id is not None:
             where = "WHERE CASE scope WHEN 'always' THEN principal = ? ELSE session_id = ? END"

@@ -24,7 +24,7 @@ _SELECT = f"SELECT {CALL_COLUMNS} FROM calls"  # noqa: S608 - ours
 
 
 class SqliteLedger:
-    """Every call's status, by session and call id (002-27, 002-28). An id means its newest call; older ones stay stored."""
+    """Every call's status, by session and call id (002-27, 002-28). An id refers to its newest call; older ones stay stored."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access

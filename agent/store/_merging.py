@@ -13,9 +13,10 @@ from agent.store._codec import plain
 
 Source: TypeAlias = Literal["file", "copy", "both"]
 _APART = ("sessions", "messages", "leases")
-"""Tables that are not merged row by row. A conversation comes from one source only, because two states of it may number its
+"""Tables that are not merged row by row.
 
-messages differently; the token of a lease only rises.
+A conversation comes from one source only, because two states of it may number its messages differently. The token of a lease
+only rises.
 """
 _FOUND = (
     "SELECT s.row, s.messages, count(m.row), coalesce(max(m.seq), -1) + 1"

@@ -12,7 +12,7 @@ from typing import Any
 from agent.store._codec import Stored, load, plain, text
 
 _LEAST = 160
-"""Characters below this number are not packed, because packing saves nothing."""
+"""Records with fewer characters are not packed, because packing saves nothing."""
 _LEVEL = 3
 """A record of 1.5 kB shrinks to 29 %; with the highest level to 28 %, in twice the time."""
 _WINDOW = -15
@@ -21,7 +21,7 @@ _SHORT = 6000
 _SMALL, _LARGE = (-13, 5), (_WINDOW, 8)
 """Window and memory level.
 
-For a large window the system provides fresh pages each time, which takes longer than a short record.
+For a large window the system provides fresh pages each time, which takes longer than packing a short record.
 """
 _DICTIONARIES = {
     1: b'"steered":[],"state":{},"truncated":true,"images":[{"media_type":"image/png","data":"'

@@ -38,7 +38,7 @@ def draft_of(path: Path) -> Path:
 def commit(path: Path, draft: Path) -> None:
     """Rename the draft to the repaired file.
 
-    After a return only ``finish`` remains. Raises OSError, and then nothing has changed.
+    Afterwards only ``finish`` must still be called. Raises OSError, and then nothing has changed.
     """
     found = path.stat()
     with suppress(PermissionError):

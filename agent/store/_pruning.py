@@ -60,7 +60,7 @@ _THEIRS = (
     "DELETE FROM chat_sessions WHERE session_id = ?",
     "UPDATE cron_runs SET note = '' WHERE session_id = ?",
 )
-"""Statements that delete a session's rows. Its lease stays: its token must not start again."""
+"""Statements that delete a session's rows. The lease stays, so that its token never repeats."""
 _ALL_THEIRS = (
     *_THEIRS,
     "DELETE FROM calls WHERE session_id = ?",
@@ -69,7 +69,7 @@ _ALL_THEIRS = (
     "DELETE FROM steps WHERE session_id = ? AND row < (SELECT max(row) FROM steps)",
     "UPDATE steps SET session_id = '', call_id = '', tool = '', changes = '[]', told = 1 WHERE session_id = ?",
 )
-"""Statements that delete all rows of a session. The newest step stays, emptied, because the next number follows it."""
+"""Statements that delete all rows of a session. The newest step is only emptied, because the next number follows from it."""
 
 
 async def count_old(database: OpenDatabase, before: float) -> int:
@@ -155,8 +155,8 @@ async def free(database: OpenDatabase) -> bool:
 
 
 def _checkpoint(connection: sqlite3.Connection) -> bool:
-    """Copy the log into the file. Return False if a reader of an older state keeps some of it."""
-    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")  # longer readers may read for hours
+    """Copy the write-ahead log into the file. Return False if a reader of an older state prevents part of it."""
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")  # don't wait longer: a reader may take hours
     ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy
 
@@ -172,6 +172,6 @@ async def _free(database: OpenDatabase) -> None:
         await database.alone(shrink)
     except StoreFailed as error:
         _log.warning("deleted data still uses disk space: %s", error)
-    finally:  # a backup that began before may have it
+    finally:  # a backup that began earlier may contain the deleted data
         if database.backups is not None:
             database.backups.forget()

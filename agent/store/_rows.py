@@ -141,7 +141,7 @@ def _is_sound(table: str, columns: _Columns, row: Sequence[Any]) -> bool:
 
 
 def _check_message(record: Any) -> None:
-    """Raise for anything that is no record of a conversation: see agent.conversation.transcript."""
+    """Raise for anything that is not a record of a conversation: see agent.conversation.transcript."""
     match record["role"]:
         case "results":
             texts = [one[key] for one in record["results"] for key in ("call_id", "name", "text")]

@@ -26,7 +26,7 @@ _MAIL = "SELECT session_id, mail.body FROM mail JOIN chats USING (chat, platform
 
 
 def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], found: dict[str, None]) -> None:
-    """Add the sessions to ``found`` whose texts match ``says``. Sessions in ``found`` are not checked again."""
+    """Add to ``found`` the sessions whose texts match ``says``. Sessions in ``found`` are not checked again."""
     for name, kept in rows:
         if name not in found and says(kept):
             found[name] = None

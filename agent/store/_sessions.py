@@ -21,12 +21,12 @@ from toolcrib.contract.types import Json
 
 _SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 BY_PREFIX = f"{_SELECT} WHERE id >= ? AND id < ? AND substr(id, 1, ?) = ? ORDER BY id = ? DESC, updated_at DESC, row DESC LIMIT ?"
-"""Query that uses the index for an id or its beginning: a gateway asks for each new chat, among very many sessions."""
+"""Query for an id or its beginning. It uses the index, because a gateway runs it for each new chat, over very many sessions."""
 _NO_END = 2**62
 _BEHIND = "\U0010ffff"
 """A character that sorts after all characters of ids."""
 _AT_ONCE = 64
-"""Rows in one read before they are decoded: few, because each is in memory twice meanwhile."""
+"""Rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
 
 
 class SqliteSessions:

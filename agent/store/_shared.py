@@ -50,7 +50,7 @@ def tags_of(tags: Iterable[str]) -> str:
 
 
 def tag_in(tag: str) -> str:
-    """Return the text that the column of a session with the tag contains."""
+    """Return the text that a session's ``tags`` column contains if the session has this tag."""
     return json.dumps(tag)
 
 

@@ -61,7 +61,7 @@ class SocketSignals:
         self._path: Path | None = None
 
     async def send(self, topic: str) -> None:
-        """Send a signal to the listeners in all processes that use this file. A write never waits here. Raises nothing."""
+        """Send a signal to the listeners in all processes that use this file. Never blocks on a socket, and raises nothing."""
         datagram, full = topic.encode("utf-8", "surrogatepass"), None
         try:
             for pause in _PAUSES:
@@ -74,7 +74,7 @@ class SocketSignals:
             _log.debug("a signal was lost: %s", error)
 
     def listen(self, heard: Heard) -> Callable[[], None]:
-        """Call ``heard(topic)`` at every signal, from its own thread. Return a function that ends it."""
+        """Call ``heard(topic)`` for every signal, in the thread that receives signals. Return a function that stops this."""
         mark = object()
         with self._lock:
             self._listeners[mark] = heard

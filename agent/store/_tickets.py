@@ -23,7 +23,10 @@ _PENDING = "state = 'pending' AND (expires_at IS NULL OR expires_at > ?)"
 
 
 class SqliteTickets:
-    """Tickets. An overdue ticket is expired for every answer. ``shared`` carries no lease, because any process may answer."""
+    """Tickets. An overdue ticket is returned as expired, and rejects answers.
+
+    ``shared`` carries no lease, because any process may answer.
+    """
 
     def __init__(self, access: Access, shared: Access, clock: Clock) -> None:
         self._access = access

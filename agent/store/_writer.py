@@ -102,7 +102,7 @@ class Writer:
         self._full = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Take the write lock. This waits itself and retries more often than SQLite, which misses short gaps."""
+        """Take the write lock. This retries more often than SQLite's own waiting does, which misses short gaps."""
         if self._full:
             self._full = False
             time.sleep(_PAUSE)

@@ -1,7 +1,7 @@
 """Old contents of files on disk: equal contents are stored once, and the oldest are deleted first if there are too many.
 
-They have their own database: the file of the sessions stays small, and users may delete this one. A file for each content would
-take ten times as long to write.
+They have their own database: the file of the sessions stays small, and users may delete this one. Writing a separate file for
+each would take ten times as long.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _TOO_MUCH = (
 
 
 class SqliteContents:
-    """Contents with a limit of ``max_bytes`` in all and ``seconds`` since they were last replaced.
+    """Contents of at most ``max_bytes`` in total, each kept for ``seconds`` after it was last stored.
 
-    Thread-safe; several processes may use one file. It is created at the first use. Each content is stored atomically.
+    Thread-safe; several processes may use one file. It is created on first use. Each write is atomic.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SqliteContents:
         self._lock = threading.Lock()
 
     async def put(self, digest: str, data: bytes) -> None:
-        """Store a content, or extend its time. Raises StoreFailed."""
+        """Store the contents of a file, or renew their time. Raises StoreFailed."""
         await self._database().run(
             "INSERT INTO contents (digest, at, size, body) VALUES (?, max(?, coalesce((SELECT max(at) FROM contents), 0)), ?, ?)"
             " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",  # never older than the rest, even if the clock goes back
@@ -67,7 +67,7 @@ class SqliteContents:
             await self.prune()
 
     async def get(self, digest: str) -> bytes | None:
-        """Return a content; None if it is missing, deleted or damaged. Raises StoreFailed."""
+        """Return the contents with this digest; None if they are missing, deleted or damaged. Raises StoreFailed."""
         if self._opened is None and not self._path.exists():
             return None
 

@@ -1,4 +1,7 @@
-"""The store for one process: a SQLite store in memory, which ends with the process and leaves no file. It never suspends."""
+"""The store for one process: a SQLite store in memory, which ends with the process and leaves no file.
+
+Its methods never suspend.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class MemorySignals:
-    """Signals within one process; ``send`` returns after the listeners."""
+    """Signals within one process; ``send`` returns after all listeners have been called."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[str], None]] = {}

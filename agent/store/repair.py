@@ -34,7 +34,7 @@ class Repaired:
     """The damaged file, under its new name."""
     saved: Mapping[str, int] = field(default_factory=dict)
     unreadable: int = 0
-    """Rows of the damaged file that were there and could not be used."""
+    """Rows that were found in the damaged file but could not be used."""
     cut: Sequence[str] = ()
     """Tables of the damaged file that were not read completely; empty if nothing was readable."""
     mended: Mended = field(default_factory=Mended)

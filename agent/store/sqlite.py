@@ -170,7 +170,7 @@ class SqliteView:
 class SqliteStore(SqliteView):
     """Implements toolcrib.contract.store.Store. Close it at the end; after a fork, open another.
 
-    The file and missing folders are created, readable for their owner only. Raises StoreFailed, here and in every method, for a
+    The file and missing folders are created, readable by their owner only. Raises StoreFailed, here and in every method, for a
     file that cannot be used, is another program's, or was written by a newer toolcrib; the file is not changed. ``late``: the
     file is opened on the first read or write, for callers that may not need it, or that run an event loop. ``backups``: keep
     backups beside the file, see _backup. ``evidence``: files that exist only if the store was used before, so that an emptied

@@ -29,7 +29,7 @@ _MOST = 20_000
 
 
 class Audit:
-    """The plugin. If the log is required, faults of its settings are kept for its gate, else raised."""
+    """The plugin. Invalid settings raise ConfigError, unless the log is required: then the gate denies calls."""
 
     def __init__(self) -> None:
         self._chain: Chain | None = None

@@ -77,7 +77,7 @@ async def _talk(args: argparse.Namespace) -> int:
     shown = asyncio.create_task(_show(reader, screen))
     typed = asyncio.create_task(_type(writer, screen))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
-    if screen.sent and not shown.done():  # the gateway checks the sender only while it runs
+    if screen.sent and not shown.done():  # the gateway can check the sending process only while that runs
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(screen.all_taken.wait(), _TAKEN_SECONDS)
     for task in left:

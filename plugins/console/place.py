@@ -42,7 +42,7 @@ def private_folder(path: Path) -> None:
 
 def bound(path: Path) -> socket.socket:
     """Return a socket that listens at the path, and replace one that an ended process left behind. Raises ConfigError if another
-    process listens there, whatever its store and configuration, or if the path is no socket.
+    process listens there, whatever its store and configuration, or if the path is not a socket.
     """
     with _alone(path):
         if os.path.lexists(path):

@@ -98,8 +98,8 @@ class ConsolePlatform:
         return str(self._path)
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError if another gateway listens: the account's lease is in our store, and that gateway may use
-        another.
+        """Listen. Raises ConfigError if another gateway listens. The account's lease does not prevent that, because the other
+        gateway may use another store.
         """
         listening = bound(self._path)
         self._ours = inode(self._path)
@@ -108,7 +108,7 @@ class ConsolePlatform:
     async def stop(self) -> None:
         """Close the socket and every terminal."""
         if self._server is not None:
-            if inode(self._path) == self._ours:  # compared while it is open: no other file can have its number then
+            if inode(self._path) == self._ours:  # compared while it is open: no other file can have its inode then
                 self._path.unlink(missing_ok=True)
             self._server.close()
             self._server = None

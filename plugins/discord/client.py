@@ -99,7 +99,7 @@ class DiscordClient(discord.Client):
                 _log.warning("an event could not be read and is skipped: %s", type(error).__name__)
 
     async def close(self) -> None:
-        """Free everything."""
+        """Close the connection and cancel its tasks."""
         ready = getattr(self._connection, "_ready_task", None)  # of a connection that had just begun
         await super().close()
         if ready is not None:

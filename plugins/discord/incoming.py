@@ -14,7 +14,7 @@ _WRITTEN = (discord.MessageType.default, discord.MessageType.reply)
 
 
 def chat_of(channel: object) -> Chat | None:
-    """Return the chat of a channel, or None if it is not known, such as for a thread that was inactive."""
+    """Return the chat of a channel, or None for an unknown channel, such as a thread that was inactive."""
     match channel:
         case discord.DMChannel():
             return Chat(str(channel.id))

@@ -191,7 +191,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
                 async for piece in answer.content.iter_chunked(_PIECE):
                     yield piece
         except self._lost as error:
-            # Do not show the address: it is enough to get the file.
+            # Do not show the address: anyone who has it can download the file.
             why = error.status if isinstance(error, aiohttp.ClientResponseError) else error
             raise ToolcribError(f"it could not be downloaded from Discord: {why}") from error
 
@@ -201,7 +201,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return self._api.get_partial_messageable(int(chat.thread or chat.id))
 
     async def _post(self, out: Outbound) -> str:
-        """Show a message. Discord remembers its nonce for some minutes, and then returns the message of an earlier attempt."""
+        """Show a message. For some minutes Discord remembers the nonce, and returns the message of an earlier attempt."""
         import discord
 
         channel = self._channel(out.chat)
@@ -253,7 +253,7 @@ class DiscordPlatform(IntakePlatform["DiscordClient"]):
         return ""
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written; the sign ends by itself."""
+        """Show that an answer is being written; the indicator disappears by itself."""
         if is_on:
             await self._channel(chat).typing()
 

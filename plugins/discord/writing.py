@@ -17,8 +17,8 @@ _HIDES = Regex(r"\|(?=\|)|@|<(?=[@#:t/])|\](?=\()")
 
 
 def discord_of(markdown: str) -> str:
-    """Return Markdown in Discord's form. If that is too long, return the original, which means nearly the same there, with marks
-    that would hide text or mention users disabled. A text that consists mostly of such marks may be cut.
+    """Return Markdown in Discord's form. If that is too long, return the original, which Discord shows nearly the same way, but
+    disable the marks that would hide text or mention users. A text that consists mostly of such marks may be cut.
     """
     text = shown(markdown, _DISCORD)
     if len(text) <= CHARS:
@@ -49,7 +49,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return code within a line. A backtick in it would end it, so then two backticks surround it."""
+    """Return code within a line. A backtick in the code would end it, so such code is put between double backticks."""
     if "`" not in text:
         return f"`{text}`"
     code = _PAIR.sub("`\u200b", text)

@@ -33,7 +33,7 @@ class MailRefused(MailboxFailed):
 
 @dataclass(frozen=True, slots=True)
 class ImapAccount:
-    """Address and login of a mailbox. ``is_tls`` is False only on this machine."""
+    """Address and login of a mailbox. ``is_tls`` is False only for a server on this machine."""
 
     host: str
     port: int

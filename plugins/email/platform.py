@@ -119,7 +119,7 @@ class EmailPlatform:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """Begin to read; at the first start of all, only mail that arrives from now on. Raises MailboxFailed, OSError,
+        """Start reading. On the very first start, only mail that arrives from now on is read. Raises MailboxFailed, OSError,
         StoreFailed.
         """
         mailbox = self._mailbox or await self._open()
@@ -171,8 +171,8 @@ class EmailPlatform:
             raise
 
     async def _new_in(self, mailbox: ImapMailbox) -> list[int]:
-        """Return the UIDs of new mail. If the mailbox has new UIDs, return those of the last days' mail: ids of known mail are
-        recognised.
+        """Return the UIDs of new mail. If the server has renumbered the mailbox, return all UIDs since the day before the last
+        known mail: the gateway recognises mail that it already has by its id.
         """
         assert self._place is not None, "started"  # noqa: S101 - for the type checker
         validity, last, at = self._place

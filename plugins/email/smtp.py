@@ -83,7 +83,7 @@ async def check_account(account: SmtpAccount) -> None:
 
 
 async def submit(account: SmtpAccount, ours: str, to: str, raw: bytes) -> None:
-    """Submit a mail to a user, with a copy to us: both are sent, or neither. Raises NotSent."""
+    """Submit a mail to a user, with a copy to us in the same transaction, unless the server refuses the copy. Raises NotSent."""
     from aiosmtplib import SMTPException, SMTPResponseException
 
     is_told = is_in_doubt = False

@@ -15,7 +15,7 @@ from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120
-"""Number of characters of a thread's id that our ids repeat: some programs return no other reference."""
+"""Longest thread id, in characters, that our ids contain: some mail programs return no other reference."""
 _OURS = Regex(r"toolcrib\.[0-9a-f]{32}\.([\w-]*)@")
 _ID_TEXT = Regex(r"[\x21-\x3b\x3d\x3f-\x7e]{1,200}\Z")
 _TO = Regex(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}\Z")
@@ -64,7 +64,9 @@ def mail_of(out: Outbound, ours: str, message_id: str, link: str, files: list[by
 
 
 def _body(out: Outbound, link: str, files: list[bytes]) -> bytes:
-    """Return the part below the fields above. Those are written by hand, because the library decodes text that looks encoded."""
+    """Return the rest of the mail. ``mail_of`` writes the fields before it by hand, because the library decodes text that looks
+    encoded.
+    """
     mail = EmailMessage(policy=_POLICY)
     text = without_controls(out.text)
     more = f"\n\nDecide here (the link works once, only for you):\n{link}" if link else ""

@@ -35,7 +35,7 @@ _NOT_IN = ("bannedfromchan", "inviteonlychan", "channelisfull", "badchannelkey",
 _STEADY_SECONDS = 60.0
 _NOBODY_SECONDS = 5.0
 _EACH, _ALL = 20, 1_000
-"""Limits of waiting messages: of one user, and of all."""
+"""Limits of waiting messages: for one user, and in total."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class IrcPlatform:
         self._tasks = [loop.create_task(receiving), loop.create_task(self._take_all())]
 
     async def stop(self) -> None:
-        """Stop receiving, and free everything."""
+        """Stop receiving, cancel messages that are being sent, and close the connection."""
         saying = [one.task for one in self._saying.values() if one.task is not None]
         tasks, self._tasks = [*self._tasks, *saying], []
         for task in tasks:
@@ -144,7 +144,7 @@ class IrcPlatform:
         await link.confirmed()
 
     async def _stay(self) -> None:
-        """Stay connected until the connection ends. Raises IrcLost if it ended soon, so that the next attempt waits."""
+        """Receive until the connection ends. Raises IrcLost if it ended soon, so that the next attempt waits."""
         begun = time.monotonic()
         if self._link is None or not self._link.is_up:
             self._link = await self._opened()
@@ -167,7 +167,7 @@ class IrcPlatform:
         return self._link
 
     def _folded(self, channel: str) -> str:
-        """Return a channel's name in the form that this server compares: by other rules answers could go to another channel."""
+        """Return a channel's name as this server compares it: with other rules, answers could go to another channel."""
         return channel.lower() if self._link is not None and self._link.is_ascii else fold(channel)
 
     # -- receiving -----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class IrcPlatform:
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 
     def _membership(self, kind: str, nick: str, target: str, arguments: list[str]) -> None:
-        """Update the members of our channels, whom no answer may notify."""
+        """Record who is in our channels: an answer that names them must not notify them."""
         ours, channel = self._link is not None and fold(nick) == fold(self._link.nick), self._folded(target)
         if kind == "namreply" and len(arguments) > 1:
             there = self._people.setdefault(self._folded(arguments[1]), {})
@@ -261,7 +261,7 @@ class IrcPlatform:
             return  # asking for the author of every message would flood the server
         if not text or not (account := await self._account(mask, event)) or account == self._given["account"]:
             return
-        if is_addressed and text.startswith("!") and text[1:2].isalpha():  # people's clients keep /commands for themselves
+        if is_addressed and text.startswith("!") and text[1:2].isalpha():  # users' IRC clients interpret /commands themselves
             text = f"/{text[1:]}"
         chat = Chat(self._folded(target), is_group=True, title=target) if is_group else Chat(account)
         asked = self._asked.get(chat.id, [])

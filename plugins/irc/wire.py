@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 _MOST = 65_536
 
 
-class IrcConnection(AioConnection):  # type: ignore[misc]  # the library brings no types
+class IrcConnection(AioConnection):  # type: ignore[misc]  # the library has no type hints
     """A connection that calls ``took`` with each event."""
 
     buffer_class = LenientDecodingLineBuffer

@@ -95,7 +95,7 @@ def _caption(content: Mapping[str, Any], body: str) -> str:
 
 
 def _files(content: Mapping[str, Any], kind: str, body: str) -> tuple[Attachment, ...]:
-    file, info = _mapping(content.get("file")), _mapping(content.get("info"))  # a file if it is encrypted
+    file, info = _mapping(content.get("file")), _mapping(content.get("info"))  # only an encrypted file has "file"
     url, key = _text((file or content).get("url")), _text(_mapping(file.get("key")).get("k"))
     lock = {"key": key, "iv": _text(file.get("iv")), "sha256": _text(_mapping(file.get("hashes")).get("sha256"))} if file else {}
     if not url.startswith("mxc://") or ".." in url:

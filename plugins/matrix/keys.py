@@ -31,7 +31,7 @@ _FEW = 25
 """Number of one-time keys on the server below which more are uploaded."""
 _REMEMBERED = 20_000
 _SESSIONS = 10_000
-"""Number of message keys, the newest, that are kept at a start: each costs 0.4 ms and 4 KiB, and a busy bot gets hundreds
+"""Number of the newest message keys that are kept at a start: each costs 0.4 ms and 4 KiB, and a busy bot gets hundreds
 a day.
 """
 _FORGET = "DELETE FROM megolminboundsessions WHERE rowid <= (SELECT max(rowid) FROM megolminboundsessions) - ?"
@@ -170,7 +170,7 @@ class MatrixKeys:
         wanted = [user for user in users if user not in self._looked_up]
         if not wanted:
             return
-        self._looked_up.update(wanted)  # users that change in the meantime are asked again
+        self._looked_up.update(wanted)  # if a user's devices change in the meantime, they are fetched again
         try:
             found = await self._server.call("POST", "keys", "query", body={"device_keys": {user: [] for user in wanted}})
         except BaseException:
@@ -329,7 +329,7 @@ def _machine(account: str, device: str, path: Path, key: str) -> Any:
     from nio.crypto import Olm
     from nio.store import SqliteStore
 
-    class _Machine(Olm):  # type: ignore[misc]  # nio brings no types
+    class _Machine(Olm):  # type: ignore[misc]  # nio has no type hints
         """Also accepts a requested session key again from the device that made it."""
 
         def _should_accept_forward(self, sender: str, sender_key: str, event: Any) -> bool:

@@ -21,7 +21,7 @@ _MEDIA_SECONDS = 300
 
 
 class MatrixRefused(ToolcribError):
-    """The server refused a request. ``retry_after`` is in seconds, or None if the server does not say."""
+    """The server refused a request. ``retry_after``: seconds to wait if a rate limit was exceeded, else None."""
 
     def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"{code}: {message}" if code else message)

@@ -17,7 +17,7 @@ from .server import GONE, MatrixRefused, MatrixServer
 _log = logging.getLogger(__name__)
 _WAIT_MS = 30_000
 _SOON_MS = 2_000
-"""Milliseconds of a sync's wait while a message has no key yet."""
+"""Milliseconds that a sync waits while the key of a message is missing."""
 _LONG_PAUSE = 300.0
 _AT_ONCE = 8
 _PAGE = 100
@@ -31,7 +31,7 @@ CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
 
 class MatrixSync:
     """Calls ``take(room, event)`` for each event, for those of a room one after another. If it raises an error of the connection,
-    the server or the store, all events are received again: the stored position is behind what was taken.
+    the server or the store, all events are received again: the position is stored after they were taken.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MatrixSync:
         self._filter = {"presence": _NOTHING, "account_data": {"types": ["m.direct"]}, "room": room}
 
     async def begin(self) -> None:
-        """Store the position to begin at, at the first start of all: later messages are read. Raises the exceptions in
+        """On the very first start, store the current position: only later messages are read. Raises the exceptions in
         CONNECTION.
         """
         if await self._host.recall(self._place) is None:
@@ -78,7 +78,7 @@ class MatrixSync:
         return error.retry_after if isinstance(error, MatrixRefused) else None
 
     async def _once(self, since: str | None) -> str:
-        """Receive once, and return the next position. At the first start of all, no earlier message is taken."""
+        """Receive once, and return the next position. On the very first start, no earlier message is taken."""
         wait = self._wait if since else 0
         client = self._server.client
         client.next_batch = since or ""  # else it would continue from there, even if earlier events were not taken

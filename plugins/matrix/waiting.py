@@ -17,7 +17,7 @@ _GRACE = 5.0
 
 
 class MatrixWaiting:
-    """The waiting messages, stored over restarts: each with its room, its session, and whether its key was requested."""
+    """The waiting messages, stored across restarts: each with its room, its session, and whether its key was requested."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

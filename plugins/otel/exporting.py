@@ -87,7 +87,9 @@ class _Metrics(MetricExporter):
 
 
 class Exporting:
-    """Both providers. With ``endpoint`` "" the variables of OpenTelemetry apply (OTEL_EXPORTER_OTLP_ENDPOINT ...)."""
+    """The providers of traces and of metrics. If ``endpoint`` is "", OpenTelemetry's variables apply, such as
+    OTEL_EXPORTER_OTLP_ENDPOINT.
+    """
 
     def __init__(self, endpoint: str) -> None:
         told = self.told = Told()

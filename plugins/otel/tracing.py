@@ -20,7 +20,7 @@ from .exporting import CLOSE_SECONDS, Exporting
 _log = logging.getLogger(__name__)
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _PROVIDERS = {"gemini": "gcp.gemini", "chat": "openai", "responses": "openai", "text": "openai"}
-"""Names in the conventions for our wires that have another name: the wire's inventor, whatever server answers."""
+"""Provider names in the conventions, for wires that we name differently: the inventor of the wire, whatever server answers."""
 _MOST_OPEN = 10_000
 _MOST_TEXT = 20_000
 _Key = tuple[str, ...]

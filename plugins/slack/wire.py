@@ -96,7 +96,7 @@ class SlackSocket:
         await self._handler.connect_async()  # type: ignore[no-untyped-call]  # the library has no types
 
     async def close(self) -> None:
-        """Stop receiving, and free everything."""
+        """Stop receiving, and close the connection."""
         client = self._handler.client
         tasks = [client.message_processor, client.current_session_monitor, client.message_receiver]
         await self._handler.close_async()  # type: ignore[no-untyped-call]  # as above

@@ -31,7 +31,7 @@ _PHOTOS = ("image/jpeg", "image/png", "image/webp")
 _LINE = 200
 _POLL = 30
 _UPDATES = "get_Updates"
-"""The library makes ``getUpdates`` of it. Its own method of that name would drop all updates if it can't read one of them."""
+"""The library turns this into ``getUpdates``. Its own method of that name would drop all updates if it can't read one of them."""
 
 
 class TelegramPlatform(BotPlatform["Bot"]):
@@ -206,7 +206,7 @@ class TelegramPlatform(BotPlatform["Bot"]):
         return await self._api.send_document(document=data, filename=file.name, disable_content_type_detection=True, **where)
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
-        """Show that an answer is being written; the sign ends by itself."""
+        """Show that an answer is being written; the indicator disappears by itself."""
         if is_on:
             thread = int(chat.thread) if chat.thread else None
             await self._api.send_chat_action(int(chat.id), "typing", message_thread_id=thread)

@@ -106,7 +106,7 @@ def _attachment(data: Any) -> Attachment:
 
 
 def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
-    """Return the fields. An unknown field is refused: a misspelt one would silently be ignored."""
+    """Return the fields. An unknown field is refused: otherwise a misspelt one would be ignored silently."""
     if not isinstance(data, Mapping):
         raise Malformed("expected a JSON object")
     for key in data:

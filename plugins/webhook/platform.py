@@ -201,7 +201,7 @@ def _key(out: Outbound, body: bytes) -> str:
     """Return an idempotency key that is the same only for the same content: the beginning and the end of an answer share one key
     of ours.
     """
-    key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # others' ids are in it, and may be any text
+    key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # it contains other services' ids, which may be any text
     return f"{key}.{hashlib.sha256(body).hexdigest()[:_DIGEST]}"
 
 

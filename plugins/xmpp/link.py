@@ -211,7 +211,9 @@ class XmppLink:
             await self.done(self.client.plugin["xep_0199"].send_ping(self.client.boundjid.domain, timeout=_SECONDS))
 
     async def is_in(self, room: str) -> bool:
-        """Return whether a room still has us (XEP-0410): a restarted room does not report that. Raises XmppLost, XmppSilent."""
+        """Return whether we are still in a room (XEP-0410): a restarted room does not report that we are out. Raises XmppLost,
+        XmppSilent.
+        """
         from slixmpp.exceptions import IqError
 
         try:

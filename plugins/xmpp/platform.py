@@ -113,7 +113,7 @@ class XmppPlatform:
         return 0 if found is None else min(int(size), _MOST_FILE_BYTES) if size.isdecimal() else _MOST_FILE_BYTES
 
     async def start(self) -> None:
-        """Begin to receive: at the first start of all, messages from now on, else those since the last start."""
+        """Start receiving: on the very first start, messages from now on, otherwise all since the last one that was taken."""
         await self._sender.load()
         self._places = dict(await self._host.recall("places") or {})
         self._sender.rooms = self._rooms = list(dict.fromkeys([*self._named, *(await self._host.recall("rooms") or ())]))
@@ -123,7 +123,7 @@ class XmppPlatform:
         )
 
     async def stop(self) -> None:
-        """Stop receiving, and free everything."""
+        """Stop receiving, and close the connection."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -197,7 +197,7 @@ class XmppPlatform:
         return room in link.nicks
 
     async def _keep_rooms(self, link: XmppLink) -> None:
-        """Enter rooms again that failed or forgot us, except rooms that removed us. Runs until it is cancelled."""
+        """Enter rooms again that could not be joined or that forgot us, but not rooms that removed us. Runs until cancelled."""
         while True:
             await asyncio.sleep(_ROOMS_SECONDS)
             for room in [one for one in self._rooms if one not in link.sent_away]:
@@ -275,7 +275,7 @@ class XmppPlatform:
                 self._queue.put_nowait(self._came(stanza, link.account, known_as, is_live=True))
 
     def _came(self, stanza: Element, archive: str, known_as: str, *, is_live: bool) -> _Came:
-        """Return a message with its author: in a room the one that the room reports for that moment, else none."""
+        """Return a message with its author. In a room, that is the author that the room reports for that moment, "" for none."""
         link = self._up
         sender, _, nick = stanza.get("from", "").partition("/")
         if archive == link.account:

@@ -46,7 +46,7 @@ class XmppSender:
         """Messages that wait for confirmation, by the confirming address and their ids."""
 
     async def load(self) -> None:
-        """Load the questions whose reactions an earlier process stored. Raises StoreFailed."""
+        """Load the questions that an earlier process stored, with the meaning of their reactions. Raises StoreFailed."""
         self._asked = dict(await self._host.recall(_ASKED) or {})
 
     def sent(self, room: str, stanza: Element) -> None:
@@ -74,7 +74,7 @@ class XmppSender:
             )
 
     async def question(self, chat: str, is_group: bool, message_id: str) -> tuple[str, dict[str, Any]]:
-        """Return (our id, the question) for a message that a user reacts to, or ("", {}) if it is no question in this chat."""
+        """Return (our id, the question) for a message that a user reacts to, or ("", {}) if it is not a question in this chat."""
         ours = await self.ours(chat, message_id) if is_group else message_id
         asked = self._asked.get(ours, {})
         return (ours, asked) if asked.get("chat") == chat else ("", {})

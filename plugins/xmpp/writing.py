@@ -38,7 +38,7 @@ def sendable(text: str) -> str:
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:
-    """Return a text without nicks as whole words."""
+    """Return a text with a joiner inside each nick, so that clients do not notify its user."""
     names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
     if not names:
         return text

@@ -141,7 +141,7 @@ class OutFile:
 @dataclass(frozen=True, slots=True)
 class Outbound:
     """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform converts it to its own form, and
-    notifies no user by it.
+    makes sure that no name in it notifies a user.
 
     ``key`` is the same each time that the same thing is sent: a platform that can do so shows it once. ``edits`` is the id of our
     message that it replaces, "" for a new one. ``buttons`` () on an edit removes the message's buttons.
@@ -314,7 +314,7 @@ class Platform(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop receiving, and free everything. Also called if ``connect`` or ``start`` raised."""
+        """Stop receiving, and release all resources. Also called if ``connect`` or ``start`` raised."""
         ...
 
     async def send(self, out: Outbound) -> str:

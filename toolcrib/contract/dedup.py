@@ -14,7 +14,7 @@ _PLACE = "sent"
 
 
 class SentKeys:
-    """Remembers, over restarts, the message id of each ``Outbound.key``. Until the id is known it remembers a note of the
+    """Remembers, across restarts, the message id of each ``Outbound.key``. Until the id is known it remembers a note of the
     platform: where to look for the message if its acknowledgement is lost. It keeps the ``most`` newest of the known ids.
     """
 

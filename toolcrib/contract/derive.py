@@ -88,8 +88,8 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
             raise RegistrationError(f"{label}: parameter {parameter.name!r} must be a plain named one")
         if parameter.name not in hints:
             raise RegistrationError(f"{label}: parameter {parameter.name!r} needs a type annotation")
-        # Fields have numbers, and names are aliases: a parameter may be called json, copy or _x, which a pydantic model has or
-        # refuses.
+        # Fields are numbered, and the parameters' names are aliases: a pydantic model already has the names json and copy, and
+        # refuses _x.
         options: dict[str, Any] = {"alias": parameter.name}
         if described.get(parameter.name):
             options["description"] = described[parameter.name]
@@ -128,8 +128,8 @@ def _handler(function: Callable[..., Any], model: Any, ctx_name: str | None) -> 
 
 
 def _without_titles(schema: Json) -> Json:
-    """Return a schema without the titles that pydantic gives every field: noise for a model. Keep a property named title, and
-    values.
+    """Return a schema without the titles that pydantic gives every field: noise for a model. A property named title stays, and
+    so do values, such as defaults.
     """
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]

@@ -134,7 +134,7 @@ class FileInfo:
 class Environment(Protocol):
     """An opened backend, where commands run. It does not check approval: its callers have done that.
 
-    Every method raises EnvironmentFailed if the environment itself is lost; a failing command is no error but an exit code. File
+    Every method raises EnvironmentFailed if the environment itself is lost; a command that fails only has another exit code. File
     methods other than ``resolve`` and ``stat`` take a path that ``resolve`` returned, and refuse a link (OSError), so the path
     that was judged is the one that is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
@@ -212,7 +212,7 @@ class Environment(Protocol):
         ...
 
     async def close(self) -> None:
-        """End what still runs, and free everything. May be called twice."""
+        """End what still runs, and release all resources. May be called twice."""
         ...
 
 
@@ -305,7 +305,7 @@ class ReplacesFiles(Protocol):
         """Write as ``write_file`` does. ``mtime_ns`` is the time of the last change that the file gets, in Unix nanoseconds. A
         file with other names is written in place, as safely as that allows.
 
-        Return what the file had and could not be kept or set, each in words such as "its ACL".
+        Return the properties that could not be kept or set, each in words such as "its ACL".
         """
         ...
 

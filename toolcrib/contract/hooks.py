@@ -9,9 +9,9 @@
 
 An implementation names only the arguments that it wants. A mistyped hook name is refused when the plugin loads.
 
-A new hook is a method of one of the classes below, and the line that calls it: around a run
-``await session.call_hook("NAME", ...)``, around a call a step of the dispatcher that asks ``plan.hooks.of("NAME")``, at setup a
-function in ``adders`` of load_plugins. The checks of plugins, the order of calls and the reference follow the declaration.
+To add a hook, add a method to one of the classes below, and the code that calls it: ``await session.call_hook("NAME", ...)`` for
+a hook around a run, a step of the dispatcher that asks ``plan.hooks.of("NAME")`` for a hook around a call, a function in
+``adders`` of load_plugins for a setup hook. The checks of plugins, the order of calls and the reference follow the declaration.
 """
 
 from __future__ import annotations

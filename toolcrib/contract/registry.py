@@ -301,7 +301,7 @@ class ToolRegistry:
     def availability(self, names: Iterable[str] | None = None) -> dict[str, str | None]:
         """Map each registered tool (of ``names``, in their order unless a set) to None if it works here, else to the reason.
 
-        A check_fn that several tools share runs once a call (003-8); one that raises means unavailable (003-9).
+        A check_fn that several tools share runs once for all of them (003-8); one that raises means unavailable (003-9).
         """
         if names is None or isinstance(names, Set):  # a set has no order worth keeping, and prompt caches need a fixed one
             entries = [entry for entry in self.entries() if names is None or entry.name in names]

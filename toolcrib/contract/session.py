@@ -79,7 +79,7 @@ class ProviderSession(Protocol):
         ...
 
     async def close(self) -> None:
-        """Free the connection. May be called twice."""
+        """Close the connection. May be called twice."""
         ...
 
 
@@ -150,7 +150,7 @@ class FallsBack(Protocol):
 Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
 """State of the prompt's thinking block.
 
-``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking is believed, so nothing is shown before the reader knows.
+``open`` and ``closed`` are certain. ``maybe``: a stray end of thinking counts, so nothing is shown before the reader knows.
 ``unlikely``: text is shown at once and stays text; calls before a stray end do not run.
 """
 
@@ -160,9 +160,9 @@ class ParsedReply:
     """A complete reply in plain text, parsed.
 
     ``content`` is for people, ``reasoning`` is the model's thinking. ``calls`` are in text order; one that could not be parsed
-    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are new ones at the
-    reply's end. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value``
-    (the final answer as JSON). ``next_thinking`` is what the reply implies for later replies.
+    has a ``fault`` and is answered, not run. ``faults`` lists all that is wrong. ``events`` are those that
+    follow when the reply ends. Protocols that accept or refuse a reply as a whole set ``error`` (a code such as
+    ``invalid_json``) and ``value`` (the final answer as JSON). ``next_thinking`` is what the reply implies for later replies.
     """
 
     content: str

@@ -47,12 +47,12 @@ class SessionStore(Protocol):
         ...
 
     async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
-        """Set a person's title of the session, and its tags, in this order, each once. The time of its last use stays."""
+        """Set the title that a person chose, and the tags, in their given order and each once. The time of the last use stays."""
         ...
 
     async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
         """Store a session from elsewhere with its messages: all fields as in ``info`` except ``host``. ``times`` (Unix seconds)
-        are those of the messages; further messages get the session's last one. An empty title is derived as by ``append``.
+        are those of the first messages; the others get ``info.updated_at``. An empty title is derived as by ``append``.
 
         Return False, and change nothing, if a session with that id exists.
         """

@@ -1,4 +1,4 @@
-"""Tool sources bring tools to a registry. They may add and remove tools while sessions are open, and remove all at their end."""
+"""Tool sources provide a registry with tools, and may add and remove tools while sessions are open, until they are stopped."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ToolSource(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A source that was added. ``brought`` has its entries, each with the entry that it replaced; ``before`` has the tools from
-    before it.
+    """A source that was added. ``brought`` has its entries, each with the entry that it replaced; ``before`` has the tools that
+    were registered when it was started.
 
     ``at_once`` marks a source of toolcrib's own. Only its tools may be registered already. If another source could bring such
     a tool, it could remove or replace the tool with its next change.
@@ -73,7 +73,7 @@ class ToolSources:
         self.generation = 0
 
     def add(self, name: str, source: ToolSource) -> None:
-        """Add a source, to be started later. Raises RegistrationError for a taken name, and for an object that is no source."""
+        """Add a source, to be started later. Raises RegistrationError for a taken name and for an object that is not a source."""
         self._add(_Kept(name, source))
 
     def begin(self, name: str, source: ToolSource) -> None:
@@ -114,8 +114,8 @@ class ToolSources:
         return list(self._kept[name].brought)
 
     async def start(self, name: str) -> None:
-        """Start a source and take its tools. Raises the source's exception: then it brings nothing, and the caller must
-        stop it.
+        """Start a source and take its tools. Raises the source's exception: then none of its tools is registered, and the caller
+        must stop it.
         """
         kept = self._kept[name]
         try:

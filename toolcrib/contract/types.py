@@ -141,7 +141,7 @@ gets it as ``ctx.resume_input``.
 
 
 RELAYS = "relays"
-"""The parameter of ``SuspendTicket.relays``. The dispatcher takes it out of the tickets of plugins' tools and of gates."""
+"""The parameter of ``SuspendTicket.relays``. The dispatcher removes it from tickets of plugins' tools and of gates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason for a failed call, which each interface words itself: ``inside`` the handler, or before or after it."""
+    """Reason for a failed call, which each interface words itself. ``inside``: the handler failed, not a step around it."""
 
     inside: bool
     kind: str
@@ -352,7 +352,7 @@ CheckFn: TypeAlias = Callable[[], object]
 
 
 class Unavailable:
-    """A check_fn's return value that gives the reason, in place of False: falsy, with a reason for people."""
+    """A falsy value that a check_fn returns in place of False, to give people the reason."""
 
     __slots__ = ("reason",)
 

@@ -38,7 +38,7 @@ class FileChange:
     what holds the file.
 
     ``lost`` says why the old content is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the step
-    that undid the change, ``passed_by`` the step that should have and could not; 0 for none. ``id`` is the journal's.
+    that undid the change, ``passed_by`` the step that should have undone it but could not; 0 for none. ``id`` is the journal's.
     """
 
     path: str
@@ -127,7 +127,7 @@ class Keeping(Protocol):
         ...
 
     async def forget(self) -> None:
-        """Delete the recorded changes that were not made: of files that did not change."""
+        """Delete the recorded changes of files that did not change after all."""
         ...
 
     @property

@@ -49,7 +49,7 @@ def digest(
 ) -> str:
     """Return a digest of this tool with these arguments, in this session, with these findings and files (path -> digest).
 
-    It includes what a plugin's tool claims to be, because a plugin may bring another tool with the same name meanwhile.
+    It includes what a plugin's tool claims to be, because a plugin may have registered another tool with the same name since.
     It includes all of a shell's state that affects the command's meaning, and nothing that differs between equivalent shells. A
     variable that only one process has, such as PPID, counts if the command names it.
     """

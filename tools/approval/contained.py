@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
     """Return the layers around this call, or None if it is judged without any.
 
-    There are none in a mode stricter than the default, and none if the environment cannot describe its sandbox.
+    There are none in a mode stricter than the default, none for a plugin's tool, and none without a sandbox around a workspace.
     """
     if policy.mode != DEFAULT or not entry.is_built_in:
         return None

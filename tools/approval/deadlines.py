@@ -9,7 +9,7 @@ from collections.abc import Callable
 from toolcrib.contract.store import Grant
 
 SLACK = 300.0
-"""Seconds that the clocks of machines with one store may differ."""
+"""Largest allowed difference, in seconds, between the clocks of machines that share a store."""
 
 
 class Deadlines:

@@ -30,7 +30,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rewrites shared history": ("git.push-force",),
     }
 )
-"""Kinds of findings by description. The other descriptions are always asked about, refused, or outside every project."""
+"""Kinds of findings by description. Commands of the other descriptions are always asked about, denied, or outside projects."""
 _FIRST = frozenset(description for _, description in DANGEROUS_PATTERNS)
 
 

@@ -122,8 +122,8 @@ def _leads_alike(grant: Grant, finding: Finding) -> bool:
 
 
 def _within(path: str, root: str) -> bool:
-    """Return whether the path is below ``root``, or ``root`` itself unless that ends with a slash: the grant excludes the
-    folder.
+    """Return whether the path is below ``root``, or is ``root`` itself. If ``root`` ends with a slash, the grant does not cover
+    the folder itself.
     """
     return under(path, root) and not (root.endswith("/") and path == root.rstrip("/"))
 

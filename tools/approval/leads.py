@@ -31,7 +31,7 @@ class ResolvesPaths(Protocol):
         ...
 
     async def stat(self, path: str) -> FileInfo | None:
-        """Return the facts of a file or folder, a link as such; None if nothing is there."""
+        """Return the metadata of a file or folder, or of a link itself; None if the path does not exist."""
         ...
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
@@ -75,12 +75,12 @@ def leads_to(links: Iterable[tuple[str, str]], path: str) -> str:
 
 
 def is_known(finding: Finding) -> bool:
-    """Return whether it is known where all paths lead that the finding touches or names."""
+    """Return whether the targets of all paths that the finding touches or names are known."""
     return UNKNOWN_PATH not in finding.paths and all(there != UNKNOWN_PATH for _path, there in finding.leads)
 
 
 class Follower:
-    """Follows links for the findings of one call, each path once. ``levels``: those of the findings to follow.
+    """Follows links for the findings of one call, each path once. ``levels``: the levels of findings to follow.
 
     ``root`` is the folder that a session's grants are bound to.
     """
@@ -118,7 +118,7 @@ class Follower:
         return self._known[path]
 
     async def _matched(self, pattern: str) -> Sequence[str]:
-        """Return the links that match the folder parts of a pattern: paths behind them lie elsewhere."""
+        """Return the links that match the folder parts of a pattern: paths behind them are elsewhere."""
         parts = pattern.strip("/").split("/")
         begin = next((at for at, part in enumerate(parts) if not _GLOB.isdisjoint(part)), len(parts))
         folders, found, left = ["/" + "/".join(parts[:begin])], [], MOST_LISTED
@@ -152,7 +152,7 @@ def _may_be(kind: str, name: str, part: str) -> bool:
 
 
 def bound(findings: Sequence[Finding], paths: Iterable[str]) -> Mapping[str, str]:
-    """Return where those of ``paths`` that are links lead, as the findings recorded it, and the digests of settings."""
+    """Return the targets of the links among ``paths``, as the findings recorded them, and the digests of settings."""
     seen = dict(pair for finding in findings for pair in finding.leads)
     settings = dict(pair for finding in findings for pair in finding.settings)
     return {path: seen[path] for path in paths if path in seen} | settings

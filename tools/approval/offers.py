@@ -18,7 +18,7 @@ MAX_MINUTES = 24 * 60
 DEFAULT_USES = 5
 DEFAULT_MINUTES = 30
 IN_SESSION = "in this session, also when it is resumed, until you revoke it"
-"""The end of an offer for the whole session; the chat replaces it for a delegate's."""
+"""The end of an offer for the whole session; the chat replaces it in offers about a delegate's calls."""
 
 
 @dataclass(frozen=True, slots=True)

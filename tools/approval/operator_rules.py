@@ -1,11 +1,11 @@
 """An operator's rules in config.yaml: rows beside the table's, and decisions on tools by name and argument.
 
-A row of ``approval.rules`` with the level ask, ask-once or block matches if the command has its subcommand, one of its options
-and one operand or option value like its own, as far as it names these. An unknown program's options may or may not take the next
-word, so both readings are tried. Values that are unknown before the command runs count as matching, except for block, which no
-user could override. A row with the level allow matches only a command that it covers completely: no unknown value, no redirect,
-wrapper or environment, only listed options and matching operands. It removes the ``ask`` findings of that act, never an ask-once
-or a block.
+A row of ``approval.rules`` with the level ask, ask-once or block matches a command that has the row's subcommand, one of its
+options, and an operand or option value that fits its expression. What the row does not name is not compared. An unknown program's
+options may or may not take the next word, so both readings are tried. Values that are unknown before the command runs count as
+matching, except for block, which no user could override. A row with the level allow matches only a command that it covers
+completely: no unknown value, no redirect, wrapper or environment, only listed options and matching operands. It removes the
+``ask`` findings of that act, never an ask-once or a block.
 
 Of the rules in ``approval.tools`` that match a call, the strictest applies, regardless of order: deny, then ask, then allow.
 """
@@ -147,7 +147,7 @@ def _any_option(names: frozenset[str]) -> Test:
 
 
 def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
-    """Return a test for the complete command with nothing else beside it."""
+    """Return a test for commands that consist only of what the row names."""
     listed, wanted = frozenset(options.split()), words.split()
 
     def ask(view: ActView) -> bool:
@@ -199,10 +199,10 @@ def _somewhere() -> ShellNow:
 class ToolRule:
     """``decision`` for every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
 
-    ``args``: dotted name of an argument -> its required value, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
-    does), or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..`` resolved. One
-    matching element of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also stands for each
-    file that the call would read, write or delete, under any argument name.
+    ``args``: dotted names of arguments, each with its required value; all must match. A value is a glob (``*`` and ``?`` do not
+    cross ``/``, ``**`` does), or ``re:`` and a regular expression for the whole value. A text is also tried with ``.`` and ``..``
+    resolved. One matching element of a list is enough to deny or ask; to allow, all must match. To deny or ask, ``path`` also
+    stands for each file that the call would read, write or delete, under any argument name.
     """
 
     tool: str

@@ -46,12 +46,12 @@ class Origins:
         return not self.taints and not self.unknown
 
     def only_new(self, judged: Judgement) -> None:
-        """Drop from a judgement what is already known of the files and folders that the call leaves."""
+        """Drop from a judgement what is already recorded about the files and folders that the call leaves behind."""
         judged.files, judged.copies = self.new(judged.files, judged.copies)
         judged.made = None if judged.made == self.made else judged.made
 
     def new(self, taints: Mapping[str, Taint], copies: Mapping[str, str]) -> tuple[dict[str, Taint], dict[str, str]]:
-        """Return what is new about the files that a call leaves, and the programs that it copies.
+        """Return the new facts about the files that a call leaves behind, and about the programs that it copies.
 
         ``copies`` are all files and folders that it copies or moves: known facts about a file apply to its copy.
         """
@@ -98,9 +98,9 @@ class SessionFiles:
 
     The cache is valid while no other process adds to the store: a process that takes a session over must call ``forget`` first.
     No file is ever treated as clean because its record was dropped. If the store is unreadable, or a session has more than
-    ``most`` such files, its origins count as unknown, and running any file is asked about. At most ``most_written`` files that
-    were only written are remembered; beyond that, all files count as written. Without a store the records live as long as this
-    object.
+    ``most`` such files, its origins count as unknown, and the user is asked before any file is run. At most ``most_written``
+    files that were only written are remembered; beyond that, all files count as written. Without a store the records live as long
+    as this object.
     """
 
     def __init__(self, store: OriginStore | None = None, most: int = 20_000, most_written: int = 5_000) -> None:
@@ -160,7 +160,7 @@ class SessionFiles:
         with self._lock:
             known = self._known.get(session_id)
             if known is None:
-                if self._store is not None:  # it could not be read: the next call reads all of it
+                if self._store is not None:  # the store could not be read: the next call reads all records
                     return
                 known = self._known[session_id] = Origins()
             for path, taint in taints.items():

@@ -55,7 +55,7 @@ class PromptRow(str):
     __slots__ = ("margin", "style")
 
     def __new__(cls, text: str, margin: int = 0, style: str = "") -> PromptRow:
-        """Return a row that is its text, with a margin and a style."""
+        """Create a row from its text, with a margin and a style."""
         made = super().__new__(cls, text)
         made.margin, made.style = margin, style
         return made
@@ -271,7 +271,7 @@ def _fits(text: str, room: int, margin: int) -> int:
 
 
 def cells(char: str) -> int:
-    """Return the maximum cells of a character in a terminal. Too many only breaks a line early."""
+    """Return the maximum cells of a character in a terminal. An overestimate only breaks a line early."""
     if char < "\x7f" or char in "│↳":
         return 1
     if unicodedata.east_asian_width(char) in _NARROW and unicodedata.category(char)[0] in "LMNP":
@@ -308,7 +308,7 @@ class PromptPages:
         return [*self._take(self._page - len(self._about)), *self._about]
 
     def next(self, *, whole: bool = False) -> list[PromptRow]:
-        """Return the next page, or the rest. At the end it says that all was shown, and repeats it on request."""
+        """Return the next page, or the rest. At the end, return a note, preceded by all lines if ``whole``."""
         if self.unseen:
             return self._take(len(self._lines) if whole else self._page)
         return [*(self._lines if whole else ()), *self._note(f"this is the end; {self._everything} shows all of it again")]

@@ -32,7 +32,7 @@ _UNKNOWN = Seen("missing")
 
 
 class GatheredFiles:
-    """A Snapshot for one judgement. Missing files are collected in ``wanted``; ``gather`` reads them.
+    """A Snapshot for one judgement. Files that were not read yet are collected in ``wanted``; ``gather`` reads them.
 
     After each ``gather`` the judgement is repeated, until nothing is wanted. ``taints``: origins that earlier commands of the
     session left, by path; ``copies``: the programs that they copied; ``others``: possible origins of any file, if not all are

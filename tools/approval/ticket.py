@@ -1,4 +1,4 @@
-"""The ticket of a call that needs an approval: the question, and the form of an answer."""
+"""The ticket of a call that needs an approval: the approval request, and the schema of its decision."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ticket_of(
     changed: Differences | None,
     unheld: Sequence[str] = (),
 ) -> SuspendTicket:
-    """Return the question about a call. ``delegate`` makes the call, if it is not the session's own model.
+    """Return the approval request for a call. ``delegate`` makes the call, if it is not the session's own model.
 
     ``unheld`` has the reasons why the sandbox and the snapshots do not contain the call, if it runs with them. Text only for
     users who can approve is in the parameters ``sends``, and in ``prompt_aside`` in place of ``prompt``.

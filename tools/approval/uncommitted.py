@@ -1,4 +1,4 @@
-"""Uncommitted work: find what a git working tree holds that no commit has, without trusting the repository.
+"""Uncommitted work: find the contents of a git working tree that no commit has, without trusting the repository.
 
 A repository's settings can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for missing
 objects, an ssh command. So the script asks the repository's own git folder only for names: its top, its index, its objects and
@@ -7,8 +7,8 @@ The comparison runs in an empty git folder with toolcrib's own settings, over th
 ``.gitattributes`` is then undefined, and there are no hooks, no remote, and no allowed transport. The settings of the system and
 the account, and variables of the session's shell, are not used either.
 
-Every failure and uncertainty counts as existing work: no git, no repository, submodules (with settings of their own), files that
-git must ignore, an answer that is too long or too late.
+Every failure and uncertainty counts as uncommitted work: no git, no repository, submodules (with settings of their own), files
+marked assume-unchanged or skip-worktree, an answer that is too long or too late.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[s
     """Return the hosts that a call needs and the sandbox does not reach, to ask the user about.
 
     They come from the arguments, and from addresses in the command's network clients. This machine is included only if the
-    arguments name it, because the session's own servers need no question. Raises InvalidArguments.
+    arguments name it, because the session's own servers need no approval. Raises InvalidArguments.
     """
     environment = _limits(ctx.environment)
     if environment is None:

@@ -107,7 +107,7 @@ _SEARCHES = frozenset("log diff show whatchanged format-patch rev-list".split())
 """Commands of git whose -S does not sign."""
 _BY_NAME = {name: row for row in _ROWS for name in row.names}
 RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
-"""Programs that run the program named after them."""
+"""Programs that run the program named in their arguments."""
 _ONLY_TELLS = frozenset({"--version", "--help", "-V", "version"})
 _MAY_NAME = Regex(rf"(?<![\w-])(?:{'|'.join(sorted(_BY_NAME))})(?![\w-])")
 

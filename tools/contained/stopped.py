@@ -101,7 +101,7 @@ _KEYS = (
     (Regex(r"gh auth login"), ("gh",)),
     (Regex(r"npm error (?:need auth|code ENEEDAUTH)"), (".npmrc",)),
 )
-"""Messages of programs that miss their keys, and the names of masked paths that hold these keys."""
+"""Messages of programs that cannot find their keys, and the names of masked paths that hold these keys."""
 
 
 def may_write(path: str) -> bool:
@@ -158,7 +158,7 @@ def _lines(captured: Captured) -> list[str]:
 
 
 class _Reader:
-    """Reads messages with a containment's facts. ``cwd`` is the base of relative paths."""
+    """Finds denials in messages, given what the sandbox restricts. ``cwd`` is the base of relative paths."""
 
     def __init__(self, containment: Containment, cwd: str, real: Callable[[str], str], writes: Callable[[str], bool]) -> None:
         self._holds, self._cwd, self._real, self._writes = containment, cwd, real, writes
@@ -186,7 +186,7 @@ class _Reader:
             closed = next((path for one in near for path in self._named(one, words=one is line) if self._is_closed(path)), None)
             if closed is not None:
                 yield "path", closed
-            elif sure and not any(_is_absolute(name) for name in _names(line)):  # nothing writable is read-only
+            elif sure and not any(_is_absolute(name) for name in _names(line)):  # an open absolute path was not denied
                 yield "path", next(iter(_relative(line)), "")
         elif _REFUSED.search(line) is not None:
             yield from (("path", path) for path in self._named(line) if self._is_closed(path))

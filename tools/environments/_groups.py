@@ -95,7 +95,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def now(cls) -> Moment:
-        """Return the moment now."""
+        """Return the current moment."""
         try:
             last = int(os.pread(_loadavg(), 100, 0).rpartition(b" ")[2])
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Owners of resources outside a process, so that the next start can remove those of a killed process."""
+"""Owners of resources outside a process: the next start of toolcrib removes the resources of a killed process."""
 
 from __future__ import annotations
 

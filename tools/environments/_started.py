@@ -12,7 +12,7 @@ from typing import Any
 from tools.environments.session_mark import mark
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
-# Python itself ignores the second pair, and subprocess restores it only for the first program that it starts.
+# Python itself ignores SIGPIPE and SIGXFSZ, and subprocess restores them only for the first program that it starts.
 _AS_IF_NOTHING = (
     "import os, signal, sys\n"
     f"for number in {[int(each) for each in (*_ENDING, signal.SIGPIPE, signal.SIGXFSZ)]}:\n"

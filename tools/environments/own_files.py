@@ -32,7 +32,10 @@ _Inode = tuple[int, int]
 
 @runtime_checkable
 class MatchesHardLinks(Protocol):
-    """An environment whose ``resolve`` also takes a shell pattern, and returns the own file that a match is another name of."""
+    """An environment whose ``resolve`` also takes a shell pattern.
+
+    If a match is a hard link to one of toolcrib's own files, ``resolve`` returns that file.
+    """
 
     matches_hard_links: bool
 

@@ -16,7 +16,7 @@ PAGE_LINES = 2000
 
 
 def late(module: str, name: str) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Return an async function that calls the one of a module of this package, which is imported with its first call.
+    """Return an async function that calls the function ``name`` of a module of this package. The first call imports the module.
 
     So the first request to the model need not wait for tools that it has not called.
     """

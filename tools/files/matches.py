@@ -224,9 +224,9 @@ _RECORD = Regex(
 
 
 def _lines(out: bytes) -> list[Line]:
-    """Parse ``PATH NUL NUMBER : TEXT``, with ``-`` for a line of context. An incomplete last record is left out.
+    """Parse ``PATH NUL NUMBER : TEXT``, with ``-`` for a line of context.
 
-    The expression would be tried from each of its bytes.
+    An incomplete last record is left out, because the regular expression would be tried at each of its bytes.
     """
     lines: list[Line] = []
     for path, number, sign, text in _RECORD.findall(out[: out.rfind(b"\n") + 1]):

@@ -17,7 +17,7 @@ from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines
 
 _MOST_COMPARED = 400_000
-"""Maximum bytes of the old text if its difference is shown."""
+"""Maximum bytes of a replaced text whose difference from the new one is shown."""
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:

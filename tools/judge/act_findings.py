@@ -1,4 +1,4 @@
-"""Findings of an act, for users to read and grants to be compared with."""
+"""Findings of an act: text for users, and facts that grants are compared with."""
 
 from __future__ import annotations
 

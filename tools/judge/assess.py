@@ -54,12 +54,12 @@ def assess(
     looks: Looks | None = None,
     ours: our_code.Ours | None = None,
 ) -> list[Finding]:
-    """Return all findings of a command, in the order of its acts; only some of the level allow if no user must be asked.
+    """Return all findings of a command, in the order of its acts. If they all have the level allow, no user is asked.
 
     ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" if unknown. ``extra``
     are rows beside the table's; one of the level allow removes questions about the very act that it covers. ``real`` returns the
-    known targets of an absolute path's links; ``looks`` reads files; ``ours`` is toolcrib's own code. Otherwise pure. A command
-    has each key once.
+    known targets of an absolute path's links; ``looks`` reads files; ``ours`` is toolcrib's own code. Pure apart from these.
+    Findings are unique by key, paths, argv and ``plain``.
     """
     looks = looks or Looks()
     links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived, looks.is_late)
@@ -176,7 +176,7 @@ def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
 
 def _kinds(act: Act, view: ActView, basis: Basis) -> Iterator[str]:
     """Yield the names of the rows that are not about one program."""
-    if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that are tested there
+    if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that ``assigned`` tests
         yield ENVIRONMENT
     if act.redirects:
         yield REDIRECTED

@@ -1,4 +1,4 @@
-"""Databases: find the one that a statement is about, by the client that got it. A grant is for that database."""
+"""Find the database that a statement is about, by the client that gets it. A grant is for that database."""
 
 from __future__ import annotations
 

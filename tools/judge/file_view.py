@@ -48,8 +48,8 @@ _NO_LINKS = Links()
 class WorkTree(NamedTuple):
     """Uncommitted work in a git working tree. Unseen parts count as existing.
 
-    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: there is more than git itself left when a
-    merge stopped. ``overwritten``: ignored files, as absolute paths, that a commit has too; None if none was compared.
+    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: after a stopped merge there are edits
+    that git did not make. ``overwritten``: ignored files, as absolute paths, that a commit has too; None if none was compared.
     """
 
     changed: bool = True

@@ -31,7 +31,7 @@ def digest_of(text: str) -> str:
 
 
 TOOL_RULE = "tool.rule@"
-"""Prefix of the keys of questions from an operator's rule for a tool, before the rule's pattern."""
+"""Prefix of the keys of findings by an operator's rule for a tool, before the rule's pattern."""
 
 MAX_COMMAND_CHARS = 100_000
 """A longer command is asked about without being read."""

@@ -148,7 +148,7 @@ class _Expression:
                     break
 
     def _filter(self, pattern: str, *, whole: bool) -> Filter:
-        if whole and pattern[:1] in (".", "~"):  # as it begins itself: ``find .. -path '../x/*'``
+        if whole and pattern[:1] in (".", "~"):  # a path is compared with its start folder as given: ``find .. -path '../x/*'``
             pattern = next(iter(spelled(Value(pattern), self._act.cwds, self._home)), HOLE)
         return Filter(pattern, whole)
 

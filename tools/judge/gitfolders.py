@@ -1,4 +1,4 @@
-"""Recognise git's own folders by their contents, under any name: files in them run by themselves.
+"""Recognise git's own folders by their contents, under any name: git runs some files in them by itself.
 
 A git folder holds ``HEAD``, ``objects`` and ``config`` or ``refs``, or ``HEAD`` and ``commondir`` (a second working tree's). A
 file ``.git`` points to one. ``core.hooksPath`` names another folder of hooks.

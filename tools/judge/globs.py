@@ -1,4 +1,4 @@
-"""Shell patterns in paths: the dangerous paths that one may name, part by part."""
+"""Shell patterns in paths: the dangerous paths that a pattern may name, part by part."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _matched(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _SHORT = 64
-"""Maximum length of a pattern whose matches are cached, because many rules ask about the same one."""
+"""Maximum length of a pattern whose matches are cached; many rules ask about the same pattern."""
 _known = functools.lru_cache(maxsize=256)(_matched)
 
 

@@ -85,7 +85,7 @@ def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str)
     if touch.mode in ("delete", "permission"):
         whole = act.name in ("mv", "gmv") or any(text[:1] == "-" and ("r" in text or "R" in text) for text in act.words())
         return Change("block", _WHY) if whole else None
-    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # a project's folder with an environment in it
+    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # such as a project that contains the environment
         return None
     return Change("ask-once", "may write into toolcrib's own installed code, or the Python that runs it")
 

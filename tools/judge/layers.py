@@ -23,7 +23,9 @@ _KERNEL = ("/proc", "/sys", "/dev")
 _RUNS_LATER = ("persist.",)
 """Key prefixes of effects that may run outside the sandbox before an undo: only the sandbox contains them."""
 _GUARDED = "persist.git-hooks"
-"""Key of files that git runs by itself. The sandbox reverts them after the command, so a mere possibility is not asked about."""
+"""Key of files that git runs by itself. The sandbox reverts them after the command, so the user is not asked about a command
+that only may change them.
+"""
 _GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
 """Keys of git's effects on its own folder, on tracked files and on files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
@@ -35,8 +37,8 @@ class Layers:
     """A sandbox and the snapshots around a call. Folders are absolute, with links resolved; see toolcrib.Containment.
 
     ``covers`` returns whether snapshots undo every change at and below a path; None: there are no snapshots.
-    ``reaches_all_covered``: this is so for each of ``writable``. ``reaches_all_but_ignored``: it is so, except for rebuildable
-    folders in them that git ignores.
+    ``reaches_all_covered``: they do for each of ``writable``. ``reaches_all_but_ignored``: they do, except in rebuildable folders
+    that git ignores.
     """
 
     writable: Sequence[str]

@@ -19,7 +19,7 @@ class Links:
     """The links that a command meets. ``look`` returns the target of an absolute path that may not exist, with all links
     followed; None: unknown.
 
-    ``made``: the links that the command creates, with their targets. ``unsure``: folders that may get others. ``moved``: the
+    ``made``: the links that the command creates, with their targets. ``unsure``: folders that may get more links. ``moved``: the
     paths that it moves or copies to, with their sources. ``arrived``: all paths where files may appear. ``late`` returns whether
     an absolute path may become a link through an earlier command that still runs.
     """
@@ -43,7 +43,7 @@ class Links:
             self._made.setdefault(_normal(at), []).append(_normal(target))
 
     def are_sure(self, path: str) -> bool:
-        """Return whether the parent folders of an absolute path are the same when the command uses it."""
+        """Return whether the parent folders of an absolute path are certain to be the same when the command uses it."""
         if not (self._late or self._made or self._unsure):
             return True
         around = above(path)
@@ -52,7 +52,7 @@ class Links:
         return not any(around != folder and under(around, folder) for folder in self._unsure)
 
     def leads_to_itself(self, path: str) -> bool:
-        """Return whether the command does not change an absolute path except by writing to it."""
+        """Return whether no link, move or copy of the command may change which file an absolute path names."""
         if self._through(path) != [path] or any(under(path, folder) for folder in self._unsure):
             return False
         return not any(HOLE in at or under(path, at) for at in self._arrived)

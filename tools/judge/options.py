@@ -73,7 +73,7 @@ def path_of(name: str) -> str:
 
 
 def below(path: str, word: str) -> str:
-    """Return the path of the subcommand ``word``; the program's own if its options may be anywhere and the other has none."""
+    """Return the path of the subcommand ``word``; ``path`` itself if ``word`` has no grammar and options may be anywhere."""
     found = SAME.get(f"{path} {word}", f"{path} {word}")
     return path if found not in OPTIONS and path and not grammar(path).stops else found
 

@@ -1,6 +1,6 @@
 """Names of the files that toolcrib keeps in its own folders: whether a pattern may mean one of them.
 
-Any other name does not belong to toolcrib, so a walk through a home that searches for other files needs no question.
+Any other name does not belong to toolcrib, so the user is not asked about a walk through a home for other files.
 """
 
 from __future__ import annotations

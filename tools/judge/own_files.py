@@ -108,7 +108,7 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
     if act.name == "git":
         return taken_by_git(act)
     found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
-    everything = [f"{path.rstrip('/')}/**" for path in found]  # a hard link in it leads to the file that it is a name of
+    everything = [f"{path.rstrip('/')}/**" for path in found]  # hard links in it may name files elsewhere
     led = [there for path in everything for there in basis.links.real(path) if there != path]
     return [*found, *(there for path in found for there in basis.links.real(path)), *led]
 
@@ -118,12 +118,12 @@ def _leads_into(path: str, own: str) -> bool:
 
 
 def _names_own(text: str, basis: Basis) -> bool:
-    """Return whether a text has one of our folders, also from a home (``~/.config/toolcrib``, ``Path.home() /
+    """Return whether a text names one of our folders, in full or from a home (``~/.config/toolcrib``, ``Path.home() /
     ".config/toolcrib"``).
     """
     home = basis.home
     names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
-    # Where the account is another's, its settings lie below another home.
+    # The command may run in another account, whose settings are below another home.
     names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
     return any(name in text for name in names)
 
@@ -188,7 +188,7 @@ def _works_inside(act: Act, basis: Basis) -> bool:
 
 
 def _is_taken(act: Act, path: str, basis: Basis, *, wild: bool) -> bool:
-    """Return whether a folder of ours goes with ``path``. A home itself is judged as a searched folder."""
+    """Return whether the command takes one of our folders along with ``path``. A home itself is judged as a searched folder."""
     if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
     if not takes_folders(act):

@@ -122,7 +122,7 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
         return False
     if folders and any(_may_be_way(choice, way[:number], start) for choice in found.choices for number in range(1, len(way) + 1)):
         return True
-    if len(way) + ("." not in own.rpartition("/")[2][1:]) > found.depth:  # a folder's files lie one deeper
+    if len(way) + ("." not in own.rpartition("/")[2][1:]) > found.depth:  # a folder's files are one level deeper
         return False
     every = under(home or "/", start)
     return any(all(_may_be(one, own, every=every) for one in choice) for choice in found.choices)

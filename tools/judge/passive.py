@@ -1,7 +1,7 @@
 """Calls that write nothing: the strict check for a session that plans, or whose user confirms every change.
 
-The rules look for danger and let the rest pass. Here only calls known as reading pass, and everything unknown or missing from the
-tables may write. The result is a reason for people, "" if the call writes nothing.
+The rules look for danger and let the rest pass. Here only calls that are known to read pass: anything unknown or missing from
+the tables counts as a write. The result is a reason for people, "" if the call writes nothing.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _shown(text: str) -> str:
 
 
 def _of_shell(shell: ShellState) -> str:
-    """Return the state left in the shell by an earlier command that may make a reader do something else."""
+    """Return how state that an earlier command left in the shell may make a reader do something else; "" if it may not."""
     if shell.traps:
         return "the session's shell has a trap, which runs beside any command"
     if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
@@ -161,7 +161,7 @@ def _of_shell(shell: ShellState) -> str:
 
 
 def _of_text(command: str, shell: ShellState) -> str:
-    """Return the part of the text that changes the shell itself: functions, and variables with a meaning for programs."""
+    """Return how the text changes the shell itself, by functions or by variables that programs read; "" if it does not."""
     try:
         script = parse(command)
     except (ShellSyntaxError, ShellTooComplex) as error:

@@ -1,4 +1,4 @@
-"""Rules about paths that need a question for any change."""
+"""Rules about paths: the changes of them that are blocked, or that the user is asked about."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _LOADED_DATA = (
     r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
     r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*|helm/.*|gh/extensions/.*|k9s/.*"
 )
-"""Files that programs of a home load as code, or take commands from, without their dot. Caches, logs and data are not
+"""Files in a home that programs load as code, or take commands from, without their dot. Caches, logs and data are not
 included.
 """
 

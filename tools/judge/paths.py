@@ -166,7 +166,7 @@ _SAME_ROOT = Regex(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?
 """The root of a process is the root, under another name."""
 
 
-# what a change or a look means
+# what a change or a read means
 
 _TERMINAL = Regex(r"/dev/(?:pts/.+|tty\w*|console|vcsa?\w*)")
 TERMINAL_WHY = "uses a terminal that a user may be reading: it could fake or answer a prompt"
@@ -223,7 +223,7 @@ def _may_concern(path: str) -> bool:
 
 
 _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
-"""Folders whose paths need one of the other marks."""
+"""Folders whose paths concern a rule only if another of the checks above is true."""
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Access to other processes by /proc: their variables, memory and open files, which may have keys."""
+"""Access to other processes through /proc: their variables, memory and open files, which may hold keys."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _OWN = frozenset({"self", "thread-self"})
 _NO_PROCESS = frozenset({"sys", "net", "fs", "bus", "irq", "driver", "tty", "scsi", "acpi", "sysvipc", "asound", "pressure"})
 """Folders of /proc that do not belong to a process."""
 _MOST = 20
-"""Maximum number of followed steps up."""
+"""Maximum number of ``/a/..`` that are removed from a path."""
 
 
 def judge_process(path: str, text: str) -> list[Finding]:
     """Judge access to another process's variables, memory and open files.
 
-    They may have keys in a form that is not redacted from a result. A command's own open files are free.
+    They may hold keys in a form that is not redacted from a result. A command's own open files are allowed.
     """
     if not names_process(path):
         return []
@@ -63,7 +63,7 @@ def near_processes(folder: str) -> list[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Return whether an absolute path is a process's folder, or one of all processes."""
+    """Return whether an absolute path is a process's folder, or the folder of all processes."""
     return path.startswith("/proc") and _FOLDER.fullmatch(_plain(path)) is not None
 
 

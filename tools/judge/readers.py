@@ -1,7 +1,7 @@
 """Programs that only read: their names, and the words that keep them readers. Any other program counts as one that may write.
 
-``PLAIN`` programs write nothing with any words. A program of ``CHECKED`` has a test of its words, which returns the reason that
-they may write, or "". All its words must be known before it runs: an unknown one may be an option, or become several words.
+``PLAIN`` programs write nothing, whatever their words. A program of ``CHECKED`` has a test of its words, which returns why they
+may write, or "". All its words must be known before it runs: an unknown one may be an option, or become several words.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRITES: Mapping[str, str] = MappingProxyType(
         for name in group.split()
     }
 )
-"""Effects of well-known programs that are not readers: words for people, without an influence on the result."""
+"""Effects of well-known programs that are not readers: reasons for people, which do not change the result."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"

@@ -139,7 +139,7 @@ _SEARCH_VALUED = _PATTERNS | {
 def searched(
     act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
 ) -> list[str]:
-    """Return the absolute folders where a search goes through the folders and files ``protected``.
+    """Return the absolute folders from which a search reaches the ``protected`` folders and files.
 
     ``real`` gives the link targets of a path: a link among the words is followed.
     """
@@ -223,7 +223,7 @@ _BEFORE = frozenset({"-C", "--work-tree"})
 
 
 def taken_by_git(act: Act) -> list[str]:
-    """Return the absolute files and folders that git reads into a repository, or makes one of; [] if it only reads a
+    """Return the absolute files and folders that git reads into a repository, or turns into one; [] if it only reads a
     repository.
     """
     words = [value.text for value in act.argv]

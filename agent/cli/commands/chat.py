@@ -188,6 +188,7 @@ def _conversation(
     from agent.cli.slash import obey
     from agent.cli.terminal import Terminal, find_terminal
 
+    crib.backends.start_early(args.backend)
     aloud = interactive and _reads_aloud(args, crib)
     screen = PlainScreen(words=aloud) if interactive else Screen(interactive=False)
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud, kept=ahead.append)) if interactive else None

@@ -28,7 +28,7 @@ examples:
   toolcrib env shell docker             open a shell in a new container, which is removed afterwards
   toolcrib env shell --session 4f1c     open a shell in that session's backend and container
   toolcrib env stop 4f1c                end that session's container; or a container by name, or all of a backend
-  toolcrib env prune                    remove what killed processes left, and kept containers that were unused for more than 7 days
+  toolcrib env prune                    remove what killed processes left, and kept containers unused for more than 7 days
   toolcrib chat --backend docker        use another backend than the configured one for a session
 
 The backends are {backends}, your own in `environments` of the

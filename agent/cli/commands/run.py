@@ -198,6 +198,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         raise ToolcribError("--provider manual has no model for a task; use it with `toolcrib chat`")
     if not goes_on and find_endpoint(crib.config, choice) is None:
         raise _no_model()
+    crib.backends.start_early(args.backend)
     load_early()
     session = await crib.desk.open(
         SessionRequest(

@@ -31,10 +31,9 @@ _ATTEMPTS = 4
 
 
 class PostgresDatabase:
-    """The connections to the server. Every method raises StoreFailed with the server's name and a remedy, and LeaseLost if a
-    fence
+    """The connections to the server.
 
-    has lost its lease.
+    Every method raises StoreFailed with the server's name and a remedy, and LeaseLost if a fence has lost its lease.
     """
 
     def __init__(self, address: Address, clock: Clock | None, connections: int) -> None:
@@ -63,7 +62,7 @@ class PostgresDatabase:
         return await self.read(read)
 
     async def records(self, make: Callable[..., T], sql: str, values: Values) -> list[T]:
-        """Return ``make`` of each row's columns, made outside the caller's event loop."""
+        """Call ``make`` with each row's columns, outside the caller's event loop, and return the results."""
 
         async def read(connection: Connection) -> list[T]:
             return self.made(make, await (await connection.execute(sql, values)).fetchall())
@@ -71,7 +70,7 @@ class PostgresDatabase:
         return await self.read(read)
 
     async def write(self, fence: Fence | None, sql: str, values: Values, *, parts: str = "") -> list[Any]:
-        """Run one writing statement, committed at the return, and return its rows, whose first column is never NULL.
+        """Run one writing statement, and return its rows after the commit. Their first column must never be NULL.
 
         ``parts`` are the statements of its WITH clause. A fence's guard is part of the statement.
         """
@@ -86,7 +85,7 @@ class PostgresDatabase:
         return await self.loop.run(lambda: self._lent(write, lease))
 
     async def transact(self, fence: Fence | None, work: Callable[[Connection], Awaitable[T]], *, patient: bool = False) -> T:
-        """Run ``work`` in one transaction; it may be called again. ``patient``: it has no time limit."""
+        """Run ``work`` in one transaction; after a conflict it is called again. ``patient``: there is no time limit."""
         lease = None if fence is None else fence.lease
 
         async def transact(connection: Connection) -> T:
@@ -102,7 +101,10 @@ class PostgresDatabase:
         return await self.loop.run(lambda: self._lent(transact, lease, patient=patient))
 
     def made(self, make: Callable[..., T], rows: list[Any]) -> list[T]:
-        """Return ``make`` of each row's columns, their text decoded. Raises StoreFailed for a record that can't be read."""
+        """Call ``make`` with each row's columns, their text decoded, and return the results.
+
+        Raises StoreFailed for a record that can't be read.
+        """
         try:
             return [make(*(from_text(value) if isinstance(value, str) else value for value in row)) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -130,8 +132,9 @@ class PostgresDatabase:
         self.loop.close(end)
 
     async def _lent(self, use: Callable[[Connection], Awaitable[T]], lease: Lease | None = None, *, patient: bool = False) -> T:
-        """Call ``use`` with a connection, in the store's event loop; again if the server aborted it because of another
-        transaction.
+        """Call ``use`` with a connection, in the store's event loop.
+
+        Retry if the server aborted it because of another transaction.
         """
         import_psycopg(self.address)
         import psycopg
@@ -179,11 +182,11 @@ def _plain(sql: str, parts: str) -> str:
 
 @functools.lru_cache(maxsize=128)
 def _guarded(sql: str, parts: str) -> str:
-    """Return the statement with its guard; if it returns no rows, there is one of NULLs.
+    """Return the statement combined with the lease guard. If the statement returns no rows, the result is one row of NULLs.
 
     It is one message, not a pipeline: a process that stops, or a machine that vanishes, between two messages of a pipeline would
     keep the lease's row locked, and no time limit of the server applies there. The order of the guard and the rest does not
-    matter: the guard raises, and then nothing is done, or it keeps the lease until the commit.
+    matter: either the guard raises and nothing is changed, or it holds the lease until the commit.
     """
     parts = f"{parts}, " if parts else ""
     return f"WITH {parts}done AS ({sql}) SELECT done.* FROM (SELECT {_GUARD}) AS held LEFT JOIN done ON true"  # noqa: S608 - ours

@@ -105,7 +105,10 @@ class PostgresLedger:
         return await self._database.records(read_call, sql, {"session": to_text(session_id)})
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib.contract.store.Store.recover. Calls of this lease belong to its holder; without a lease it ends none."""
+        """See toolcrib.contract.store.Store.recover. Calls of this lease may still run and are left alone.
+
+        Without a lease it ends no call.
+        """
         token = self._token()
         if not token:
             return ()

@@ -23,8 +23,8 @@ _Ended: TypeAlias = "tuple[asyncio.Future[Any], asyncio.Task[Any]]"
 class LoopThread:
     """Runs coroutines in its thread, which starts with the first one. ``name`` is for messages.
 
-    Requests from one iteration of a loop, and results from one, go to the other loop with one wake-up: a wake-up costs as much as
-    the rest of a statement here.
+    All requests from one iteration of a loop reach the other loop with a single wake-up, and so do all results: a wake-up costs
+    as much as the rest of a statement here.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,9 +44,9 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(work(), loop)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine and return its result, from any loop, or block without one.
+        """Run a coroutine and return its result. Call this from any event loop; without a running one, it blocks.
 
-        It finishes even if the waiter is cancelled.
+        The coroutine finishes even if its waiter is cancelled.
         """
         try:
             loop = asyncio.get_running_loop()

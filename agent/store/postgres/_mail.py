@@ -66,7 +66,7 @@ UNPOSTED = (
     " AND (posts.key = 'run:' || ended.id OR starts_with(posts.key, 'run:' || ended.id || ':')) LIMIT 1) IS NULL"
     " ORDER BY ended.updated_at, ended.row"
 )
-"""Written so that the planner has no slow choice while it has no statistics."""
+"""Written so that the planner can't choose a slow plan while it has no statistics."""
 WAITING = f"SELECT {MAIL} FROM mail WHERE platform = %(platform)s AND done_at IS NULL ORDER BY row"  # noqa: S608 - ours
 PENDING = f"{_POST} WHERE platform = %(platform)s AND state IN ('waiting', 'sending') ORDER BY row"
 QUESTIONS = f"{_POST} WHERE platform = %(platform)s AND starts_with(key, 'ticket:') ORDER BY row"

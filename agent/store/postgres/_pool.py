@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Connection: TypeAlias = psycopg.AsyncConnection[Any]
 
 OLDEST = 130_000
-"""The oldest supported version of the server, as libpq counts."""
+"""The oldest supported version of the server, in libpq's numbering."""
 _SETTINGS = {
     "search_path": "toolcrib",
     "statement_timeout": "30s",
@@ -123,7 +123,7 @@ def _check(connection: Connection, address: Address) -> None:
 
 
 def _has_news(connection: Connection) -> bool:
-    """Return whether the server sent something: it sends nothing to an idle connection except its end."""
+    """Return whether the server sent something: on an idle connection, it only sends that it closes the connection."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Delete sessions with all their data, and rewrite prompts. A lease stays: its token must not start again."""
+"""Delete sessions with all their data, and rewrite prompts. Leases stay, so that their tokens never repeat."""
 
 from __future__ import annotations
 

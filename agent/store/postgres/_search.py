@@ -1,4 +1,4 @@
-"""Full-text search on the server. The first search splits messages into words and stores these beside them."""
+"""Full-text search on the server. A search first splits new messages into words, and stores the words beside them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 _AT_ONCE = 256
-"""Rows in one read before they are decoded: few, because each is in memory twice meanwhile."""
+"""Rows that are read and decoded at once: few, because each is in memory twice while it is decoded."""
 
 GROW = (
     "UPDATE sessions SET messages = messages + %(count)s::int,"  # noqa: S608 - NOW is ours
@@ -62,7 +62,7 @@ def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, V
 
 
 def _listed(bodies: Sequence[str]) -> str:
-    """Return records for a statement: as JSON, which is written and read many times faster than an array."""
+    """Return records as one JSON value for a statement: it is written and read many times faster than an array."""
     return json.dumps(bodies, ensure_ascii=False)
 
 
@@ -186,7 +186,7 @@ class PostgresSessions:
             while True:
                 wanted = _AT_ONCE if limit is None else min(_AT_ONCE, limit - len(kept))
                 found = await connection.execute(
-                    # a session without messages in this part gives one row without a body, an unknown one none
+                    # a session without messages in this range gives one row without a body; an unknown session gives no row
                     "SELECT body FROM sessions LEFT JOIN messages ON session = row AND seq >= %(start)s AND seq < %(end)s"
                     " WHERE id = %(id)s ORDER BY seq",
                     {"id": to_text(session_id), "start": offset + len(kept), "end": offset + len(kept) + wanted},

@@ -50,7 +50,7 @@ class PostgresSignals:
             _log.debug("a signal was lost: %s", error)
 
     def listen(self, heard: Heard) -> Callable[[], None]:
-        """Call ``heard(topic)`` at every signal, from the store's thread. Return a function that ends it."""
+        """Call ``heard(topic)`` for every signal, in the store's thread. Return a function that stops this."""
         mark = object()
         with self._lock:
             self._listeners[mark] = heard

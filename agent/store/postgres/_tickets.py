@@ -1,4 +1,4 @@
-"""Tickets: each is answered once, by the first process. An overdue ticket is expired for every answer."""
+"""Tickets: each is answered once, by the first process. An overdue ticket is returned as expired, and rejects answers."""
 
 from __future__ import annotations
 
@@ -69,10 +69,9 @@ class PostgresTickets:
         return await self._select(where, of_call(session_id, call_id))
 
     async def decide_ticket(self, answer: Answer, state: TicketState) -> Settled:
-        """Settle a pending ticket as ``state``, with the first answer only (002-31). If one decision is sent for two tickets, the
-        second
+        """Settle a pending ticket as ``state``, with the first answer only (002-31).
 
-        is refused.
+        If one decision is sent for two tickets, the second is refused.
         """
         check_settling(state)
         values = {

@@ -19,14 +19,14 @@ USE = (
     " json_to_recordset(%(used)s::json) AS one (day text, model text, provider text, tool text, input bigint, output bigint,"
     " cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
 )
-"""Inserts the rows of ``spent``, beside the statements of _sessions."""
+"""Inserts the rows of ``spent``, as part of a statement of _sessions."""
 
 USE_THEN = (
     f"INSERT INTO usage (session_id, at, {_NAMES}) SELECT %(session)s, at, {_NAMES} FROM added,"  # noqa: S608 - names of ours
     " json_to_recordset(%(used)s::json) AS one (at float8, day text, model text, provider text, tool text, input bigint,"
     " output bigint, cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
 )
-"""Inserts the rows with their own times, beside the statement of a session from elsewhere."""
+"""Inserts the rows with their own times, as part of the statement that stores a session from elsewhere."""
 
 
 def spent(message: Mapping[str, Json]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ _SECRET = Regex(r"(?:^|&)(?:password|sslpassword)=([^&]*)", re.IGNORECASE)
 class Address:
     """A ``postgresql://`` URL. ``str`` and ``repr`` show host and database, but neither user nor password.
 
-    Raises ConfigError for anything else, without repeating it: it may contain a password.
+    Raises ConfigError for any other text, without repeating it: it may contain a password.
     """
 
     __slots__ = ("_form", "_url")
@@ -89,9 +89,9 @@ def require_psycopg(address: Address) -> None:
 
 
 def import_psycopg(address: Address) -> None:
-    """Import psycopg for the first time.
+    """Import psycopg.
 
-    Raises ConfigError, also if libpq is missing, which ``require_psycopg`` does not detect.
+    Raises ConfigError if psycopg or libpq is missing; ``require_psycopg`` does not detect a missing libpq.
     """
     try:
         import psycopg  # noqa: F401 - for later importers

@@ -116,7 +116,7 @@ class PostgresStore(_View):
     Close it at the end; after a fork, open another. Raises ConfigError for an unreadable URL or a missing psycopg, and
     StoreFailed, here and in every method, if the server is unreachable, refuses, or has the tables of a newer toolcrib; the next
     operation connects again. ``late``: connect on the first read or write. ``clock`` is for tests; by default times are the
-    server's. ``connections`` is the most connections; listening for signals needs one more.
+    server's. ``connections`` is the maximum number of connections; listening for signals needs one more.
     """
 
     def __init__(self, url: str, *, late: bool = False, clock: Clock | None = None, connections: int = CONNECTIONS) -> None:

@@ -20,10 +20,10 @@ from toolcrib.contract.regex import Regex
 from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
-"""Characters of a message's text that are indexed: for longer texts the beginning and, in the last fifth, the end."""
+"""Characters of a message's text that are indexed. Of a longer text, four fifths are its beginning and one fifth its end."""
 SNIPPET_CHARS = 240
 _LONGEST = 64
-"""Letters of a word that count: images and keys in letters and digits would fill an index."""
+"""Letters of a word that are indexed: images and keys, encoded as letters and digits, would otherwise fill the index."""
 _BEFORE = 80
 """Characters of a snippet before the match."""
 _ASIDE = 40
@@ -99,9 +99,9 @@ def parse(text: str) -> Query:
 
 
 def searched(record: Mapping[str, Any]) -> str:
-    """Return the searchable text of a record: messages, calls with their arguments, and results. Summaries only repeat
+    """Return the searchable text of a record: messages, calls with their arguments, and results.
 
-    these, so they have none.
+    A summary only repeats these, so it has none.
     """
     text = "" if record.get("role") == "compressed" else "\n".join(texts_of(record))
     if len(text) > MOST_CHARS:
@@ -119,9 +119,9 @@ def texts_of(record: Mapping[str, Any]) -> list[str]:
 
 
 def _told(answer: str) -> str:
-    """Return a tool's answer as readable text. In JSON a line break is a backslash and a letter, and the next word would begin
+    """Return a tool's answer as readable text.
 
-    with that letter.
+    In JSON a line break is a backslash and a letter, and the next word would begin with that letter.
     """
     if not answer.startswith(("{", "[", '"')):
         return answer

@@ -24,7 +24,7 @@ _KEEP = "toolcrib.keep"
 
 
 def engine_of(host: str) -> str:
-    """Return the engine's address; for an empty one $DOCKER_HOST or the default."""
+    """Return ``host``, or if it is empty $DOCKER_HOST or the default address."""
     return host or os.environ.get("DOCKER_HOST", "") or DEFAULT_ENGINE
 
 

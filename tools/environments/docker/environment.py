@@ -19,8 +19,8 @@ __all__ = ["DockerEnvironment", "open_docker"]
 class DockerEnvironment(RemoteEnvironment):
     """A container as an environment. See RemoteEnvironment for how commands run, and Options for the container's rights.
 
-    ``where`` is ``docker:NAME``. The container is created at first use. If it is removed or replaced, or the engine restarts, the
-    running call fails and reports it. The next call starts the container again or creates another, and reports that.
+    ``identity`` is ``docker:NAME``. The container is created at first use. If it is removed or replaced, or the engine restarts,
+    the running call fails and reports it. The next call starts the container again or creates another, and reports that.
     """
 
     def __init__(self, options: Options, cwd: str, own: OwnFiles = NONE) -> None:

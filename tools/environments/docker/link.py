@@ -182,11 +182,11 @@ class DockerLink(Link):
     # -- channels ------------------------------------------------------------------------------------------------
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
-        """Start a process in the container and return its channel. Raises GivenUp too."""
+        """Start a process in the container and return its channel. Raises EnvironmentFailed; GivenUp if the wait is cancelled."""
         return self._patiently(lambda: self._open(argv))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        try:  # also if the hanging wait has only just been cancelled
+        try:  # the limit applies while closing, even if the wait that hung was cancelled only just now
             return self._patience.wait(work, _LAST if self._leaves else None)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
@@ -243,7 +243,7 @@ class DockerLink(Link):
             raise
 
     def variables(self) -> Mapping[str, str]:
-        """Return the variables of the image and the options. Raises GivenUp too."""
+        """Return the variables of the image and the options. Raises EnvironmentFailed; GivenUp if the wait is cancelled."""
         return self._patiently(self._variables)
 
     def _variables(self) -> Mapping[str, str]:
@@ -332,8 +332,8 @@ class DockerLink(Link):
     def _let_go(self, container: Container) -> None:
         """Remove the container, unless it is kept.
 
-        If the engine is away or fails, ``removals`` retries. After this process ends, the watchdog does it and also ends what
-        runs in a kept container; the next start of toolcrib does it last.
+        If the engine is unavailable or fails, ``removals`` retries. If this process ends first, the watchdog removes the
+        container, or ends what runs in a kept one. If that fails too, the next start of toolcrib removes the container.
         """
         import docker
         import requests

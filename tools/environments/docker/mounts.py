@@ -13,7 +13,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Folders that can only be mounted read-only."""
 _NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/root", "/run", "/sys", "/var")
-"""Folders that cannot be mounted, nor anything in them, except these folders of user files:"""
+"""Folders that cannot be mounted, nor anything in them except the ``_ALLOWED`` folders of user files."""
 _ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
 """Folders shared by all users: only folders inside them can be mounted."""

@@ -71,7 +71,7 @@ def _removed(doomed: _Doomed) -> bool:
             client.containers.get(doomed.container).remove(force=True, v=True)
     except docker.errors.NotFound:
         return time.monotonic() >= doomed.sought
-    except EnvironmentFailed:  # the engine is away, or cannot remove it now
+    except EnvironmentFailed:  # the engine is unavailable, or cannot remove it now
         return False
     return True
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import docker
 
 _PATIENCE = 60.0
-"""Seconds that the engine has to answer, if it does not when this process is killed."""
+"""Seconds of retries if the engine does not answer when this process is killed."""
 _PASSED = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "HOME", "PATH")
 # The child lives as long as this process, so it imports modules only when needed.
 _CHILD = """import sys

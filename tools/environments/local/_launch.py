@@ -117,7 +117,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         if plan.is_persons:
             check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
         _build(plan)
-        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib is slow to import; the current folder still lies below the mounts
+        os.chdir(os.getcwd())  # noqa: PTH109 - pathlib is slow to import; the current folder is still below the mounts
         _limit(plan)
         for number in (13, 25):  # SIGPIPE and SIGXFSZ, which Python ignores
             _libc.signal(number, ctypes.c_void_p(0))

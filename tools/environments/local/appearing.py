@@ -26,7 +26,7 @@ class AppearingPaths:
         self._sockets = sockets
         self._folders = sorted({Path(path).parent for path in paths})
         self._quiet: _Mark | None = None
-        """State of the folders when nothing showed. Nothing can until one of them changes."""
+        """State of the folders when no path showed contents. None can show any until one of the folders changes."""
         self._look_again = 0.0
 
     def found(self, view: str) -> list[str]:

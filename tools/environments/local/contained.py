@@ -251,7 +251,7 @@ class SandboxedEnvironment(_WithOutside):
         return self._reach
 
     async def close(self) -> None:
-        if self._guard is not None and self._sandbox is not None:  # copies of configurations end with the shells
+        if self._guard is not None and self._sandbox is not None:  # no shell may write to a copy during the last merge
             await _starters.run(self._sandbox.close)
             await _starters.run(partial(self._guard.after, last=True))
         await super().close()

@@ -231,7 +231,7 @@ class LocalEnvironment:
     rest = old_name(release_idle, "rest")
 
     async def portable_state(self) -> PortableState:
-        """See Portable. Leaves out variables inherited from this process, whose own may have changed since."""
+        """See Portable. Leaves out variables inherited from this process: the process that restores the state has its own."""
         if self._pool is None:
             return PortableState(self.cwd, dict(self._restored))
         return PortableState(self.cwd, exported(await self._pool.state(), self._inherited))

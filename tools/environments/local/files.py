@@ -1,7 +1,7 @@
 """Files on this machine, opened so that a call touches the same file that was judged.
 
 Callers pass resolved paths. Each folder on the way is opened in turn and must not be a link. A link that was created after the
-path was judged therefore leads nowhere.
+path was judged is therefore refused.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tools.judge.folders import under
 
 MOST_BYTES = 1_000_000
 _MOST_KEYS = 40
-"""Maximum number of settings that are merged one by one. If more accompany a refused one, none is merged."""
+"""Maximum number of settings that are merged one by one. If there are more, none of them is merged."""
 _LIMIT = 20
 """Seconds that git has to answer."""
 

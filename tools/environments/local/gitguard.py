@@ -24,7 +24,7 @@ _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
 """Minimum age in nanoseconds of a timestamp that reveals every change: clocks of file systems are coarse."""
 _MANY = 1_000
-"""Maximum number of folders in a tree that every check walks completely."""
+"""Maximum number of folders for which every check walks the whole tree."""
 _SHARE = 30
 """Ratio of the pause after a walk to the walk's duration, for larger trees."""
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -33,7 +33,7 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class GitGuard:
     """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
-    Call ``note`` before a command unless an earlier one still runs, because its changes are not the user's. Call ``put_back``
+    Call ``accept_current`` before a command, unless another still runs, whose changes are not the user's. Call ``put_back``
     after each command. With a folder ``copies``, each configuration in a ``.git`` directly in ``folders``, which the sandbox
     pins, gets a private copy there. ``links`` lists the copies that are not mounted yet. The sandbox mounts a link to the copy
     over the configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads
@@ -67,7 +67,7 @@ class GitGuard:
             copy.is_mounted = False
 
     def is_as_noted(self) -> bool:
-        """Return True if a quick check finds no change since the last ``note`` or ``put_back``."""
+        """Return True if a quick check finds no change since the last ``accept_current`` or ``put_back``."""
         if any(copy.inode == 0 for copy in self._links.values()):  # a command removed the copy
             return False
         found = self._git_folders()
@@ -108,7 +108,7 @@ class GitGuard:
         self._links[config] = _Copy(f"{self._copies}/{made}/config", text, inode)
 
     def put_back(self, *, last: bool = False) -> list[str]:
-        """Keep the harmless changes since ``note``, revert the others, and return what was reverted: ``PATH: what``.
+        """Keep the harmless changes since ``accept_current``, revert the others, and return what was reverted: ``PATH: what``.
 
         ``last``: no command follows, so all folders are checked, however many there are.
         """
@@ -249,7 +249,7 @@ def _entries_of(path: str) -> tuple[list[str], bool]:
 # -- files in a git folder, by its descriptor --------------------------------------------------------------------------
 
 _OTHER = b"\0"
-"""Stands for anything but a readable plain file: a link, a folder, a file that is too large. Nothing equals it."""
+"""Stands for anything but a readable plain file: a link, a folder, a file that is too large. It always counts as changed."""
 
 
 def _read(folder: int, name: str) -> bytes | None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,9 @@ from tools.environments.shell.launcher import is_supported
 
 Mode = Literal["workspace", "own", "none"]
 _LIMIT = 30.0
-"""Seconds that the trial may take, most of it for a machine under load."""
+"""Maximum seconds for the trial, generous because the machine may be under load."""
+_lock = threading.Lock()
+"""Held while the trial starts or is awaited."""
 _USER_NAMESPACES = (
     ("kernel.unprivileged_userns_clone", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "0"),
@@ -40,7 +43,7 @@ class SandboxHolding:
 
 
 def sandbox_here(wanted: Mode) -> SandboxHolding:
-    """Return the strongest mode up to ``wanted`` that works on this machine. It is tried once per process."""
+    """Return the strongest mode up to ``wanted`` that works on this machine. The trial runs once per process."""
     if wanted == "none":
         return SandboxHolding("none")
     if not is_supported():
@@ -59,16 +62,37 @@ def sandbox_here(wanted: Mode) -> SandboxHolding:
     return SandboxHolding("none", f"namespaces are unavailable ({why}), and this kernel has no Landlock", fix)
 
 
-@functools.cache
+def start_trial() -> None:
+    """Start the trial in the background, for a process that will soon call ``sandbox_here``."""
+    if is_supported():
+        with _lock, contextlib.suppress(OSError):  # ``sandbox_here`` reports it
+            _trial()
+
+
 def _fault() -> str:
     """Return the reason why this machine can make no sandbox, "" if it can."""
+    with _lock:
+        return _trial_fault()
+
+
+@functools.cache
+def _trial() -> subprocess.Popen[bytes]:
+    argv = SandboxPlan().argv(["true"], person=True)
+    return subprocess.Popen(argv, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+@functools.cache
+def _trial_fault() -> str:
     try:
-        argv = SandboxPlan().argv(["true"], person=True)
-        done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        with _trial() as trial:
+            try:
+                said = trial.communicate(timeout=_LIMIT)[1].decode(errors="replace").strip()
+            except subprocess.TimeoutExpired as error:
+                trial.kill()
+                return str(error)
+    except OSError as error:
         return str(error)
-    said = done.stderr.decode(errors="replace").strip()
-    return (said or f"exit code {done.returncode}") if done.returncode else ""
+    return (said or f"exit code {trial.returncode}") if trial.returncode else ""
 
 
 def how_to_get_more(why: str) -> str:

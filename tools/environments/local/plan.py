@@ -21,7 +21,7 @@ from tools.environments.local.system_calls import filter_program
 from tools.environments.shell.watchdog import watchdog
 
 _START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit(_launch.run(sys.argv))"
-"""Program that runs the launcher. It imports it, because Python caches compiled modules but not programs."""
+"""Program that runs the launcher. The launcher is imported, because Python caches compiled modules but not programs."""
 _FOLDER = str(Path(__file__).parent)
 INNER = "/dev/.toolcrib"
 """Path in the sandbox of the folder for communication with its shells. Commands neither list nor clean it."""
@@ -214,7 +214,7 @@ def listening_sockets() -> Iterator[str]:
 
 
 def has_git(folder: str) -> bool:
-    """Return whether the folder is the top of a repository whose files it contains."""
+    """Return whether the folder contains a git folder ``.git``, not a link or a file of that name."""
     return Path(folder, ".git").is_dir() and not Path(folder, ".git").is_symlink()
 
 
@@ -261,7 +261,7 @@ def masks(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def links_in(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these paths that are symbolic links or lie behind one, as absolute paths."""
+    """Return, as absolute paths, the ``paths`` that are symbolic links or are behind one."""
     found = (str(Path(path).expanduser().absolute()) for path in paths)
     return tuple(path for path in found if path != os.path.realpath(path))
 
@@ -276,7 +276,7 @@ def outermost(paths: Iterable[str]) -> list[str]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether ``path`` is ``folder`` or lies in it."""
+    """Return whether ``path`` is ``folder`` or is inside it."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 

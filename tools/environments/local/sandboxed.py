@@ -14,7 +14,7 @@ from tools.environments import _groups
 from tools.environments._census import Sessions
 
 _STATUS_LIMIT = 5.0
-"""Seconds that a wrapper has to report its shell's status, most of it for a machine under load."""
+"""Maximum seconds until a wrapper reports its shell's status, generous because the machine may be under load."""
 _NS_GET_PARENT = 0xB702
 
 
@@ -75,7 +75,7 @@ class SandboxedShell:
         """Do nothing: the sandbox reaps it."""
 
     def _said(self) -> int:
-        """Return the status that the wrapper wrote before it ended, or that of SIGKILL if it died without."""
+        """Return the status that the wrapper wrote before it ended, or that of SIGKILL if it wrote none."""
         is_readable(self._wrapper, _STATUS_LIMIT)
         with contextlib.suppress(OSError, ValueError):  # the file is missing
             # Commands can reach the file, so it may contain anything.

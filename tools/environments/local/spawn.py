@@ -94,7 +94,7 @@ def reported_cwd(report: int, start: str) -> str:
 def _argv(shell: ShellProgram, text: bytes, report_to: int) -> list[str | bytes]:
     if shell.is_bash:
         return ["bash", "--norc", "-c", text]
-    # sh reads no file before a command. Some limit the digits of >&, but not a path.
+    # sh reads no startup file. Some shells limit the digits after >&, but none limits a path.
     report = f"""trap '{{ printf "%s\\0" "${{PWD-}}"; }} 2>/dev/null >/dev/fd/{report_to}' EXIT; eval "$1" """
     return ["sh", "-c", report, "sh", text]
 
@@ -107,7 +107,7 @@ def _pipe(ours: list[int], theirs: list[int]) -> int:
 
 
 def _file_of(data: bytes) -> int:
-    """Return an unnamed file that holds ``data``, at its start. A pipe would need a writer while the command runs."""
+    """Return an unnamed file with ``data``, positioned at its start. A pipe would need a writer while the command runs."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("toolcrib")
     else:

@@ -12,7 +12,7 @@ import os
 import struct
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""Processors that the filter supports: the column of their numbers, and the kernel's name of their calls."""
+"""Processors that the filter supports: the column of their call numbers, and the kernel's number of the architecture."""
 _X32 = 1 << 30
 """Call numbers from here on belong to x32, or to no call."""
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97

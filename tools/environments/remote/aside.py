@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-    """Run ``work`` in its own thread. asyncio.to_thread shares few threads: short work would wait for slow openings there.
+    """Run ``work`` in its own thread. asyncio.to_thread shares few threads, so short work would wait for slow connections.
 
     A result that arrives after a cancelled wait is closed, if it can be.
     """

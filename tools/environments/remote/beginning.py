@@ -22,7 +22,7 @@ class NotBegun(Exception):
 
 
 class RemoteBeginning:
-    """The beginning of one call. ``limit`` is the command's time limit in seconds; it counts before the command too.
+    """The beginning of one call. ``limit`` is the command's time limit in seconds; it also applies before the command starts.
 
     It belongs to the event loop that created it; only ``interrupt`` may be called from other threads.
     """

@@ -16,7 +16,7 @@ from tools.environments.remote.aside import in_spite
 from tools.environments.remote.shell_channel import ChannelLost, Exchange, Halted, Keeper, NeverBegan, ScriptResult
 
 Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
-"""Function that runs a script in another channel of the backend. Raises Lost, NeverBegan."""
+"""Function that runs a script in another channel of the backend. Raises ChannelLost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """Steps to end a command: each signal, and the maximum seconds until the next."""
@@ -24,7 +24,7 @@ _SOON = (0.015, 0.02)
 _AGAIN = 0.04
 """Seconds between checks of a command that is being ended, at first and later."""
 _BUSY = 12
-"""Runs of an interrupted shell that show it starts one program after another. A shell that ends runs fewer times."""
+"""An interrupted shell that was scheduled this often since the signal is not ending: it starts one program after another."""
 _REST = 0.05
 """Seconds within which a process that reacts to a signal becomes active."""
 _WATCH = 0.25
@@ -35,11 +35,11 @@ _RACE = 3
 """Clock ticks. A process born this soon after a signal was being forked when the signal was sent, and did not receive it."""
 _TRIES = 20
 _BEGIN = 5.0
-"""Seconds within which a command that must be ended should have started ..."""
+"""Maximum seconds to wait for the start of a command that must be ended."""
 _UNHEARD = 1.0
-"""... and seconds after which the backend is asked whether anything runs there at all."""
+"""Seconds of that wait after which the backend is asked whether anything runs there at all."""
 _FAIR, _BEGIN_MOST = 10, 20.0
-"""Attempts of a script that ends a command if each takes long, and the maximum seconds for them."""
+"""Minimum attempts of a script that ends a command, even if each takes long, and the maximum seconds for them."""
 
 
 _HALTED = "{}: this command could not be stopped. Its processes continue until the next command stops them."
@@ -54,13 +54,13 @@ class RemoteCommand:
     def __init__(self, keeper: Keeper, output: Output, beside: Beside) -> None:
         self.ended: Ended = "exited"
         self.lost = False
-        """The shell ran it and then did not answer."""
+        """True if the shell ran the command and then did not answer."""
         self.halted = ""
-        """Notice for a command that could not be ended, since nothing runs there now."""
+        """Notice about a command that could not be ended, because nothing runs in the backend now (see Link.halted)."""
         self.waited = False
-        """The shell waited for files of its own that were replaced, before it read this command, and was ended."""
+        """True if the shell was ended because it waited for its own replaced files before it read this command."""
         self.simple = False
-        """True if the shell has nothing to do when it is interrupted: programs that it starts then are no cleanup."""
+        """True if no trap can run when the shell is interrupted: programs that it starts afterwards are not cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
         self._keeper = keeper
         self._beside = beside
@@ -88,7 +88,7 @@ class RemoteCommand:
 
     async def finish(self, limit: float | None) -> None:
         """Wait until the command has ended; after ``limit`` seconds or an interrupt, end it. If cancelled, end it. Raises
-        Lost.
+        ChannelLost.
         """
         with self._keeper.listening():
             try:
@@ -144,7 +144,7 @@ class RemoteCommand:
     async def _end_if_it_waits(self, look: Callable[[str], Awaitable[bytes]]) -> None:
         """End a shell that has not started this command since its files were replaced: it may wait for one of them forever.
 
-        Raises Lost.
+        Raises ChannelLost.
         """
         shell, replaced = self._before
         if self.waited or self.exchange.begun or not shell or not await look(replaced) or self.exchange.begun:
@@ -153,7 +153,7 @@ class RemoteCommand:
         await self._do(processes.signal(signal.SIGKILL, [shell]))
 
     async def _is_gone(self) -> bool:
-        """Return True if the shell ended, and with it the line that asked for the command's end, which it had already read."""
+        """Return True if the shell ended after it read the line that asks for the command's end, so no answer follows."""
         if self._asked or not self.shell_pid or not await self._look(frame.gone(self.shell_pid)):
             return False
         await self._keeper.next(self._loop.time() + _WATCH)  # otherwise its keeper answers soon
@@ -163,7 +163,7 @@ class RemoteCommand:
     async def _look(self, script: str) -> bytes:
         """Return the script's output. Return b"" if the command ends first, must be ended, or the script cannot run now.
 
-        Raises Lost if the command's own channel is lost.
+        Raises ChannelLost if the command's own channel is lost.
         """
         work = self._loop.create_task(self._answer(script))
         work.add_done_callback(lambda _: self._keeper.notify())
@@ -185,7 +185,7 @@ class RemoteCommand:
             return b""
 
     async def _do(self, script: str) -> ScriptResult:
-        """Run a script that ends a command. Raises Lost.
+        """Run a script that ends a command. Raises ChannelLost.
 
         A host that is full of processes, often the very ones to end, may fail to start one now and succeed a moment later.
         """
@@ -221,7 +221,7 @@ class RemoteCommand:
     async def _end(self) -> None:
         """Send INT, TERM and KILL, each only while a process lives: to the shell first, then to the command's processes.
 
-        Raises Lost, Halted.
+        Raises ChannelLost, Halted.
         """
         give_up = self._loop.time() + _BEGIN
         unheard = self._loop.time() + _UNHEARD
@@ -279,7 +279,7 @@ class RemoteCommand:
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
     def _goes_on(self, now: processes.Doing | None, at_first: processes.Doing | None) -> bool:
-        """Return True if an interrupted shell that has nothing to do has run more since then than an ending one would."""
+        """Return True if a ``simple`` shell was scheduled more often since the signal than a shell that is ending."""
         return self.simple and now is not None and at_first is not None and now.times - at_first.times >= _BUSY
 
     def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:

@@ -63,7 +63,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the channel at once, without waiting for the far side. Its process may live on: end it before.
+        """Close the channel at once, without waiting for the far side. Its process may continue to run, so end it first.
 
         May be called twice, also from another thread when the channel is no longer used.
         """
@@ -73,7 +73,7 @@ class Channel(Protocol):
 class Link(ABC):
     """The connection to a container, or to an account on a host. Its methods may block and are callable from any thread.
 
-    A subclass defines ``where``, ``open`` and ``close``. The other methods suit a place that never fails by itself.
+    A subclass defines ``where``, ``open`` and ``close``. The other methods suit a backend that never fails by itself.
     """
 
     epoch: int = 0

@@ -57,7 +57,7 @@ class Keepers:
         self.ended: list[str] = []
         """Number and name of each process that a killed toolcrib had left running and that was ended."""
         self.halted: tuple[int, set[int]] | None = None
-        """Sessions whose processes could not be ended while nothing ran there, and the epoch of their container."""
+        """The epoch of a container, and its sessions whose processes could not be ended while nothing ran there."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
@@ -76,7 +76,7 @@ class Keepers:
     async def release_idle(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
         """Close all channels, remove the private folder and close the connection, if ``may`` and then ``give_back`` agree.
 
-        No call starts while ``give_back`` runs. Raises Lost, EnvironmentFailed.
+        No call starts while ``give_back`` runs. Raises ChannelLost, EnvironmentFailed.
         """
         if not self.root:
             return not self._scripts
@@ -192,7 +192,7 @@ class Keepers:
             self._idle.append(keeper)
 
     async def beside(self, text: str) -> ScriptResult:
-        """Run a script on the far side, beside the session's shell. Raises Lost, NeverBegan."""
+        """Run a script on the far side, beside the session's shell. Raises ChannelLost, NeverBegan."""
         await self.awake()
         with self._lock:
             self._scripts += 1
@@ -220,7 +220,7 @@ class Keepers:
         return answer
 
     async def end_halted(self) -> None:
-        """End the processes that could not be ended while nothing ran there. Raises Lost, Halted, EnvironmentFailed."""
+        """End the processes that could not be ended while nothing ran there. Raises ChannelLost, Halted, EnvironmentFailed."""
         halted = self.halted
         if halted is None:
             return
@@ -258,7 +258,7 @@ class Keepers:
             await aside(self.link.close)
 
     async def _end_all(self) -> None:
-        """End all processes of the sessions, and remove the private folder. Raises Lost, EnvironmentFailed."""
+        """End all processes of the sessions, and remove the private folder. Raises ChannelLost, EnvironmentFailed."""
         if not self.sessions:
             return
         keeper = await self.take()

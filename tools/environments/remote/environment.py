@@ -159,7 +159,7 @@ class RemoteEnvironment(RemoteState):
         return new
 
     async def _inherit(self) -> None:
-        """Take over the state of the previous shell, as far as it can be read. Raises Lost: the next call tries again."""
+        """Take over the state of the previous shell, as far as it can be read. Raises ChannelLost: the next call tries again."""
         lost = self._lost
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):

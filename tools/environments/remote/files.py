@@ -61,7 +61,7 @@ while [ -n "$_left" ]; do
 done
 [ -z "$_bad" ] && printf '%s\n' "${_found:-/}"
 """
-# $1 is a resolved folder; after this the script is in it, whatever was put in its place meanwhile.
+# $1 is a resolved folder. After this the script is in that folder, even if its path is replaced later.
 _ENTER = r"""
 export LC_ALL=C
 cd -P -- "$1" 2>/dev/null || {
@@ -254,7 +254,7 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input can't be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
-        """Run a script that cannot take effect after its call is cancelled, when it could overwrite a later write.
+        """Run a script. If the call is cancelled, the script takes no effect afterwards: it could overwrite a later write.
 
         Raises EnvironmentFailed.
         """

@@ -111,7 +111,7 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
 
 _LOOK = "\\builtin mapfile -tn1 __crib </proc/uptime; \\builtin mapfile -tn1 -O1 __crib </proc/loadavg; "
 FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
-"""Facts before a command, read without starting a process, as ``$(<file)`` would."""
+"""Facts before a command. They are read without starting a process; ``$(<file)`` would start one."""
 
 
 def whole(folder: str) -> str:
@@ -226,8 +226,9 @@ class Stream:
         self.ended = True
 
     def _begin(self, data: bytes) -> bytes | None:
-        """Return the data after the first frame, or from the last frame on if no first one precedes it, and so nothing
-        started.
+        """Return the data after the first frame. If nothing started, return the data from the last frame on.
+
+        Return None if more data must arrive first.
         """
         at, last = data.find(self._first), data.find(self._last)
         end = data.find(self._first_end, at) if at >= 0 else -1

@@ -27,7 +27,7 @@ _PIECE = 1 << 20
 def run_once(
     link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False
 ) -> ScriptResult:
-    """Run a script for sh. ``data`` is its stdin. Blocks. Raises Lost, EnvironmentFailed.
+    """Run a script for sh. ``data`` is its stdin. Blocks. Raises ChannelLost, EnvironmentFailed.
 
     ``given_up`` returns True when the call was cancelled, so that no more data is sent.
     """

@@ -117,7 +117,7 @@ class RemoteOneShot:
         )
 
     async def beside(self, text: str, data: bytes = b"") -> ScriptResult:
-        """Run a script in a channel of its own. Raises Lost."""
+        """Run a script in a channel of its own. Raises ChannelLost."""
         try:
             return await aside(run_once, self._link, text, [], data)
         except EnvironmentFailed as error:
@@ -144,7 +144,10 @@ class RemoteOneShot:
         return name
 
     async def signal_sessions(self, number: int, sessions: set[int], *, whole: bool) -> bool:
-        """Send a signal to the sessions and return True if any process lived; ``whole``: also to their leaders. Raises Lost."""
+        """Send a signal to the sessions and return True if any process lived. ``whole``: also to their leaders.
+
+        Raises ChannelLost.
+        """
         names = {"SESSIONS": " ".join(map(str, sessions)), "NUMBER": str(int(number)), "ALL": "y" if whole else ""}
         text = _END
         for name, value in names.items():
@@ -184,7 +187,7 @@ class _Running:
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
-        """Wait for the command and return its exit code. If cancelled, end the command. Raises Lost."""
+        """Wait for the command and return its exit code. If cancelled, end the command. Raises ChannelLost."""
         try:
             await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
             with self.keeper.listening():
@@ -198,7 +201,7 @@ class _Running:
                     raise
         except ChannelLost as error:
             if isinstance(error.__cause__, ChannelEnded) and error.__cause__.code is not None:
-                return error.__cause__.code  # it also ended the sh that waits for it
+                return error.__cause__.code  # the command also ended the sh that waited for it
             raise
         return int(self.exchange.out.status)
 

@@ -89,8 +89,8 @@ def open_program(program: ExecProgram, cwd: str, *, env: Mapping[str, str] | Non
     """Open an environment whose commands the program starts. ``cwd`` is the folder there, ``env`` adds variables for commands.
 
     Commands are read by a persistent bash there, as in every backend: time limits, interrupts, bounded output, background
-    processes and restored state need no code of the program. Files are read and written as commands see them. If the program
-    ends during a command, the call fails with the known facts, and is not repeated. It needs bash and Linux's /proc there.
+    processes and restored state need no code in the subclass. Files are read and written as commands see them. If the program
+    ends during a command, the call fails with the known facts, and is not repeated. Bash and Linux's /proc are required there.
     """
     from tools.environments.remote.environment import RemoteEnvironment
 
@@ -239,7 +239,7 @@ class ProgramChannel:
             raise self._ended(self._code()) from error
 
     def _read_message(self) -> None:
-        """Read what the program wrote before it ended, and did not start the command."""
+        """Read the message of a program that ended before it started the command."""
         for stream, fd in self._open:
             with contextlib.suppress(BlockingIOError):
                 self._heard(stream, os.read(fd, _CHUNK))

@@ -36,13 +36,13 @@ class RemoteShell:
         self.cwd: str | None = None
         self.snapshot: ShellSnapshot | None = None
         self.stale = self.unknown = False
-        """``stale``: at the last question, the state after the last command was unavailable; ``unknown``: the state before it
-        was too.
+        """``stale``: the state after the last command could not be read when the shell was lost; ``unknown``: nor could the
+        state before it.
         """
         self.damaged = False
-        """Files that it needs were replaced."""
+        """True if files that the shell needs were replaced."""
         self.open_files: int | None = None
-        """Limit of open files that a shell which has ended had."""
+        """The limit of open files when the shell ended; None if unknown."""
         self._mark = secrets.token_hex(16)
         self._files = {"g": frame.report(folder, self._mark), "x": frame.at_exit(folder, self._mark)}
         self._before = self._runs = self._ended = self._told = ""
@@ -54,7 +54,7 @@ class RemoteShell:
         self._first_lines = ""
 
     async def prepare(self) -> None:
-        """Create the shell's files in place of existing ones. Raises Lost."""
+        """Create the shell's files in place of existing ones. Raises ChannelLost."""
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in self._files.items())
         whole = f"cd {self.folder} 2>/dev/null && rm -rf s z g x; cd / && mkdir -p -m 700 {self.folder} && {text}:"
         answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
@@ -71,7 +71,7 @@ class RemoteShell:
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
     async def begin(self, call: RemoteCommand, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
-        """Send a command to the shell. ``brief``: it changes nothing, so its state need not be reported. Raises Lost."""
+        """Send a command to the shell. ``brief``: it changes nothing, so its state need not be reported. Raises ChannelLost."""
         lines = self._first_lines
         if self.pid and not lines:
             call.waits_for_files(self.pid, frame.replaced(self.folder, self._files))
@@ -110,13 +110,13 @@ class RemoteShell:
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
     async def look_where(self, beside: Beside, pid: int) -> None:
-        """Read the shell's folder into ``cwd``, and check whether its files are ``damaged``. Raises Lost."""
+        """Read the shell's folder into ``cwd``, and check whether its files are ``damaged``. Raises ChannelLost."""
         answer = await beside(f"readlink /proc/{pid}/cwd; [[ {frame.whole(self.folder)} ]]")
         path, self.damaged = answer.out, answer.status != 0
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
     async def living(self, beside: Beside) -> list[int]:
-        """Return the processes in the lost shell's session, and end the shell if it is idle. Raises Lost."""
+        """Return the processes in the lost shell's session, and end the shell if it is idle. Raises ChannelLost."""
         members = processes.read((await beside(processes.listing([self.keeper.session]))).out).members
         own = [self.keeper.pid]
         if self.pid and (await beside(frame.idle(self.pid))).out:
@@ -132,7 +132,7 @@ class RemoteShell:
         return self._told != self._ended
 
     async def learn(self, beside: Beside) -> bool:
-        """Fetch the state after the last command. Return False if it is unavailable. Raises Lost.
+        """Fetch the state after the last command. Return False if it is unavailable. Raises ChannelLost.
 
         The state follows the command's frame, so this may run while the next command does.
         """
@@ -151,7 +151,7 @@ class RemoteShell:
         return not self.owes
 
     async def report_state(self) -> bool:
-        """Make an idle shell print its state, if it could not write it to its file. Return True on success. Raises Lost."""
+        """Make an idle shell print its state, if it could not write the file. Return True on success. Raises ChannelLost."""
         said: list[bytes] = []
         exchange = Exchange(said.append, lambda data: None)
         report = driver.report(self._mark, f"&{frame.OUT}")
@@ -187,7 +187,7 @@ class RemoteShell:
         return data
 
     async def recover(self, beside: Beside) -> bool:
-        """Read the last report of a shell that is out of reach. Return True if there is a state. Raises Lost."""
+        """Read the last report of a shell that is out of reach. Return True if there is a state. Raises ChannelLost."""
         told = self._told
         if told and told == self._runs:  # the shell printed it itself, and the file may be older
             self.stale = self.unknown = False

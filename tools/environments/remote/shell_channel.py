@@ -81,7 +81,7 @@ class Keeper:
         self._lock = threading.Lock()
 
     async def greet(self, text: str, limit: float) -> ScriptResult:
-        """Run ``text`` as the first script. Raises Lost."""
+        """Run ``text`` as the first script. Raises ChannelLost."""
         await self.send(frame.HELLO.encode())
         answer = await self.run(f"{_WHO}\n{text}", limit=limit)
         who, _, rest = answer.out.partition(b"\n")
@@ -92,7 +92,7 @@ class Keeper:
         return ScriptResult(answer.status, rest, answer.err)
 
     async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> ScriptResult:
-        """Run a script in the keeper itself. ``limit``: seconds without a byte. Raises Lost."""
+        """Run a script in the keeper itself. ``limit``: seconds without a byte. Raises ChannelLost."""
         parts: list[bytes] = []
         faults: list[bytes] = []
         exchange = Exchange(out or parts.append, faults.append)
@@ -122,7 +122,7 @@ class Keeper:
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     async def send(self, data: bytes) -> None:
-        """Send all data. Raises Lost."""
+        """Send all data. Raises ChannelLost."""
         view = memoryview(data)
         loop = asyncio.get_running_loop()
         unheard = loop.time() + _UNHEARD
@@ -185,7 +185,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Watch the channel in the running loop while the context lasts. Raises Lost."""
+        """Watch the channel in the running loop while the context lasts. Raises ChannelLost."""
         loop = asyncio.get_running_loop()
         with self._told():
             fd = self.channel.fileno()

@@ -58,7 +58,7 @@ class RemoteBackgroundProcess:
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
         """Return True when the command has started, False if its folder is missing.
 
-        Raises Lost: it may have started, unless it is NeverBegan.
+        Raises ChannelLost: the command may have started, unless the error is NeverBegan.
         """
         text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))

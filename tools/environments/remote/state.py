@@ -118,7 +118,7 @@ class RemoteState(RemoteFiles):
         return self._snapshot
 
     async def _ask(self, shell: RemoteShell) -> None:
-        """Make a shell print its state if it could not write it to its file. Raises Lost, EnvironmentFailed."""
+        """Make a shell print its state if it could not write it to its file. Raises ChannelLost, EnvironmentFailed."""
         why = f"could not report its state: is the disk of {self._link.where} full?"
         with self._lock:
             if self._busy:
@@ -174,7 +174,7 @@ class RemoteState(RemoteFiles):
     rest = old_name(release_idle, "rest")
 
     async def _may_rest(self, keeper: Keeper) -> bool:
-        """Return True if nothing runs there and another shell can restore this one's whole state. Raises Lost."""
+        """Return True if nothing runs there and another shell can restore this one's whole state. Raises ChannelLost."""
         snapshot, shell = await self._snapshot_now(), self._shell
         if snapshot is not None and snapshot.exit_trap:
             return False

@@ -53,7 +53,7 @@ def changed(before: Limits, now: Limits) -> Limits:
 
 
 def give_limits(pid: int, limits: Limits) -> None:
-    """Set these limits. Only root can have lowered one that only root may raise."""
+    """Set these limits. Raising a hard limit needs root, but only root's commands can have raised one."""
     for kind, pair in limits.items():
         with contextlib.suppress(OSError, ValueError):  # it has ended, which its next command detects
             resource.prlimit(pid, kind, pair)

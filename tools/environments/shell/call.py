@@ -26,11 +26,11 @@ _LINGER = 0.2
 """Seconds to wait for output after the command ended: its background processes may hold the pipe forever."""
 _LOOK = 0.01
 _AT_ONCE = 0.003
-"""Seconds of waiting without the event loop after a quick command, because starting a watch in the loop takes longer ..."""
+"""Seconds to wait without the event loop if the last command was quick: starting a watch in the loop takes longer."""
 _GLANCE = 0.0002
-"""... and after any other, because nothing else in the loop runs meanwhile."""
+"""Seconds to wait without the event loop in other cases, because nothing else in the loop runs meanwhile."""
 _TELLING = 0.3
-"""Seconds that ending a command waits until its shell has started it."""
+"""Maximum seconds to wait until the shell has started a command that must be ended."""
 _WATCH = 0.25
 """Seconds between checks that the shell still answers."""
 

@@ -11,9 +11,9 @@ from tools.environments.shell.launcher import ShellProcess
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Steps to end a command: each signal, and the seconds until the next."""
 _RACE = 3
-"""Clock ticks. A process born this soon after a signal may have been forked before it, and not have received it ..."""
+"""Clock ticks. A process born this soon after a signal may have been forked before it, and not have received it."""
 _SETTLED = 0.04
-"""... and gets it after this many seconds, when most processes that only clean up have ended."""
+"""Seconds until such a process is signalled too. Most processes that only clean up have ended by then."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
 """Signals that a shell without job control makes its background jobs ignore."""
 
@@ -39,7 +39,7 @@ class Ending:
         """
 
     def begin(self, number: signal.Signals, *, done: bool) -> None:
-        """Start the next step. ``done``: the shell no longer takes part in it."""
+        """Start the next step. ``done``: the command has ended, so the shell is not signalled."""
         self._number, self._told = number, {}
         self._sent, self._at = _groups.Moment.now(), time.monotonic()
         if not done:

@@ -60,7 +60,7 @@ class Folder:
             name = _make_folder(root)
             self.path, self.inner = f"{root}/{name}", f"{inner_root}/{name}"
             self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            # Opened for both, so that opening does not wait for the other side, and its exit does not end the FIFO.
+            # Opened read-write, so that opening does not wait for the other side, and its exit does not end the FIFO.
             self.input = self._fifo("bash", os.O_RDWR)
             self.reports = self._fifo("s", os.O_RDWR)
             for stream in _STREAMS:
@@ -162,7 +162,7 @@ class Folder:
         return int.from_bytes(left, "little")
 
     def close(self) -> None:
-        """Close the descriptors."""
+        """Close the descriptors and delete the folder."""
         for fd in (self.input, self.reports, self._fd, *self.streams.values(), *self._others.values()):
             if fd >= 0:
                 os.close(fd)

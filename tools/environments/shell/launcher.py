@@ -65,9 +65,9 @@ class Launcher(Protocol):
     where: str
     """The environment's name in results."""
     root: str
-    """The private folder on this machine ..."""
+    """The private folder on this machine."""
     inner: str
-    """... and its path as shells see it."""
+    """The private folder's path as shells see it."""
     descriptors: int
     """The number of this process's descriptors for one shell."""
     reserved: list[Callable[[], None]]
@@ -82,7 +82,7 @@ class Launcher(Protocol):
         ...
 
     async def release_idle(self) -> bool:
-        """Release what is kept for shells when none is left. Return False if something of commands would be lost."""
+        """Release what is kept for shells when none is left. Return False if files or processes of commands would be lost."""
         ...
 
 

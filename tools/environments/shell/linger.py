@@ -8,7 +8,7 @@ import threading
 
 
 class Lingering:
-    """Reader that drops the data of such pipes. Closing them would end a server at its next line of log."""
+    """Reader that drops the data of pipes that outlive their commands. Closing one would end a server when it next logs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -69,7 +69,7 @@ class LiveShells:
     def __init__(self, room: int) -> None:
         self.room = self._free = room
         self._coming = 0
-        """Descriptors of shells that are being put to rest."""
+        """Descriptors of shells that are being suspended."""
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._idle: OrderedDict[Resting, None] = OrderedDict()

@@ -9,7 +9,7 @@ import zlib
 from tools.environments.shell.snapshot import ShellSnapshot
 
 _SMALL = 64
-"""Maximum length of a text that is not worth compressing."""
+"""Minimum length of a text that is worth compressing."""
 
 
 class _Text:

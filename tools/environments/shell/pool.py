@@ -35,7 +35,7 @@ from tools.environments.shell.spawned import LocalBackgroundProcess
 from tools.environments.shell.use import CallsInside, reserve_room, take_room
 
 _TELL_LIMIT = 20.0
-"""Seconds that a shell may take to report its state, most of it for a machine under load."""
+"""Maximum seconds until a shell reports its state, generous because the machine may be under load."""
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ class ShellPool:
             yield own
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Return True while a call is wanted that began after this many interrupts."""
+        """Return True unless the pool is closed, or the count of interrupts is no longer ``interrupts``; None: any count."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:

@@ -63,7 +63,7 @@ class Shell:
         self._reading = threading.Lock()
         self._late = False
         self._mixed = self._will_mix = not apart
-        """False if a DEBUG trap's output may be in this report, or in the one after the running command."""
+        """True if a DEBUG trap's output may be in this report; ``_will_mix``: in the one after the running command."""
         self._said_pid = 0
         self._apart = apart
         self._armed = True
@@ -324,7 +324,7 @@ class Shell:
         return old
 
     def is_well(self) -> bool:
-        """Return whether it can run another command."""
+        """Return whether the shell can run another command."""
         return self.exit_code() is None and self.is_usable and self.folder.is_whole()
 
     def end(self) -> None:

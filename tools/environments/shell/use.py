@@ -13,7 +13,7 @@ from tools.environments.shell.live import live_shells
 
 
 class CallsInside:
-    """The calls that have a shell, or wait for one. ``lock`` is the pool's, which its caller holds for ``enter``."""
+    """The calls that have a shell, or wait for one. ``lock`` is the pool's lock, which the caller of ``enter`` holds."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock

@@ -112,7 +112,7 @@ class ConnectionGuard:
             number = self._asked
         from tools.environments.ssh.transport import sending
 
-        with sending(self._channel):  # may wait, so not under the lock; without bash, it closes just now
+        with sending(self._channel):  # may wait, so not under the lock; without bash there, the channel may be closing now
             self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))
         return number
 

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 ASK = 4.0
-"""Seconds without a sign of life after which the host is asked for the first time ..."""
+"""Seconds without a sign of life after which the host is asked for the first time."""
 AGAIN = 0.5
-"""... and seconds until it is asked again."""
+"""Seconds until the host is asked again."""
 LOST = 9.0
 """Seconds without a sign of life, of the connection or of the host, after which the connection is lost.
 
@@ -29,7 +29,7 @@ A sign comes each second, so the link was cut up to one second later than that s
 LONGEST = 30.0
 """Seconds of silence on the connection after which it is lost, whatever the host does: both sides have retried."""
 _LAST = struct.Struct("=52xII")
-"""Milliseconds since data came, and since a confirmation came, in Linux's tcp_info."""
+"""Milliseconds since the last data and since the last acknowledgement arrived, in Linux's tcp_info."""
 _HERE = (0, errno.ECONNREFUSED, errno.ECONNRESET)
 """Results of a new connection that only a reached host can cause."""
 
@@ -47,7 +47,7 @@ class Knock(Protocol):
 
 
 class Silence:
-    """Judge of one connection's silence. ``knock`` asks the host. Used by one thread."""
+    """Decides whether one connection's silence means its loss. ``knock`` asks the host. Used by one thread."""
 
     def __init__(self, knock: Callable[[], Knock]) -> None:
         self._knock = knock

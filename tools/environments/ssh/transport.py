@@ -28,7 +28,7 @@ _PULSE = 1.0
 """Seconds between two keepalive requests."""
 _END = 5.0
 _LONG = 3
-"""Maximum length of a wait that counts in full, as a multiple of its limit, for a machine under load."""
+"""Maximum time of one wait that counts as silence, as a multiple of its limit: under load it may take longer."""
 _RTO_MAX_MS = 44
 """Number of TCP_RTO_MAX_MS, which has no name in Python: the longest pause between retries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17

@@ -4,9 +4,9 @@ An effect that the shell has a command for is reported as that command, from eve
 ``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py and _rows.py). A few have none and get a made-up name:
 
 - ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
-- ``@socket PATH``: a connection to a local socket; a name behind NUL is an abstract one.
-- ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
-- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; not its contract).
+- ``@socket PATH``: a connection to a local socket; a name that begins with NUL is an abstract socket.
+- ``@terminal``: an ioctl request goes to a device that may be a terminal, and may type into it.
+- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; no public types).
   WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` if a package of that name
   is beside the source, which then usually belongs to another project.
 - ``@sql STATEMENT``: one statement without comments, one space between words, SQL's keywords in upper case, names and literals
@@ -19,7 +19,7 @@ An effect that the shell has a command for is reported as that command, from eve
   Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
   of a drop or shutdown. A deletion or update with a filter is not reported.
 
-The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, where DATA has
+The network: a read is ``curl URL`` and gives REMOTE text; sending is ``curl --data-binary DATA URL``, and DATA keeps
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
 write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
 ``run([], [RedirectTarget("<", path, 0)])``, if its path is known. Another folder or environment of a started program is
@@ -54,7 +54,7 @@ _TYPES = Regex(
     r"TIOC(?:STI|LINUX|SCTTY|CONS)|\b0[xX]541[2cC]\b|\b2152[24]\b"
     rf"|\bioctl\b(?=\s*\()(?!\s*\([^,()]*,[^,()]*\b(?:{_HARMLESS})\b)"
 )
-"""Requests that type into a terminal, and requests whose number is not a harmless one."""
+"""Requests that type into a terminal, and any request that is not known to be harmless."""
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

@@ -41,7 +41,7 @@ _HARMLESS = frozenset(
     subprocess.STDOUT sys sysconfig tempfile textwrap threading time token tokenize tomllib traceback tracemalloc types typing
     unicodedata unittest urllib.parse urllib.error uuid warnings weakref xml zlib zoneinfo""".split()
 )
-"""Modules and functions of the standard library that compute, read, print or wait."""
+"""Modules and functions of the standard library that count as harmless: they compute, read, print, wait or create folders."""
 _NOT_HARMLESS = frozenset(
     """logging.config http.client sys._getframe sys.settrace sys.setprofile sys.addaudithook unittest.mock
     asyncio.create_subprocess_exec typing.get_type_hints operator.methodcaller operator.attrgetter types.FunctionType
@@ -99,10 +99,10 @@ shutil.which: which
 """)
 """Functions; and methods, whose first argument is the object. A row of one word is a method or a case of PythonEffects."""
 _VALUES = frozenset("open attribute variable join part same second all found which".split())
-"""Rows that only affect their result."""
+"""Rows of functions whose only effect is their result."""
 PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
 """A file of a library, with an unknown path."""
-TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a name in what is read, not one that is used
+TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a path that analysed code may use; nothing is written there
 FIXTURE = TEMPORARY._replace(shown="tmp_path")
 """The folder that pytest gives to a test."""
 _FIXED: dict[str, Thing] = {
@@ -113,7 +113,7 @@ _FIXED: dict[str, Thing] = {
     "site.getsitepackages": [PACKAGE._replace(text=f"{HOLE}/site-packages")],
     "site.getusersitepackages": PACKAGE._replace(text=f"{HOLE}/site-packages"),
 }
-"""Results of functions that take no arguments."""
+"""Results of functions that are called without arguments."""
 _SECRET_NAME = Regex(r"(?i)KEY|TOKEN|SECRET|PASS|CRED|AUTH")
 _SQL = Regex(r"(?i)\s*(?:--.*\n\s*|/\*.*?\*/\s*)*[A-Z]{2,10}\b")
 
@@ -215,7 +215,7 @@ class PythonEffects:
         return unknown(Taint.REMOTE if words[0].text.startswith(("curl", "wget")) else Taint.NONE)
 
     def _do_web(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
-        """``requests.get``, ``urlopen``: a read, or a send if something goes with it."""
+        """``requests.get``, ``urlopen``: a read, or a send if data goes with it."""
         url, *body = [*args[0], *args[1:]] if isinstance(args[0], list) else args
         named = {key: Value(repr(one)) if key == "json" and not taint_of(one) else one for key, one in named.items()}
         body += [one for key, one in named.items() if key in ("json", "files") or taint_of(one) & (Taint.SECRET | Taint.LOCAL)]

@@ -1,6 +1,6 @@
 """Rows that describe a function's effect as a command: ``rm -r 0`` removes the folder that its first argument names.
 
-A number is the argument at that index; ``0+`` all from there on, one at a time if the row is ``each``. Besides commands:
+A number is the argument at that index (``=0``: not resolved as a path), ``0+`` all from there on. Besides commands:
 ``sh 0`` runs shell text, ``run 0+`` a program, ``> 0 1`` and ``>> 0 1`` write the second argument to a file, ``< 0`` reads one,
 ``code 0`` evaluates a text, and ``connect 0`` connects to a socket.
 """

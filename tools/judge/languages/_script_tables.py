@@ -8,7 +8,7 @@ from tools.judge.languages._script_tokens import Lexicon
 
 
 class ScriptLanguage(NamedTuple):
-    """``joins`` puts texts together, ``members`` names apart; ``bare``: functions are called without parentheses too."""
+    """``joins`` concatenates texts, ``members`` come before a member's name; ``bare``: calls need no parentheses."""
 
     lexicon: Lexicon
     rows: Rows

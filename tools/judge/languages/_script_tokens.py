@@ -19,7 +19,7 @@ _OPERATORS = Regex(r"===|!==|\*\*=|\.\.\.|=>|->|::|\?\.|\|\||&&|\.\.|\+=|\.=|==|
 
 
 class Token(NamedTuple):
-    """``kind``: str, cmd, id, num, re, op, words. ``raw``: the text; of a string still with its escapes and interpolations."""
+    """``kind``: str, cmd, id, num, re, op, words. ``raw``: the text; a string's keeps its escapes and interpolations."""
 
     kind: str
     raw: str
@@ -47,7 +47,7 @@ class Lexicon:
 
 
 def tokens(source: str, lexicon: Lexicon) -> list[Token] | None:
-    """Split source into tokens. Return None if a string or comment doesn't end, or there are too many."""
+    """Split source into tokens. Return None if a string doesn't end, or there are too many tokens."""
     return _Lexer(source, lexicon).run()
 
 
@@ -244,7 +244,7 @@ class _Lexer:
         return True
 
     def _bodies(self) -> bool:
-        """Read the heredocs that the line opened which just ended."""
+        """Read the bodies of the heredocs that were opened in the line before."""
         for word, interpolates, place in self.heredocs:
             match = re.compile(rf"^[ \t]*{word}\b", re.MULTILINE).search(self.source, self.at)
             if match is None:

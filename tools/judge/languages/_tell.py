@@ -12,7 +12,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
 FOUND = "/usr/bin/"
-"""Folder assumed for a program that code searched for, marked with Taint.MAYBE; it is started by its name."""
+"""Folder assumed for a program that code looked up: its path has Taint.MAYBE, and a start of it is reported by its name."""
 
 _NAME = Regex(r"[\w-]+")
 """A file in the working folder, or a host."""
@@ -152,7 +152,7 @@ class Tell:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """Note a file that is opened to write; ``more`` adds text, reported before the next effect, all at ``flush``."""
+        """Record a file opened to write. Text from ``more`` is reported before the next effect, an empty file at ``flush``."""
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next

@@ -76,7 +76,7 @@ def is_known(*things: Thing) -> bool:
 
 
 def computed(*things: Thing) -> Value:
-    """Return an unknown text made of ``things``; it is marked if they are all in the source, which may hide the text."""
+    """Return an unknown text made of ``things``, marked COMPUTED if all are known: the source may compute a text to hide it."""
     given = [one for one in things if one is not None]
     return unknown(taint_of(*given) | (Taint.COMPUTED if given and is_known(*given) else Taint.NONE))
 

@@ -89,7 +89,7 @@ class _Program:
                 self.tell.write(path._replace(text=path.text.replace(HOLE, word)), append=twice)
 
     def read_taint(self) -> Taint:
-        """Return the taint of its input: SECRET if one of its files is secret."""
+        """Return the taint of the program's input: SECRET if one of its files is secret."""
         if self.taint is None:
             files = [value.text for value in self.args if "=" not in value.text]
             self.taint = Taint.NONE
@@ -99,7 +99,7 @@ class _Program:
         return self.taint
 
     def read_words(self) -> Sequence[str]:
-        """Return the words of its input that look like paths: a field may name the file that is written."""
+        """Return the words of the program's input that look like paths: a field may name the file that is written."""
         if self.words is None:
             named = [token.raw for at, token in enumerate(self.tokens) if token.kind == "str" and self.raw(at - 1) == "<"]
             files = [value.text for value in self.args if "=" not in value.text]
@@ -128,7 +128,7 @@ class _Program:
             self.tell.shell(command)
 
     def text(self, at: int, end: int | None = None) -> tuple[Value, int]:
-        """Return the concatenation from ``at`` on."""
+        """Return the concatenated text that begins at token ``at``, and the index after it."""
         parts: list[Value] = []
         stop = min(len(self.tokens) if end is None else end, at + MAX_PARTS)
         while at < stop and at < len(self.tokens):

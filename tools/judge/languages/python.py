@@ -1,7 +1,7 @@
-"""Python source: its ``ast`` is read once, statement by statement, and plainly built values are known.
+"""Python source: its ``ast`` is read once, statement by statement, and values that are built in simple ways are known.
 
-The body of a function is read at its definition, for each call with constants. Other values are unknown; a program that may hide
-something in them is opaque, so the user is asked about it.
+The body of a function is read once, at its definition, with the constants of its call if there is a single one. Other values are
+unknown; a program that may hide something in them is opaque, so the user is asked about it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
-"""A comment that names an encoding that makes the source differ from its looks (utf-7 hides lines in comments)."""
+"""A comment with an encoding in which the source may not be what it looks like (utf-7 hides lines in comments)."""
 _OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
-"""toolcrib's own code, except its contract: only a user may run it."""
+"""toolcrib's own code, except its public types: only a user may run it."""
 _INNER = frozenset(
     "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
     " __self__ __func__ __closure__ f_globals f_locals f_back tb_frame gi_frame".split()
@@ -221,7 +221,7 @@ class PythonReader(PythonEffects):
         return unknown(source.taint)
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
-        """Read a function at its definition. Its arguments may be hidden, except in a single call with constants."""
+        """Read a function at its definition. Its arguments are unknown, except the constants of a single call."""
         name, spec = getattr(node, "name", "lambda"), node.args
         self.mixed([self.read(one) for one in (*getattr(node, "decorator_list", ()), *spec.defaults)])
         sites = self.calls.get(self.inside if name == "__init__" else name, [])
@@ -275,7 +275,7 @@ class PythonReader(PythonEffects):
     def _while(self, node: ast.While) -> None:
         inside = {getattr(one, "attr", getattr(one, "id", type(one).__name__)) for one in ast.walk(node)}
         if isinstance(node.test, ast.Constant) and not inside & _WAITS:
-            self.hide()  # it may fill memory, or start processes without an end
+            self.hide()  # it may fill memory, or start processes forever
         self.block([node.test, *node.body, *node.body, *node.orelse])
 
     # -- expressions ----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _ENDS = frozenset(", ; \n or and if unless for foreach while do =>".split(" "))
 Tokens = Sequence[Token]
 MAX_TOKENS = 100
-"""Tokens of an expression that are followed."""
+"""Maximum number of tokens of an expression that are followed."""
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
@@ -207,7 +207,7 @@ class ScriptReader:
             report(self.tell, row, values, self.language.lexicon.name)
 
     def opened(self, how: str, values: list[Value]) -> None:
-        """``open(path, mode)``; perl's has a handle before, and the mode before the path or in it."""
+        """``open(path, mode)``. In perl a handle comes first, and the mode comes before the path or is part of it."""
         path, mode = [*values, Value("r"), ANYTHING][:2]
         if how == "1":
             mode, path = [*values[1:], ANYTHING, ANYTHING][:2]

@@ -1,4 +1,4 @@
-"""SQL as psql, mysql and sqlite3 read it, with their own commands."""
+"""SQL as psql, mysql and sqlite3 read it, with these clients' own commands."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
 
 
 def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
-    """``SET @s = '...'; PREPARE p FROM @s``: return the texts that may be prepared."""
+    """Report the statements in texts that may be prepared: ``SET @s = '...'; PREPARE p FROM @s``."""
     for parts in statements:
         if parts and parts[0].text in ("SET", "PREPARE"):
             for part in parts:
@@ -151,7 +151,7 @@ def _client(tell: Tell, line: str, taint: Taint) -> bool:
 
 
 _PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL)
-"""Report a command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
+"""A command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
 
 
 def _included(tell: Tell, path: str, taint: Taint) -> None:

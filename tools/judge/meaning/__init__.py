@@ -1,9 +1,9 @@
 """An abstract interpreter of bash that executes nothing: it finds the effects that a shell command would have.
 
-``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. If they are
-unknown, it lists more rather than less, with a HOLE in it, or reports a Fault.
+``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. If words are
+unknown, it lists too many commands rather than too few, with a HOLE for each unknown part, or reports a Fault.
 
-Something new is a row, in the module of its topic (``tables`` lists which modules fill which table, and what a row is):
+To add something, add a row to the module of its topic (``tables`` lists which modules fill which table, and what a row is):
 
 - a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``file_reads``
 - a program that runs another one: ``WRAPPERS`` in ``wrappers``; if no row fits, a function: ``SPECIALS`` in ``specials``
@@ -51,7 +51,7 @@ def interpret(
 ) -> Meaning:
     """Interpret a command. Never raises: unreadable parts are in ``faults``, and everything found before them in ``acts``.
 
-    ``programs``: names that the rules know. The arguments of an unknown program are followed from there on.
+    ``programs``: names that the rules know. Such a name among the arguments of an unknown program may begin a command.
     """
     # The rest of the package loads with the first command.
     from tools.judge.meaning.start import interpreted

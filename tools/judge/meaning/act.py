@@ -113,7 +113,7 @@ class Act:
 
 
 class Fault(NamedTuple):
-    """The reason why something could not be read; the whole is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
+    """The reason why something could not be read, so that the user is asked. ``kind``: syntax, depth, size, steps, opaque."""
 
     kind: str
     why: str

@@ -50,7 +50,7 @@ def _array(it: Walker, state: State, old: Var, one: Assignment, compound: Compou
     known: dict[str, Value] = {}
     if one.append:
         known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
-        if old.open:  # the index of the first new one is unknown
+        if old.open:  # the index of the first new element is unknown
             known[str(_after(known))] = Elastic(HOLE, Taint.UNKNOWN)
     if "A" in old.flags:
         found, more = _keyed(it, state, compound)
@@ -111,7 +111,7 @@ def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict
 
 
 def _no_index(key: Word, word: Word) -> Word | None:
-    """Return the word of ``[1]={a,b}``: with braces around alternatives it is not an index, but the beginning of elements."""
+    """Return ``[1]={a,b}`` as one word: with alternatives in braces, ``[1]=`` is text of each element. None if it is an index."""
     if not braces.has_braces(word.parts) and not braces.has_braces(key.parts):
         return None
     parts = [Plain("["), *key.parts, Plain("]="), *word.parts]
@@ -141,7 +141,7 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
         return
     value = _by_flags(it, state, old, value, key, append=append)
     if value.taint & Taint.OUTSIDE and name in it.now.variables:
-        value = changed(value)  # if this is not reached, it keeps the session's value
+        value = changed(value)  # if the assignment is not reached, the variable keeps the session's value
     if key is not None or old.items is not None:
         _element(state, name, old, value, key)
         _named(it, state, name, "0" if key is None else key, value)

@@ -31,7 +31,7 @@ def asks_for_last(text: str) -> bool:
 
 
 class _Inside:
-    """A context manager: the interpreter uses a copy of its Context, and then the previous one again."""
+    """A context manager that gives the interpreter a copy of its Context, and restores the original at the end."""
 
     __slots__ = ("it", "outer")
 

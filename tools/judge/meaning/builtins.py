@@ -1,4 +1,4 @@
-"""The shell's own commands, if they change later commands or run text."""
+"""The shell's builtins that print, change later commands, or run text."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ _KEPT = Taint.REMOTE | Taint.PROGRAM
 
 
 def _anywhere(it: Walker) -> None:
-    """Record that it unpacks by absolute paths, which only the archive defines."""
+    """Record that the program unpacks to absolute paths, which only the archive knows."""
     it.found.unsure["/"] = None
 
 
@@ -285,7 +285,7 @@ def _taint_of(it: Walker, state: State, paths: Values) -> Taint:
 
 
 def _all(valued: str = "", *, when: str = "") -> Callable[[Walker, State, Values], None]:
-    """Return the effects of programs that change every file in their arguments; ``when``: only with such an option."""
+    """Return the effects of programs that change every file in their arguments; ``when``: only with an option that matches it."""
     told = re.compile(when) if when else None
     skipped = frozenset(valued.split())
 

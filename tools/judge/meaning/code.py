@@ -105,7 +105,7 @@ def shell_text(
 
 
 def unfollowed(it: Walker, state: State, path: Value) -> str:
-    """Return what may change the file ``path`` before it runs in an unknown way, or ""."""
+    """Return what may change the file ``path`` in an unknown way before it runs; "" if nothing may."""
     if path.text in ("-", "/dev/stdin"):
         return ""
     if maker := filestate.changed(it, state, path):
@@ -264,7 +264,7 @@ def interpreter(
 
 
 def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, path: Value) -> Value:
-    """Return the file that the path names: node adds endings, python a file in a folder."""
+    """Return the file that the path names: node adds an ending, python takes the ``__main__.py`` of a folder."""
     if spec.language == "python" and path.known and not path.text.endswith(".py"):
         main = path._replace(text=f"{path.text.rstrip('/')}/__main__.py", shown="")
         if owned.content(it, state, main.text) is not None:

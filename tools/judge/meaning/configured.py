@@ -26,7 +26,7 @@ _MOST = 8
 
 
 def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the commands that ssh and its kin connect through, and the sockets that they connect to."""
+    """Return the commands that ssh and similar programs connect through, and the sockets that they connect to."""
     options = read([value.text for value in argv], path_of(argv[0].text.rpartition("/")[2])).options
     files = [given.value for given in options if given.name == "-F" and given.value]
     for given in options:
@@ -73,7 +73,7 @@ def _wget(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _with(argv: Values, named: Sequence[GivenOption], alone: str, more: list[Value]) -> list[Inner]:
-    """Return ``argv`` with ``more`` in place of the options in ``named``. With ``alone`` it reads no other settings."""
+    """Return ``argv`` with ``more`` in place of the options in ``named``. ``alone`` makes the program read no other settings."""
     if not more:
         return []
     left = {0, *(at for given in named for at in (given.at, given.value_at))}

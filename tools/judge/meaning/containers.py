@@ -15,7 +15,7 @@ _IMAGES_OWN = frozenset(
     {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
 )
 _RUN_SCRIPTS = frozenset({"python", "python3"})
-"""Programs that count only with a volume on the line: a service's own scripts and its file's mounts are unknown."""
+"""Programs that count only if the line mounts a volume: a service's own scripts, and mounts in its file, are unknown."""
 
 
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
@@ -58,7 +58,7 @@ def _is_volume(name: str, value: str) -> bool:
 
 
 def _mount(name: str, value: str) -> tuple[str, Value] | None:
-    """Return a writable folder of the host: its name inside, and the host's name."""
+    """Return a writable folder of the host: its path in the container, and its path on the host."""
     if value.endswith(_READ_ONLY):
         return None
     if name in ("-v", "--volume"):

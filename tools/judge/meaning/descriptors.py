@@ -9,7 +9,7 @@ from tools.judge.meaning.value import Value, any_of, unknown
 
 
 def read_on(state: State, given: Value, rest: Value) -> None:
-    """Leave ``rest`` of the input ``given``, for every descriptor that reads it."""
+    """Replace the input ``given`` by its unread ``rest`` in every descriptor that reads it."""
     if state.stdin is given:
         state.stdin = rest
     if any(value is given for value in state.fds.values()):
@@ -23,7 +23,7 @@ def read_in_part(state: State, given: Value | None) -> None:
 
 
 def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[str, Value]) -> Value | None:
-    """Return the rest of ``value``, whose own descriptor was replaced from ``before`` to ``after``."""
+    """Return what is left of ``value``: what its descriptor in ``before`` holds in ``after``."""
     if before is not after:
         for fd, old in before.items():
             if old is value and after.get(fd, old) is not old:
@@ -32,7 +32,7 @@ def given_back(value: Value | None, before: Mapping[str, Value], after: Mapping[
 
 
 def closed(before: Mapping[str, Value], after: Mapping[str, Value], opened: Iterable[str]) -> Mapping[str, Value]:
-    """Return the descriptors ``after`` a command that had some of them ``opened``."""
+    """Return the descriptors after a command: those that it ``opened`` are closed, and what they hid is back."""
     others = {fd: value for fd, value in after.items() if fd not in opened}
     hidden = {fd: value for fd in opened if (value := given_back(before.get(fd), before, others)) is not None}
     return {**others, **hidden}

@@ -130,11 +130,11 @@ def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> N
 
 
 _BOXES = ("busybox", "toybox", "coreutils")
-"""Programs that act by the name of their call."""
+"""Programs that act according to the name by which they are called."""
 
 
 def _identity(it: Walker, state: State, first: Value) -> Value | None:
-    """Return the program that the file ``first`` is, by links and copies, whatever its name; None if the name is right."""
+    """Return the program that the file ``first`` really is, through links and copies; None if it is what its name says."""
     found: set[str] = set()
     for name in filestate.absolute(it, state, first.text):
         if HOLE in name or name[:1] != "/" or (name.startswith(("/lib", *_SYSTEM)) and name not in state.files):
@@ -153,14 +153,14 @@ def _identity(it: Walker, state: State, first: Value) -> Value | None:
 
 
 def _is_another(name: str, there: str) -> bool:
-    """Return whether the program at ``there`` differs from its name; ``python3.12`` is ``python``."""
+    """Return whether the program at ``there`` is another one than ``name`` says; ``python3.12`` is ``python``."""
     own, base = name.rpartition("/")[2], there.rpartition("/")[2]
     plain = filestate.is_program(name) and base.startswith(own) and not base[len(own) :].strip("0123456789.-")
     return not plain and (there.startswith(_SYSTEM) or filestate.is_program(there))
 
 
 def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets: Targets) -> list[State] | None:
-    """Run a compiled program that was copied: its original decides, if that is known."""
+    """Run a copied program as unknown code; return None, without running it, if its original is known."""
     for name in filestate.absolute(it, state, path.text):
         entry = journal.find(state.files, name) if state.files else None
         of_disk = entry is not None and entry.shown == journal.DISK

@@ -84,7 +84,7 @@ def _read_into(call: BuiltinCall, names: list[str], array: str, value: Value, st
         part = parts[at] if at < len(parts) else (HOLE if HOLE in value.text else "")
         if HOLE in value.text and HOLE not in part:
             part = part if HOLE not in "".join(parts[: at + 1]) else HOLE
-        # After a value that is not a number, for an integer variable, the rest is not set.
+        # If a value for an integer variable is not a number, bash does not set the variables after it.
         it.assign_name(state, name, unknown(value.taint) if it.context.doubts.failed else Value(part, value.taint))
     return call.end(None if it.context.doubts.failed else status)
 

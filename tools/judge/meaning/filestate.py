@@ -28,12 +28,12 @@ _NET = ("/dev/tcp/", "/dev/udp/")
 _IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
 _DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
 FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
-"""Folders that a session cannot write to without a question."""
+"""Folders that a session cannot write to unless the user agrees."""
 _LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT
 
 
 def program_name(state: State, argv: Sequence[Value]) -> str:
-    """Return the program's name without its folder, if that is one of programs."""
+    """Return the program's name, without its folder if that is a folder of programs."""
     if not argv:
         return ""
     first = argv[0]
@@ -198,7 +198,7 @@ def entry_of(it: Walker, state: State, name: str) -> Value | None:
 
 
 def _is_of_environment(it: Walker, name: str) -> bool:
-    """Return whether it is a program of a virtual environment, which no repository or archive brings along."""
+    """Return whether ``name`` is a program of a virtual environment, which no repository or archive brings along."""
     found = _IN_ENVIRONMENT.fullmatch(name)
     return found is not None and it.snapshot.inspect_path(f"{found[1]}/pyvenv.cfg").kind == "file"
 
@@ -340,5 +340,5 @@ def lost(it: Walker, text: Value) -> Value:
 
 
 def mark(it: Walker, state: State, path: str, taint: Taint) -> None:
-    """Give a file unknown content of a kind."""
+    """Record that a file gets unknown content with ``taint``."""
     write(it, state, Value(path), unknown(taint), append=False)

@@ -43,7 +43,7 @@ def _reading(argv: Values) -> Reading:
 
 
 def _aliased(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the text of an alias, with the words after it; [] if the subcommand is git's own, or unknown."""
+    """Return the command that an alias stands for; for git's own or an unknown subcommand, the programs that git runs for it."""
     reading = _reading(argv)
     if not reading.operands:
         return []
@@ -88,7 +88,7 @@ def _variable(it: Walker, state: State, name: str) -> Value:
 
 
 def _folders(it: Walker, state: State, given: Sequence[GivenOption]) -> list[str]:
-    """Return the tops of the repositories that git would work in."""
+    """Return the top folders of the repositories that git would work in."""
     folder = "."
     for one in given:
         if one.name in ("-C", "--work-tree") and one.value is not None:

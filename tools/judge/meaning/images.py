@@ -1,7 +1,7 @@
 """Dockerfiles and compose files of the session: effects outside the container that they build or start.
 
-Effects inside a build end with it, or stay in its image. Data that it sends away does not: files that it got count under their
-names on the host. A service of a compose file is judged as the equivalent ``docker run``.
+Effects inside a build end with it, or stay in its image. Data that it sends does not: the files that it can read are judged by
+their names on the host. A service of a compose file is judged as the equivalent ``docker run``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class InterpreterOptions(NamedTuple):
 
     ``code``: options whose value is code; ``file``: options whose value is a file of code; ``valued``: others with a value.
     ``attached``: letters that take the rest of a cluster as a value (``perl -i.bak``). ``first``: the operand at that place is
-    code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there if it gets none.
+    code unless an option gave some. ``script``: the first operand is a file. ``stdin``: without other code, it reads code there.
     ``sub``: first words before code (``deno eval``). ``runs``: subcommands that run a file, or ``-``. ``checks``: options that
     make it only read the code. ``tests``: an option that makes each operand a test, or a folder of tests.
     """
@@ -188,7 +188,7 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
 
 
 def _of_vim(found: FoundCode, operands: list[Value]) -> FoundCode:
-    """Treat vim's input as commands or keys, unless it is text to edit or a command ends vim before."""
+    """Treat vim's input as commands or keys, unless it is text to edit, or a command ends vim before it is read."""
     ended = any(_LEAVES.match(piece.text) for piece in found.pieces)
     return found._replace(args=operands, reads=not ended and all(value.text != "-" for value in operands))
 
@@ -216,7 +216,7 @@ def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | Non
 
 
 def _is_silent(text: str, before: Sequence[Value]) -> bool:
-    """Return whether this is ``vim -es`` or ``vim -e -s``: the next word is not a script, as after ``-s`` alone."""
+    """Return whether this is ``vim -es`` or ``vim -e -s``: then the next word is not a script, unlike after ``-s`` alone."""
     return re.fullmatch(r"-[a-zA-Z]*[eE]s[a-zA-Z]*", text) is not None or (
         text == "-s" and any(one.text in ("-e", "-E") for one in before)
     )

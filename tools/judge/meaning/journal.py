@@ -1,7 +1,7 @@
 """The journal of a line's effects on files: what each command created, replaced, moved, linked, or may have changed.
 
 ``State.files`` is the journal, by absolute path, so each state has its own. No file counts as gone: a command that removes or
-moves it may fail, and the old content would run. An entry is a file's content from then on, or by its ``shown``:
+moves it may fail, and the old content would run. An entry is a file's content from then on, unless its ``shown`` marks it as:
 
 - a link (LINK): its text is the absolute path of the target
 - a path of the disk from before the line, copied or moved (DISK): its text is that path

@@ -50,7 +50,7 @@ def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def _bound(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the command with its files' names inside, if they differ."""
+    """Return the command with the folders that have other names inside; [] if there are none."""
     binds, cwd, command = _read(argv)
     if not binds or not command:
         return []
@@ -82,7 +82,7 @@ _SCRIPT_COMMAND = Regex(r"-[a-zA-Z]*c|--command(?:=.*)?|-c.*")
 
 
 def _script(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Return the input of ``script`` without a command: its shell reads it."""
+    """Return the input of ``script`` if no command is given: its shell reads the input."""
     if stdin is None or any(map(_SCRIPT_COMMAND.fullmatch, (value.text for value in argv[1:]))):
         return []
     return [Inner(text=stdin, own=True)]
@@ -146,7 +146,7 @@ def _in(it: Walker, state: State, start: str, wanted: Sequence[str]) -> Iterator
 
 
 def _compiler(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """Return the parts of ``gcc -B PREFIX`` in a folder of the session's own files."""
+    """Return the session's own files that ``gcc -B PREFIX`` would start as parts of the compiler."""
     words = [value.text for value in argv]
     given = [words[at + 1] if word == "-B" else word[2:] for at, word in enumerate(words[:-1], 0) if word[:2] == "-B"]
     given += [words[-1][2:]] if words[-1][:2] == "-B" else []

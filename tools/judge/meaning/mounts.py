@@ -1,4 +1,4 @@
-"""Effects of a container on the host's folders that it got: the same files, under their names outside."""
+"""Effects of a container on folders of the host that are mounted in it, by their names on the host."""
 
 from __future__ import annotations
 

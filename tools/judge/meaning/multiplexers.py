@@ -1,7 +1,7 @@
 """Terminal multiplexers (tmux, screen, zellij, dtach): the lines that they run or type, and their other effects on terminals.
 
-A whole line sent to a named session of the default server is judged as that line. Everything else that types, and everything
-that may reach a terminal used by a person, is a question to a person: a key may answer a prompt.
+A whole line sent to a named session of the default server is judged as that line. The user is asked about everything else that
+types, and everything that may reach a terminal used by a person: a key may answer a prompt.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _runs(rest: list[Value], found: Driven, *, is_new: bool) -> None:
         elif following is not None and text == "-s":
             name = following.text
         elif is_new and text.startswith("-t"):
-            found.asks = True  # windows of a session that is there
+            found.asks = True  # windows of a session that already exists
         at += (
             2 if takes_next(text, _VALUED - ({"-d", "-b", "-E", "-h", "-l", "-S", "-T", "-w"} if is_new else frozenset())) else 1
         )

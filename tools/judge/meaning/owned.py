@@ -1,4 +1,4 @@
-"""The session's own files: written by the line or by an earlier call, or downloaded. A program that runs one makes it code.
+"""The session's own files: written by the line or by an earlier call, or downloaded. If a program runs one, it is judged as code.
 
 Files that existed before belong to the project and are accepted.
 """

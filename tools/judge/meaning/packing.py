@@ -21,7 +21,7 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 _MAKES = Regex(r"-?[a-zA-Z]*[cru][a-zA-Z]*|--(?:create|append|update)")
 _LISTED = names("cpio pax")
 _TO_OUTPUT = names("tar gtar bsdtar cpio pax")
-"""Packers that write to their output if no file is named."""
+"""Packers that write to standard output if no file is named."""
 
 
 def origin_of(it: Walker, state: State, argv: Values) -> Taint:

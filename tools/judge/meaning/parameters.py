@@ -44,7 +44,7 @@ def evaluate(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Valu
         return _length(value, counted=part.name in "@*" or _all_of(part) is not None)
     if op in _DEFAULTS:
         return _default(it, state, part, value)
-    if value is None:  # a pattern that fits an empty text does not fit one that is not set, nor is that quoted
+    if value is None:  # a parameter that is not set matches no pattern, and ``@Q`` does not quote it
         if op != ":":
             _change(it, state, part)
             return EMPTY
@@ -100,7 +100,7 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
 
 
 def _shifts(var: Var, listed: dict[str, Value], key: str) -> bool:
-    """Return whether an element before ``key`` may stand for several words or for none."""
+    """Return whether an element at or before ``key`` may stand for several words or for none."""
     before = as_number(key)
     return "A" not in var.flags and any(isinstance(value, Elastic) and as_number(at) <= before for at, value in listed.items())
 
@@ -121,7 +121,7 @@ def index_key(it: Walker, state: State, index: Word, var: Var | None) -> str | N
 
 
 def _names(it: Walker, state: State, name: str) -> Value | ManyWords:
-    """Return the names for ``${!prefix*}``, or the keys of an array."""
+    """Return the names for ``${!prefix*}``: the known ones, and a HOLE for any others."""
     prefix = name.rstrip("@*")
     known = [key for key in state.vars if key.startswith(prefix)]
     return ManyWords((*map(Value, sorted(known)), unknown()), star=name.endswith("*"))

@@ -1,4 +1,4 @@
-"""Commands that build tools run from the session's own files: a Makefile's recipes, package.json's scripts, tasks of YAML.
+"""Commands that build tools run from the session's own files: a Makefile's recipes, package.json's scripts, tasks in YAML.
 
 Files that existed before belong to the project and are accepted.
 """
@@ -66,7 +66,7 @@ def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
     found = joined(read_in, "\n") if read_in else None
     if found is None:
         return []
-    if not found.known:  # it was fetched, and can't be read before
+    if not found.known:  # the file was fetched, and can't be read before it runs
         return _texts([HOLE], found.taint, folder)
     whole = joined([found, *_included(it, state, found.text, folder)], "\n")
     used = _settings(whole.text, settings)
@@ -225,7 +225,7 @@ def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
     return ran
 
 
-# -- tasks of YAML, cmake, runners of python ---------------------------------------------------------------------------
+# -- tasks in YAML, cmake, runners of Python ---------------------------------------------------------------------------
 
 _COMMAND = Regex(
     r"^\s*-?\s*(?:[\w-]+\.)*(?:cmds?|command|shell|raw|script|run|sh|task|deps|[\w:-]+)\s*:\s*(?:cmd\s*:\s*)?(?![|>]\s*$)(\S.*)$"

@@ -56,7 +56,7 @@ def read(readings: Readings, code: Code, args: Sequence[Value], sink: Sink) -> b
 
 
 def _again(known: _Reading, sink: Sink) -> list[_Told] | None:
-    """Repeat the recorded calls. Return None if all answers are the same, otherwise the calls up to the first other answer."""
+    """Repeat the recorded calls. Return None if all answers are the same, otherwise the calls up to the first that differs."""
     for at, one in enumerate(known.told):
         answer = getattr(sink, one.name)(*one.given)
         if answer != one.answer:
@@ -65,8 +65,8 @@ def _again(known: _Reading, sink: Sink) -> list[_Told] | None:
 
 
 class _Keeper:
-    """A sink that records the calls which it passes on. The calls in ``before`` were passed on already and only get their
-    answers.
+    """A sink that records the calls that it passes on. The calls in ``before`` were passed on already; they only return their
+    recorded answers.
     """
 
     def __init__(self, sink: Sink, before: Sequence[_Told]) -> None:

@@ -284,7 +284,7 @@ class Interpreter(Base):
 
 
 def distinct(values: Sequence[Value]) -> list[Value | None]:
-    """Return the different values. If there are too many, they become one unknown value."""
+    """Return the distinct values. If there are too many, they are merged into one."""
     found = list(dict.fromkeys(values))
     return list(found) if len(found) <= _MAX_FEEDS else [any_of(found)]
 

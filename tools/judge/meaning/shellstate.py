@@ -349,7 +349,7 @@ def _blur(state: State, other: State) -> None:
 
 
 def _either_aliases(one: Aliases, two: Aliases) -> Aliases:
-    """Return both. An alias that is in only one of them, or different, may not be in force."""
+    """Merge two tables of aliases. An alias that only one of them has, or that differs, may not be in force."""
     out = dict(one)
     for name in {*one, *two}:
         left, right = one.get(name), two.get(name)
@@ -373,7 +373,7 @@ def _either_var(old: Var | None, new: Var | None) -> Var:
     if left.items is None and right.items is None:
         if left.value is None or right.value is None:
             value = left.value or right.value or EMPTY
-            # Where it is not set, it is nothing, or the environment's as well: see assigning.store.
+            # In a state that does not set it, it is empty or has the environment's value: see assigning.store.
             if not value.text and not value.taint:
                 value = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
             return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)

@@ -163,7 +163,7 @@ _TESTS = {"javascript": (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts")}
 
 
 def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | None:
-    """Return the session's own tests in a folder or of a pattern; None if the path is a file."""
+    """Return the session's own tests in a folder or in the folder of a pattern; None if the path is a file."""
     folder = re.split(r"[*?{\[]", path.text)[0]
     if folder != path.text:
         folder = posixpath.dirname(folder) or "."

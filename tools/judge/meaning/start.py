@@ -17,7 +17,7 @@ from tools.judge.meaning.walk import Stop
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
 _MOST_ELEMENTS = 1_000
-"""Maximum number of elements in all arrays of the session's shell; further elements are unknown."""
+"""Maximum number of elements in all arrays of the session's shell; if there are more, all are unknown."""
 
 
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
@@ -43,7 +43,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         it.found.faults[Fault(stop.kind, str(stop), it.span[0])] = None
     except RecursionError:
         it.found.faults[Fault("depth", "nested too deeply", it.span[0])] = None
-    except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never let pass
+    except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never allow
         it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
     found = it.found
     left = (found.tainted, found.copies, tuple(found.links), tuple(found.lists), tuple(found.unsure), tuple(found.arrived), made)
@@ -62,7 +62,7 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
 
 
 def _secret(ends: list[State]) -> dict[str, Taint]:
-    """Return the variables that may hold a secret at the end of the line, as ``$NAME`` among the files that have a taint."""
+    """Return the variables that may hold a secret at the end of the line. Each is stored like a tainted file, as ``$NAME``."""
     found = (name for end in ends for name, var in end.vars.items() if var.value is not None and var.value.taint & Taint.SECRET)
     return {f"${name}": Taint.SECRET for name in found}
 
@@ -82,7 +82,7 @@ def _begin(now: ShellNow) -> State:
         state.cwds = (now.cwd,)
     if now.variables.get("OLDPWD", "").startswith("/"):
         state.old_cwds = (now.variables["OLDPWD"],)
-    if (there := now.variables.get("PWD", now.cwd)) != now.cwd:  # assigned, or by another way through links
+    if (there := now.variables.get("PWD", now.cwd)) != now.cwd:  # PWD was assigned, or names the folder through links
         state.put("PWD", Var(Value(there)))
     state.positional = tuple(map(Value, now.positional))
     variables = now.variables
@@ -129,7 +129,7 @@ def _declared(now: ShellNow, state: State) -> None:
 
 
 def _signalled(it: Interpreter, first: State) -> list[State]:
-    """Return the shell as it is, and as it is after its traps, as a signal may have come since the last call."""
+    """Return the shell as it is, and as it is after its traps, because a signal may have come since the last call."""
     acts, faults = dict(it.found.acts), dict(it.found.faults)
     after: list[State] = []
     for signal, text in it.now.traps.items():

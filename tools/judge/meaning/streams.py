@@ -18,7 +18,8 @@ from tools.judge.shell.tree import ProcessSub, Redirect, Script, Word
 class Streams:
     """The streams of a command after its redirects.
 
-    ``out`` replaces standard output: (operator, path), or a process, or nothing (None in the tuple).
+    ``diverted``: output goes to ``path`` (operator, path) or ``process``; if both are None, it is not followed (``>&2``).
+    ``doubtful``: its destination is unknown.
     """
 
     targets: list[RedirectTarget] = field(default_factory=list)
@@ -68,7 +69,7 @@ def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         path = _file(it, state, one.target)
         found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
-        value = value._replace() if value is not None else unknown()  # one that was opened anew is read from its beginning
+        value = value._replace() if value is not None else unknown()  # a newly opened file is read from its beginning
         if one.op == "<>" and fd not in (0, 1):
             found.opened[f"{fd}>"] = path
     elif one.op == "<&":
@@ -134,7 +135,7 @@ def _duplicated(state: State, fd: int, text: str, found: Streams) -> None:
 
 
 def through(it: Walker, state: State, streams: Streams, run: Callable[[State], list[State]]) -> list[State]:
-    """Run with the streams of the command, and restore the old ones after it."""
+    """Call ``run`` with the streams of the command, and restore the old ones after it."""
     if streams is PLAIN or (streams.stdin is None and not streams.diverted and not streams.opened and not streams.doubtful):
         return run(state)
     stdin, out, capture, fds = state.stdin, state.out, state.capture, state.fds

@@ -52,7 +52,7 @@ RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
 )
 """Programs that run or send the content of files: the session's own, and settings of git."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
-"""Interpreters of other languages. The module with a language's name in tools/judge/languages reads it."""
+"""Interpreters of other languages, whose code tools/judge/languages reads."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
 """Programs whose output follows from their input: ``(words, operands, input)`` to output, None if it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")

@@ -22,7 +22,7 @@ from tools.judge.paths import root_of
 Values = Sequence[Value]
 
 _MOST = 48
-"""Maximum number of places in one command that its arguments are followed from; a user is asked about more."""
+"""Maximum number of places in one command from which its arguments are followed; if there are more, the user is asked."""
 
 _LAUNCHERS = names(
     "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"
@@ -80,7 +80,7 @@ _SETTINGS = names("pager editor browser shell")
 """Settings that name a program to run: ``gh config set pager COMMAND``."""
 _SETS = names("config set")
 _CRITICAL = names("rm shred srm rimraf find chmod chown chgrp mv truncate mkfs wipefs dd")
-"""Programs that may destroy a home or a system root. They are searched for among the words of every program that runs others."""
+"""Programs that may destroy a home or a system root. Their names are searched for even among the words of known programs."""
 
 _VERBS = names(
     "start stop restart reload halt reboot shutdown poweroff kill wipe erase del mount umount service restore set unset install"

@@ -124,7 +124,7 @@ class Found:
 
 @dataclass(slots=True)
 class Doubts:
-    """Uncertain expansions in the command that is being expanded, and outcomes of the others."""
+    """Uncertain and failed expansions in the command that is being expanded."""
 
     choice: int = -1
     """Outcome of uncertain expansions in this pass over the command: -1 unknown, 0 as if set, 1 as if not, 2 unknown again."""

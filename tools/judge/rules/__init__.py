@@ -1,6 +1,6 @@
 """The rules table: every row of the modules in this package, indexed by command.
 
-Each module here has a tuple ``RULES`` of rows (see tools/judge/table.py). They are imported when the first command is judged.
+Each module here has a tuple ``RULES`` of rows (see tools/judge/table.py). It is imported when the first command is judged.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def family(name: str) -> tuple[str, ...]:
         return (name,)
     lowered = name.lower()
     found = [name]
-    if "/" in name:  # a folder's own: not the system's program of that name, but tools that are kept there
+    if "/" in name:  # a path: not the system's program of that name, but maybe a tool that projects keep in a folder
         own = lowered.rpartition("/")[2]
         if own in _KEPT_IN_FOLDERS or "-" in own:
             found += [own, own.removesuffix(".sh")]

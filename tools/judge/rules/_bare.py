@@ -16,7 +16,7 @@ _MOST_ABOVE = 12
 
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
-    """Return the folders whose settings git would use and whose name is not ``.git``, including those from an archive.
+    """Return the git folders that git would use: those not named ``.git``, and those from an archive, whatever their name.
 
     A folder named by another command's output is HOLE.
     """
@@ -58,7 +58,7 @@ def _around(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def _pointed(folder: str, looks: Looks) -> Iterator[str]:
-    """Yield ``folder``, or its target if it is a file; not if that belongs to a repository's own ``.git``."""
+    """Yield ``folder``, or the folder that it names if it is a file, unless that is inside a repository's own ``.git``."""
     seen = looks.inspect_path(folder)
     text = (seen.text or "") if seen.kind == "file" else ""
     target = _joined(posixpath.dirname(folder), text[7:].strip()) if text.startswith("gitdir:") else folder
@@ -78,7 +78,7 @@ def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a git folder, by key. A hook that a person's commands run counts as a setting of hooks.
+    """Yield the settings of a git folder, by key. A hook that a person's commands run counts as ``core.hooksPath``.
 
     The settings of a shared folder (``commondir``) are included if it is not called ``.git``.
     """

@@ -23,7 +23,7 @@ def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes:
         return None
-    wanted = _REMOTES if len(view.operands()) > 2 else _REMOTES | {"branch"}  # push, the remote, and what
+    wanted = _REMOTES if len(view.operands()) > 2 else _REMOTES | {"branch"}  # ``push REMOTE REFSPEC``
     own = [_config_of(folder, looks) for folder in found]
     if None in own:
         return None
@@ -32,7 +32,7 @@ def remotes(view: ActView, looks: Looks, home: str) -> Settings | None:
 
 
 def ignored(view: ActView, looks: Looks, home: str) -> Settings | None:
-    """Return the content of the folder's list of ignored files; None if the folder is unknown."""
+    """Return the digest of the folder's list of ignored files; None if the folder is unknown."""
     found = folders(view)
     if found is None or looks.is_elsewhere or looks.sets_remotes or looks.are_changed(IGNORES):
         return None

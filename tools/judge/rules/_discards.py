@@ -91,7 +91,7 @@ _SURE = git("checkout", WIDE | NAMES_FILES | opt("-f --force"))
 
 
 def checked_out(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for ``git checkout``: True if it may discard work. ``NAME`` is a file if there is one."""
+    """Return a row's ``seen`` for ``git checkout``: True if it may discard work. ``NAME`` means a file if that exists."""
     if _NEW_BRANCH(view):
         return brings_over(view, looks)
     if not _SURE(view):
@@ -177,7 +177,7 @@ _FROM_COMMIT = (
 
 
 def cleaned(view: ActView) -> str:
-    """Return the kinds of work that ``git clean`` deletes: ignored files with -x, only those with -X."""
+    """Return the kinds of work that ``git clean`` deletes: also ignored files with -x, only ignored files with -X."""
     letters = "".join(word[1:] for word in view.words if word[:1] == "-" and word[:2] != "--")
     return "ignored" if "X" in letters else "untracked ignored" if "x" in letters else "untracked"
 
@@ -189,8 +189,8 @@ _may_clean = may_lose(cleaned)
 
 
 def may_clean(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen`` for ``git clean``: True if there are such files, or may be after the line changed the
-    ignored ones.
+    """Return a row's ``seen`` for ``git clean``: True if there are such files, or if the line changes a list of ignored
+    files.
     """
     return _may_clean(view, looks) or looks.are_changed(IGNORES)
 

@@ -73,7 +73,7 @@ def anywhere(words: str, unless: str = "") -> Test:
 
 
 def computed(value: Value) -> bool:
-    """Return whether the value is another command's output, or otherwise unknown; an unknown variable by itself is one thing."""
+    """Return whether the value is another command's output, or otherwise unknown; a lone unknown variable counts as one thing."""
     return value.text == HOLE and (not value.shown or "(" in value.shown or "`" in value.shown)
 
 

@@ -1,4 +1,4 @@
-"""Rules: docker, podman, compose, nerdctl, lxc, incus. Options that give a container the host, and bulk removals."""
+"""Rules: docker, podman, compose, nerdctl, lxc, incus. Options that give a container access to the host, and bulk removals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Test for the program's own help, only for places without another program's words."""
+"""Test for the program's own help, for subcommands that no other program's words may follow."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 

@@ -15,7 +15,7 @@ _DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
 
 
 def _short_only(letters: str) -> Test:
-    """Test for options that are each one of ``letters``, so that the program only prints."""
+    """Test for a cluster of only these ``letters``, with which the program only prints."""
     return word(rf"-[{letters}]+")
 
 
@@ -232,7 +232,7 @@ RULES = (
         "device.volumes",
         "ask",
         "btrfs",
-        # btrfs takes every word shortened as far as it is unique
+        # btrfs accepts any unique abbreviation of each word
         operand(r"su\w*|d\w*|q\w*", 0) & operand(r"de\w*|d|rem\w*|rm", 1)
         | operand(r"f\w*", 0) & operand(r"r\w*", 1)
         | operand(r"resc\w*", 0) & operand(r"zero-log|chunk-recover|super-recover|clear-\S+", 1)

@@ -24,7 +24,7 @@ def _is_one_of_many(path: Value) -> bool:
 
 
 def _loses(act: Act, path: Value) -> bool:
-    """Return whether an important file is emptied. For code of other languages, its input has the written data."""
+    """Return whether an important file is emptied. In code of other languages, the act's input holds the written data."""
     if _is_one_of_many(path):
         return True
     return _DATA_FILE.fullmatch(path.text) is not None and (act.language == "shell" or not act.read().text.strip())
@@ -56,7 +56,7 @@ def _truncated(view: ActView) -> Sequence[Value]:
 
 
 def _was_there(paths: Callable[[ActView], Sequence[Value]]) -> Callable[[ActView, Looks], bool]:
-    """Make a row's ``seen``: False if it was seen that the file does not exist yet, so that none is emptied."""
+    """Make a row's ``seen``: False if the file was seen not to exist yet, so that nothing is emptied."""
 
     def seen(view: ActView, looks: Looks) -> bool:
         given = paths(view)

@@ -172,7 +172,7 @@ RULES = (
         "stress stress-ng memtester stressapptest",
         ~opt("-n --dry-run --version --help")
         & (word(r"--?\w[\w-]*(?:=.*)?") | operand(r"\d+.*"))
-        # a few busy workers for a time that is given: neither memory nor disk
+        # a few busy workers for a limited time fill neither memory nor disk
         & ~Test(
             lambda view: re.fullmatch(r"(?:(?:-[ci]|--cpu|--io) [1-9]\d? |(?:-t|--timeout) \w+ )+", view.joined + " ") is not None
         )

@@ -1,4 +1,4 @@
-"""Rows: deleting, emptying, discarding and re-permissioning files."""
+"""Rows: deleting, overwriting and discarding files."""
 
 from __future__ import annotations
 

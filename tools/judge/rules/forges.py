@@ -1,4 +1,4 @@
-"""Rules: tools around git. Forges (gh, glab), git's extras and other version controls."""
+"""Rules: clients of forges (gh, glab, hub, tea), and version control systems other than git."""
 
 from __future__ import annotations
 

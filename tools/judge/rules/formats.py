@@ -68,7 +68,7 @@ def _formats_other(view: ActView) -> bool:
 
 
 def _not_ours(view: ActView, looks: Looks) -> bool:
-    """Return whether it may be more than a file of the workspace, or a temporary one."""
+    """Return whether something other than a file of the workspace, or a temporary file, may be formatted."""
     given = _formatted(view)[:1] if _path(view) else []
     return not given or not looks.are_inside(view.act, given)
 

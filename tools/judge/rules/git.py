@@ -86,7 +86,7 @@ def _runs(key: str, value: str) -> bool:
 
 
 def _runs_code(view: ActView, looks: Looks) -> bool:
-    """Return a row's ``seen``: True if a setting makes git run something: on the line, or of a git folder known by its shape."""
+    """Return a row's ``seen``: True if a setting, on the line or in one of ``bare_folders``, makes git run something."""
     if _sets_code(view):
         return not _READS_CONFIG(view)
     return any(_runs(key, value) for folder in bare_folders(view, looks) for key, value in own_settings(folder, looks))
@@ -131,7 +131,7 @@ _EXPIRES = Regex(r"gc\.(?:[^=]*\.)?(?:pruneexpire|reflogexpire\w*)=(?!never)(?!\
 
 
 def _expires(view: ActView) -> bool:
-    """Return whether a setting on the line removes commits without a branch early."""
+    """Return whether a setting on the line makes git delete commits that are on no branch earlier than usual."""
     return any(one.name == "-c" and _EXPIRES.match(one.value or "") for one in view.read().options)
 
 

@@ -103,7 +103,7 @@ def _drops(top: str, name: str, start: str, looks: Looks) -> bool:
     packed = looks.inspect_path(f"{git}/packed-refs").text or ""
     now = head.strip().removeprefix("ref: refs/heads/")
     if looks.inspect_path(git).kind == "missing":
-        return start != "@"  # the first branch of a repository that is about to be made is often called anew
+        return start != "@"  # the first branch of a repository that does not exist yet is often renamed
     if name == now and start in ("HEAD", "@"):
         return False
     others = [now if start in ("HEAD", "@") else start, "main", "master", now]

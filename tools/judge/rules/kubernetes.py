@@ -1,4 +1,4 @@
-"""Rules: Kubernetes and the programs that run in it."""
+"""Rules: Kubernetes, its clusters, and the tools that deploy to them."""
 
 from __future__ import annotations
 

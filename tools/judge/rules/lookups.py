@@ -1,4 +1,4 @@
-"""Rows: requests for names and to machines that can carry secrets."""
+"""Rows: name lookups, and requests to metadata services and remote builders, which may carry secrets."""
 
 from __future__ import annotations
 

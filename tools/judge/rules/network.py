@@ -12,7 +12,7 @@ from tools.judge.table import ANY, ActView, Test, count, operand, opt, rule, sub
 _DEVELOPMENT = Regex(
     r"(?:\w+://)?(?:[^@/\s]*@)?(?:host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test|internal))(?:[:/?].*)?", re.IGNORECASE
 )
-"""Names of servers under development, which have unsigned certificates."""
+"""Names of servers under development, which often have self-signed certificates."""
 
 
 def _elsewhere(view: ActView) -> bool:

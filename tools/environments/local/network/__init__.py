@@ -13,8 +13,8 @@ the namespace, makes the proxy's listening socket there and passes it out, so th
     guard.leave()                                # the sandbox has ended; join the next one
     guard.close()
 
-While a sandbox is joined, its listening ports are forwarded to this machine's 127.0.0.1. ``environment`` has the variables
-of the user's commands; package managers are run with them.
+While a sandbox is joined, its listening ports are forwarded to this machine's 127.0.0.1. The ``environment`` of
+``learned_hosts`` has the variables of the user's commands; package managers are run with them.
 
 ``hosts`` decides, ``requests`` reads the proxy's protocols, ``proxy`` answers, ``connections`` and ``mover`` move bytes,
 ``inside`` and ``ports`` are the two sides of the namespace, ``learned`` asks package managers for their hosts.

@@ -68,8 +68,8 @@ class HostPolicy:
             self._rules = self._rules + Counter([parse_rule(rule)])
 
     def allow_own(self, rule: str) -> None:
-        """Add a rule for a host in the user's own configuration. The private addresses that its name first has are allowed
-        too.
+        """Add a rule for a host in the user's own configuration. The private addresses that its name resolves to first are
+        allowed too.
         """
         self.allow(rule)
         self._own.setdefault(parse_rule(rule)[0], None)

@@ -42,7 +42,7 @@ class ProxyRequest(NamedTuple):
 
 
 class RequestReader:
-    """Bytes that a client sends within ``seconds``. Later reads raise OSError, and reads after the client has ended."""
+    """Bytes that a client sends within ``seconds``. Reads after that time, or after the client has ended, raise OSError."""
 
     def __init__(self, client: socket.socket, seconds: float) -> None:
         self.client, self._until = client, time.monotonic() + seconds
